@@ -1,0 +1,70 @@
+# Stook: the targets people type; CMakeLists.txt and CMakePresets.json do the work.
+#
+#   make build            build/bin, build/lib
+#   make run              a real program on slab caches, and where its memory went
+#   make check            all tests that take minutes; the last line says how many passed
+#   make check-long       those that take longer, and aarch64
+#   make check-aarch64    cross-compiled, under an emulator
+#   make check-programs   real programs under stook run
+#   make bench            every case of stook-bench (BENCH="pair idle": these)
+#   make install          PREFIX=/usr/local DESTDIR=
+#   make format, make clean, make deps
+#
+# What is missing on a Debian is installed first (scripts/deps.sh); where all is there nothing is.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+BENCH ?= pair batch handoff idle memory
+JOBS ?= $(shell nproc)
+export JOBS
+
+.PHONY: build run check check-long check-aarch64 check-programs bench deps install format clean
+
+build:
+	@scripts/deps.sh build
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+
+# What the demonstration needs; the benches and their peers take minutes more.
+run:
+	@scripts/deps.sh build run
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared
+	@scripts/run-demo.sh
+
+check:
+	@scripts/deps.sh build check
+	@scripts/check.sh quick
+
+check-long:
+	@scripts/deps.sh build check programs aarch64
+	@scripts/check.sh long
+
+check-aarch64:
+	@scripts/deps.sh build check aarch64
+	@scripts/check.sh aarch64
+
+check-programs:
+	@scripts/deps.sh build check programs
+	@scripts/check.sh programs
+
+bench:
+	@scripts/deps.sh build bench
+	@$(MAKE) --no-print-directory build
+	@for case in $(BENCH); do build/bin/stook-bench $$case || exit; done
+
+deps:
+	@scripts/deps.sh all
+
+install:
+	@scripts/deps.sh build
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+	@DESTDIR="$(DESTDIR)" cmake --install build
+
+format:
+	@scripts/deps.sh format
+	@scripts/check-format.sh --fix .
+
+clean:
+	rm -rf build build-dev build-locked build-asan build-tsan build-aarch64

@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Fails on a header that does not compile alone, or not twice.
+#
+#   check-headers.sh SOURCE        headers of src/ as gnu17, of include/ as C11, gnu17 and C++11
+#   check-headers.sh --self-test   planted violations must be found
+set -euo pipefail
+
+CC=${CC:-cc} CXX=${CXX:-c++}
+warnings=(-Wall -Wextra -Werror -fsyntax-only)
+
+compiles() { # HEADER COMPILER FLAGS...: the header alone, twice
+    printf '#include "%s"\n#include "%s"\nextern int used;\n' "$1" "$1" | "${@:2}" "${warnings[@]}" -
+}
+
+check_header() { # ROOT HEADER
+    local include=(-I"$1/include") internal=(-I"$1/src" -D_GNU_SOURCE -DSTOOK_RSEQ=1)
+    case $2 in
+    include/*)
+        compiles "$1/$2" "$CC" -xc -std=c11 "${include[@]}" &&
+            compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" &&
+            compiles "$1/$2" "$CXX" -xc++ -std=c++11 "${include[@]}"
+        ;;
+    *)
+        compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" "${internal[@]}" &&
+            compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" "${internal[@]}" -DSTOOK_DEBUG
+        ;;
+    esac || {
+        echo "$2 does not compile alone"
+        return 1
+    }
+}
+
+check_tree() { # ROOT
+    local header fail=0
+    while read -r header; do
+        case $header in
+        *_x86_64.h) [ "$(uname -m)" = x86_64 ] || continue ;;
+        *_aarch64.h) [ "$(uname -m)" = aarch64 ] || continue ;;
+        esac
+        check_header "$1" "$header" || fail=1
+    done < <(cd "$1" && find include src -name '*.h' | sort)
+    return $fail
+}
+
+self_test() {
+    local dir
+    dir=$(mktemp -d)
+    trap "rm -rf '$dir'" EXIT
+    must() { # good|bad FILE TEXT
+        rm -rf "$dir/tree" && mkdir -p "$dir/tree/include/stook" "$dir/tree/src/slab"
+        printf '%s\n' '#ifndef BASE_H' '#define BASE_H' 'struct base { int x; };' '#endif' \
+            >"$dir/tree/src/slab/base.h"
+        printf '%s\n' "$3" >"$dir/tree/$2"
+        local result=good
+        check_tree "$dir/tree" >"$dir/said" 2>&1 || result=bad
+        [ "$result" = "$1" ] || {
+            echo "self-test: taken for $result: $2: $3"
+            cat "$dir/said"
+            exit 1
+        }
+    }
+    must good src/slab/a.h '#pragma once
+        #include "slab/base.h"
+        static inline int a_x(struct base *base) { return base->x; }'
+    must bad src/slab/a.h '#pragma once
+        static inline int a_x(struct base *base) { return base->x; }'
+    must bad src/slab/a.h 'struct twice { int x; };'
+    must good include/stook/a.h 'void a_f(int *p);'
+    must bad include/stook/a.h 'void a_f(size_t n);'
+    must bad include/stook/a.h 'void a_f(int class);'
+    must bad include/stook/a.h '#pragma once
+        static inline int a_f(unsigned u, int i) { return u < i; }'
+}
+
+case $1 in
+--self-test) self_test ;;
+*) check_tree "$1" ;;
+esac

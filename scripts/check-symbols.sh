@@ -1,0 +1,130 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Fails on a symbol without its prefix.
+#
+#   check-symbols.sh SOURCE LIB    libstook.so exports stook_ only, and all that the public headers
+#                                  declare; libstook-malloc.so besides that the malloc family;
+#                                  the globals of an object of the archives begin with the noun of
+#                                  its file (barn.c: barn, barn_get_full) or stook_
+#   check-symbols.sh --self-test   planted violations must be found
+set -euo pipefail
+
+# The nouns of a file where they are not its stem: pagemap.h, cache.h and fast.h have no file of
+# their own in their layers.
+noun_of() {
+    case $1 in
+    os_linux) echo os ;;
+    arena) echo 'arena|pagemap' ;;
+    slab) echo 'slab|cache_table' ;;
+    class) echo 'class|fast' ;;
+    *) echo "$1" ;;
+    esac
+}
+
+malloc_family='malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|memalign'
+malloc_family+='|valloc|pvalloc|malloc_usable_size|malloc_trim|mallinfo2?|mallopt|malloc_info'
+malloc_family+='|free_sized|free_aligned_sized|cfree|malloc_stats'
+operators='_Z(nw|na|dl|da)[A-Za-z0-9_]+'
+
+fail=0
+error() {
+    echo "$*"
+    fail=1
+}
+
+check_dynamic() { # LIBRARY REGEX: exported names and their versions
+    local name
+    while read -r name; do
+        [[ $name =~ ^($2)(@@.*)?$ ]] || error "$(basename "$1") exports $name"
+    done < <(nm -D --defined-only "$1" | awk '$2 != "A" {print $3}')
+}
+
+check_unversioned() { # LIBRARY: the loader would pass over a malloc that has a version
+    local name
+    while read -r name; do
+        error "$(basename "$1"): $name has a version"
+    done < <(nm -D --defined-only "$1" | awk '{print $3}' | grep '@' | grep -v '^stook_\|^STOOK_')
+}
+
+check_public() { # HEADERS LIBRARY: what is declared is exported, and nothing else is
+    diff <(sed -n '/^STOOK_API/{:a;/(.*;/!{N;ba};s/[^(]*[ *\n]\([a-z0-9_]*\)(.*/\1/p}' "$1"/*.h |
+            LC_ALL=C sort -u) \
+        <(nm -D --defined-only "$2" | awk '$3 ~ /@@STOOK_0/ {sub(/@@.*/, "", $3); print $3}' |
+            LC_ALL=C sort -u) ||
+        error "the public headers (<) and $(basename "$2") (>) differ"
+}
+
+check_archive() { # ARCHIVE REGEX: also allowed
+    local file name noun
+    while read -r file name; do
+        noun=$(noun_of "${file%.c.o}")
+        [[ $name =~ ^(($noun|stook)(_.*)?|$2)$ ]] || error "$(basename "$1"): $file has $name"
+    done < <(nm --extern-only --defined-only "$1" | awk '/:$/ {sub(/:$/, ""); f = $1} NF == 3 {print f, $3}')
+}
+
+self_test() {
+    local dir CC=${CC:-cc}
+    dir=$(mktemp -d)
+    trap "rm -rf '$dir'" EXIT
+    mkdir "$dir/include"
+    must() { # good|bad WHAT CHECK...: what a check says of what was planted
+        local result=good
+        fail=0
+        "${@:3}" >"$dir/said"
+        [ "$fail" = 0 ] || result=bad
+        [ "$result" = "$1" ] || {
+            echo "self-test: $2 was taken for $result"
+            exit 1
+        }
+    }
+    build() { # the library, with the version script $1 if that is not empty
+        $CC -shared -fPIC ${1:+-Wl,--version-script,$dir/map} -o "$dir/lib.so" "$dir/barn.c"
+        printf '%s\n' "$1" >"$dir/map"
+    }
+    echo 'int barn_get(void); int barn_get(void) { return 0; } int barn; int stook_barn;
+        static int other; int *stook_x(void); int *stook_x(void) { return &other; }' >"$dir/barn.c"
+    $CC -c "$dir/barn.c" -o "$dir/barn.c.o" && ar rc "$dir/good.a" "$dir/barn.c.o"
+    must good "an archive" check_archive "$dir/good.a" malloc
+    cp "$dir/barn.c.o" "$dir/slot.c.o" && ar rc "$dir/bad.a" "$dir/slot.c.o"
+    must bad "a global without its noun" check_archive "$dir/bad.a" malloc
+    echo 'int barny;' >"$dir/barn.c"
+    $CC -c "$dir/barn.c" -o "$dir/barn.c.o" && ar rc "$dir/bad2.a" "$dir/barn.c.o"
+    must bad "half a noun" check_archive "$dir/bad2.a" malloc
+
+    echo 'int stook_a; int stook_b;' >"$dir/barn.c"
+    echo 'STOOK_0.1 { global: stook_*; local: *; };' >"$dir/map"
+    build "$(cat "$dir/map")"
+    must good "a library" check_dynamic "$dir/lib.so" 'stook_.*'
+    printf 'STOOK_API int\nstook_b(int\n x);\nSTOOK_API void *stook_a(void);\n' >"$dir/include/a.h"
+    must good "its header" check_public "$dir/include" "$dir/lib.so"
+    echo 'STOOK_API void *stook_c(void);' >>"$dir/include/a.h"
+    must bad "a call that is not exported" check_public "$dir/include" "$dir/lib.so"
+    echo 'STOOK_API void *stook_a(void);' >"$dir/include/a.h"
+    must bad "an export that is not declared" check_public "$dir/include" "$dir/lib.so"
+    echo 'int stook_a; int slot_b;' >"$dir/barn.c"
+    build ''
+    must bad "an export without prefix" check_dynamic "$dir/lib.so" 'stook_.*'
+
+    echo 'int malloc_trim(unsigned long n) { return !n; }' >"$dir/barn.c"
+    build ''
+    must good "malloc_trim" check_dynamic "$dir/lib.so" "stook_.*|$malloc_family|$operators"
+    must good "malloc_trim without version" check_unversioned "$dir/lib.so"
+    echo 'STOOK_0.1 { global: *; };' >"$dir/map"
+    build "$(cat "$dir/map")"
+    must bad "malloc_trim with a version" check_unversioned "$dir/lib.so"
+}
+
+if [ "$1" = --self-test ]; then
+    self_test
+    exit
+fi
+source=$1 lib=$2
+check_dynamic "$lib/libstook.so" 'stook_.*'
+check_public "$source/include/stook" "$lib/libstook.so"
+check_archive "$lib/libstook.a" stook
+if [ -e "$lib/libstook-malloc.so" ]; then
+    check_dynamic "$lib/libstook-malloc.so" "stook_.*|$malloc_family|$operators"
+    check_unversioned "$lib/libstook-malloc.so"
+    check_archive "$lib/libstook-malloc.a" "$malloc_family|$operators"
+fi
+exit $fail

@@ -1,0 +1,106 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Looks for the tools and packages that a target needs and installs what is missing with apt-get.
+# Says what it installs; says nothing, and asks nobody, when all is there.
+#
+#   deps.sh GROUP...    groups of the table below; "all" is all but aarch64
+set -euo pipefail
+
+# group, Debian package, what shows that it is there: a command, a file (a glob), or an installed
+# .pc file (pc:NAME).  Packages that come from elsewhere count as long as that is found.
+table='
+build       cmake                   cmake
+build       ninja-build             ninja
+build       gcc                     gcc
+build       g++                     g++
+build       libc6-dev               /usr/include/stdlib.h
+build       pkg-config              pkg-config
+
+check       libcmocka-dev           pc:cmocka
+check       python3                 python3
+check       binutils                nm
+check       util-linux              setarch
+check       procps                  ps
+check       git                     git
+check       perl                    perl
+check       xz-utils                xz
+check       openssl                 openssl
+
+run         python3                 python3
+
+bench       python3                 python3
+bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so
+bench       libjemalloc-dev         /usr/lib/*/libjemalloc.a
+bench       libgoogle-perftools-dev /usr/lib/*/libtcmalloc_minimal.a
+
+programs    libpython3.11-testsuite /usr/lib/python3.11/test/test_json/__init__.py
+programs    sqlite3                 sqlite3
+programs    redis-server            redis-server
+programs    redis-tools             redis-benchmark
+
+format      clang-format-14         clang-format-14
+
+aarch64     gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
+aarch64     g++-aarch64-linux-gnu   aarch64-linux-gnu-g++
+aarch64     qemu-user               qemu-aarch64
+aarch64     libcmocka-dev:arm64     /usr/lib/aarch64-linux-gnu/libcmocka.so
+'
+
+is_there() {
+    case $1 in
+    /*) compgen -G "$1" >/dev/null ;;
+    pc:*) pkg-config --exists "${1#pc:}" 2>/dev/null ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+missing=()
+for group in "$@"; do
+    known=
+    while read -r of package probe; do
+        if [ "$of" = "$group" ] || { [ "$group" = all ] && [ "$of" != aarch64 ]; }; then
+            known=yes
+            is_there "$probe" || missing+=("$package")
+        fi
+    done < <(grep . <<<"$table")
+    [ "$known" ] || {
+        echo "deps.sh: no group $group" >&2
+        exit 2
+    }
+done
+[ ${#missing[@]} != 0 ] || exit 0
+mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
+
+if ! command -v apt-get >/dev/null; then
+    echo "deps.sh: not found, and there is no apt-get to install it (Debian's names): ${missing[*]}" >&2
+    exit 1
+fi
+root=()
+if [ "$(id -u)" != 0 ]; then
+    root=(sudo)
+    [ -t 0 ] || root=(sudo -n)
+    command -v sudo >/dev/null || {
+        echo "deps.sh: please run as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    }
+fi
+run() {
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
+}
+
+echo "installing: ${missing[*]}"
+case "${missing[*]}" in
+*:arm64*) run dpkg --add-architecture arm64 ;;
+esac
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+run apt-get -q -o Acquire::Retries=3 update >"$log" 2>&1 || {
+    tail -n 20 "$log" >&2
+    echo "deps.sh: apt-get update failed; going on with the lists that are there" >&2
+}
+run apt-get -q -y -o Acquire::Retries=3 install --no-install-recommends "${missing[@]}" \
+    >"$log" 2>&1 || {
+    tail -n 40 "$log" >&2
+    echo "deps.sh: could not install: ${missing[*]}" >&2
+    exit 1
+}
