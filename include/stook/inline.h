@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inline.h - stook_alloc() and stook_free() with the fast path inlined into the caller.
+ *
+ * The inlined code reads the first line of the cache and one slot of this CPU; whatever it meets
+ * that is not the common case (an empty or full sheaf, a closed slot, a process in locked mode, a
+ * cache with hooks or debugging, an aborted section) looks to it like an empty or a full sheaf and
+ * makes it call the library.  What it knows of the layout is versioned: the reference to
+ * stook_inline_layout_1 fails to link or load against a library with another layout, and the
+ * constructor below pins the object this header is compiled into, because a thread may still carry
+ * a pointer to one of its critical sections when it is unloaded.
+ */
+#ifndef STOOK_INLINE_H
+#define STOOK_INLINE_H
+
+#include <stook/stook.h>
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STOOK_INLINE_LAYOUT 1
+#define STOOK_AREA_SHIFT 18 /* CPU n's area lies n << 18 behind CPU 0's */
+
+/* The head of struct stook_cache: constant from the cache's creation to its end. */
+struct stook_cache_head {
+    const void *slots; /* the cache's slot in CPU 0's area */
+    uintptr_t reserved;
+    intptr_t rseq_offset; /* for the library's own calls: of the thread's struct rseq */
+};
+
+/* Pins the object that holds `address`; aborts with a report if `layout` is not this library's. */
+STOOK_API void stook_inline_layout_1(int layout, const void *address);
+
+#if defined(__x86_64__) && defined(__LP64__) && defined(__linux__) && defined(__GLIBC_PREREQ) &&   \
+    !defined(STOOK_NO_INLINE)
+#if __GLIBC_PREREQ(2, 35)
+#define STOOK_INLINE_SECTIONS 1
+#endif
+#endif
+
+#ifdef STOOK_INLINE_SECTIONS
+#include <stook/arch/rseq_x86_64.h>
+
+/*
+ * glibc's (sys/rseq.h): from the thread pointer to the thread's struct rseq.  A constant, so loops
+ * keep it in a register.  Where registration is switched off its CPU number is -1 or -2.
+ */
+extern const ptrdiff_t __rseq_offset;
+
+#ifndef STOOK_INLINE_NO_PIN
+static __attribute__((constructor, used)) void stook_inline_pin(void)
+{
+    stook_inline_layout_1(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)&stook_inline_pin);
+}
+#endif
+
+static inline __attribute__((always_inline)) void *stook_alloc_inline(struct stook_cache *cache,
+                                                                      unsigned flags)
+{
+    void *object;
+
+    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
+        const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
+        if (__builtin_expect(stook_rseq_pop(h->slots, __rseq_offset, &object), 1))
+            return object;
+    }
+    return stook_alloc(cache, flags);
+}
+
+static inline __attribute__((always_inline)) void stook_free_inline(struct stook_cache *cache,
+                                                                    void *object)
+{
+    const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
+
+    if (__builtin_expect(object && stook_rseq_push(h->slots, __rseq_offset, object), 1))
+        return;
+    stook_free(cache, object);
+}
+#else
+static inline void *stook_alloc_inline(struct stook_cache *cache, unsigned flags)
+{
+    return stook_alloc(cache, flags);
+}
+
+static inline void stook_free_inline(struct stook_cache *cache, void *object)
+{
+    stook_free(cache, object);
+}
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STOOK_INLINE_H */

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stook.h - typed object caches with per-CPU sheaves and per-node barns.
+ *
+ * The way of an object:
+ *
+ *   stook_alloc -> main sheaf -> spare sheaf -> barn -> partial slabs -> new slab -> arena -> OS
+ *   stook_free  -> main sheaf -> spare sheaf -> barn -> detached freelists -> slab -> arena -> OS
+ *
+ * A cache holds objects of one type (Bonwick, "The Slab Allocator", USENIX 1994); the per-CPU and
+ * per-node layers follow Linux's sheaves and barns (mm/slub.c) and Bonwick's magazines and depot
+ * ("Magazines and Vmem", USENIX 2001).
+ *
+ * Conventions of every call below:
+ *  - sizes are bytes;
+ *  - functions returning int give 0, or -1 with errno set;
+ *  - every call may be made from any thread; what a signal handler or a forked child may call is
+ *    said under "context";
+ *  - after vfork() or clone(CLONE_VM) a child may call nothing of this (as of any malloc): it may
+ *    only exec or exit.  posix_spawn() is fine.
+ *  - a handler that interrupted a call of this library must return: longjmp() out of it would
+ *    leave a CPU's slot closed.
+ */
+#ifndef STOOK_STOOK_H
+#define STOOK_STOOK_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STOOK_VERSION_MAJOR 0
+#define STOOK_VERSION_MINOR 1
+#define STOOK_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define STOOK_API __attribute__((visibility("default")))
+#define STOOK_NONNULL(...) __attribute__((nonnull(__VA_ARGS__)))
+#define STOOK_WARN_UNUSED __attribute__((warn_unused_result))
+#else
+#define STOOK_API
+#define STOOK_NONNULL(...)
+#define STOOK_WARN_UNUSED
+#endif
+
+/* Limits.  A request beyond one of them fails with the errno named at stook_cache_create(). */
+#define STOOK_CACHES_MAX 4096u /* caches alive at one time, the library's own included */
+#define STOOK_OBJECT_SIZE_MAX (256u << 10) /* largest object of a cache */
+#define STOOK_ALIGN_MAX 4096u              /* largest alignment of a cache's objects */
+#define STOOK_SLAB_OBJECTS_MAX 32767u      /* objects in one slab */
+#define STOOK_SHEAF_CAPACITY_MAX 1022u     /* objects in one sheaf */
+#define STOOK_NAME_MAX 63u                 /* bytes of a cache's name that are kept */
+
+/* What the caller of an allocation can bear.  0 means STOOK_WAIT. */
+#define STOOK_WAIT 0x0u   /* may ask the OS for memory */
+#define STOOK_NOWAIT 0x1u /* takes locks and may ask the OS, but runs no reclaim */
+#define STOOK_NOSPIN 0x2u /* takes no lock that another context may hold; may fail: for handlers */
+#define STOOK_ZERO 0x4u   /* the object is filled with zeros; EINVAL with a constructor */
+
+/* Flags of a cache (stook_cache_args.flags). */
+#define STOOK_CACHE_HWALIGN 0x1u /* align objects to cache lines (64 bytes) */
+#define STOOK_CACHE_MERGE 0x2u   /* may share slabs with another cache of the same layout */
+#define STOOK_CACHE_NOSHEAF 0x4u /* no per-CPU sheaves: every call goes to the slabs */
+
+struct stook_cache;
+
+/*
+ * Arguments of a cache.  `size` is sizeof(struct stook_cache_args) as the caller knows it, so that
+ * the struct can grow; every other field may be zero, which means "default".
+ */
+struct stook_cache_args {
+    size_t size;
+    size_t align; /* power of two up to STOOK_ALIGN_MAX; 0: 8, or 16 from 16 bytes on */
+    void (*ctor)(void *object); /* runs once per object when its slab is made */
+    void (*dtor)(void *object); /* runs once per object when its slab goes */
+    unsigned flags;             /* STOOK_CACHE_* */
+    unsigned sheaf_capacity;    /* objects a sheaf; 0: from the object's size */
+};
+
+/*
+ * Make a cache of objects of `object_size` bytes.  `name` is copied (cut after STOOK_NAME_MAX
+ * bytes); it need not be unique.  `args` may be NULL and is not kept.  Objects are constructed
+ * once, when their slab is made; they must be freed in constructed state and come back so.  A
+ * constructor or destructor may use other caches.  Caches
+ * with STOOK_CACHE_MERGE, no constructor and the same layout share one set of slabs: each call
+ * returns a cache that must be destroyed once.
+ *
+ * errors:  EINVAL   object_size 0, align no power of two, unknown flags, args->size too small or
+ *                   with non-zero bytes this version does not know, name NULL
+ *          E2BIG    object_size or align or sheaf_capacity beyond its limit
+ *          ENFILE   STOOK_CACHES_MAX caches alive
+ *          ENOMEM   no memory for the descriptors
+ * context: not from a signal handler.  locks: cache list.  cost: microseconds.
+ */
+STOOK_API struct stook_cache *stook_cache_create(
+    const char *name, size_t object_size, const struct stook_cache_args *args) STOOK_WARN_UNUSED;
+
+/*
+ * Destroy a cache: its sheaves and slabs go back.  NULL is accepted.  While objects are out it
+ * fails with EBUSY, the cache stays usable, and a report on stderr names it and how many are out.
+ * The caller guarantees that no other thread is in a call on this cache.
+ *
+ * errors:  EBUSY    objects of the cache are in use
+ * context: not from a signal handler.  locks: all, in turn.  cost: one membarrier a used CPU.
+ */
+STOOK_API int stook_cache_destroy(struct stook_cache *cache);
+
+/*
+ * Give back what the cache holds but nobody uses: sheaves of all CPUs, barns, empty slabs; then
+ * the arena's warm memory.  Returns the bytes of slabs that went back.  Safe beside any other call.
+ * context: not from a signal handler.  cost: one membarrier a used CPU.
+ */
+STOOK_API size_t stook_cache_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
+
+/*
+ * Take one object.  Uninitialised unless STOOK_ZERO or constructed.  Aligned as the cache says.
+ *
+ * errors (NULL): ENOMEM   no memory, or none to be had in this context
+ *                EINVAL   STOOK_ZERO on a cache with a constructor, or unknown flags
+ * context: signal handlers with STOOK_NOSPIN.  locks: none while the CPU's sheaf holds objects.
+ * cost: about 1 ns when inlined (stook/inline.h), 2 ns as a call.
+ */
+STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/*
+ * Return one object.  NULL is accepted.  Cannot fail.  An object that is not of this cache, or is
+ * seen to be free already, gets a report and an abort.
+ * context: any, signal handlers included.  locks: none while the CPU's sheaf has room.
+ */
+STOOK_API void stook_free(struct stook_cache *cache, void *object) STOOK_NONNULL(1);
+
+/* As stook_free(); the cache is found from the address in one load.  NULL is accepted. */
+STOOK_API void stook_free_any(void *object);
+
+/*
+ * Take n objects: n, or 0 and nothing taken (errno as stook_alloc()).  n = 0 returns 0.
+ * cost: about 3 ns + 0.2 ns an object while the CPU's sheaf holds n.
+ */
+STOOK_API size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
+                                  void **objects) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/* Return n objects in any order; NULL entries are skipped; the array is left unspecified. */
+STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objects)
+    STOOK_NONNULL(1);
+
+/* The size the cache was made with, and the usable bytes of any object of this library. */
+STOOK_API size_t stook_cache_object_size(const struct stook_cache *cache) STOOK_NONNULL(1);
+STOOK_API size_t stook_usable_size(const void *object) STOOK_NONNULL(1);
+
+/*
+ * Write a table (or one JSON object) of all caches to a file descriptor: per cache name, object
+ * size, stride, order, objects a slab, active and total objects, slabs, sheaves, barns, bytes
+ * resident, in use, cached and wasted; then totals and the per-CPU mode.  Needs no memory.  The
+ * table leaves out caches without slabs unless STOOK_REPORT_ALL is added to the format.
+ * errors:  EINVAL unknown format; EDEADLK from a handler that interrupted the library; those of
+ *          write(2).
+ * context: beside any other call; not from a signal handler.  locks: all but slots, in turn.
+ */
+#define STOOK_REPORT_TABLE 0u
+#define STOOK_REPORT_JSON 1u
+#define STOOK_REPORT_ALL 0x10u
+STOOK_API int stook_report(int fd, unsigned format);
+
+/*
+ * How the process runs: "rseq" or "locked", and why; both are static strings.
+ * cost: initialises the library when nothing has yet.
+ */
+STOOK_API const char *stook_mode(const char **why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STOOK_STOOK_H */

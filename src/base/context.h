@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * context.h - what this thread is in the middle of.
+ *
+ * Every slow path runs between context_enter() and context_leave().  A signal handler that
+ * interrupts one finds depth > 0 and knows that the thread below it may hold any lock or a closed
+ * slot: it only tries locks, and what a free cannot finish it leaves on `deferred`.  The
+ * interrupted holder empties that list when its depth falls to zero, and then looks again.
+ * A handler and the code it interrupts are one thread: signal fences order them.
+ */
+#ifndef STOOK_BASE_CONTEXT_H
+#define STOOK_BASE_CONTEXT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct slab;
+struct large;
+
+struct context {
+    unsigned depth;
+    unsigned ranks;                  /* debug: ranks of the locks held */
+    _Atomic(struct slab *) deferred; /* slabs whose list work a handler left behind */
+    _Atomic(struct large *) large;   /* large objects that a handler left to be freed */
+    enum { FORK_NONE, FORK_TAKING, FORK_HOLDING } fork;
+};
+
+extern __thread struct context context_tls
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+static inline struct context *context_self(void)
+{
+    struct context *context = &context_tls;
+
+    /* The address as an opaque value: GCC 12 tests it for NULL (-fsanitize=null) by the flags of
+     * an addition that the linker relaxes to lea, which sets none. */
+    __asm__("" : "+r"(context));
+    return context;
+}
+
+/* True when the thread was inside the library already: a handler that may only try locks. */
+static inline bool context_enter(void)
+{
+    bool nested = context_tls.depth++ != 0;
+
+    atomic_signal_fence(memory_order_seq_cst);
+    return nested;
+}
+
+/*
+ * True between fork_prepare() and its end: this thread holds every lock of the library.  Other
+ * people's atfork handlers run meanwhile and may allocate: for them locks are no-ops.
+ */
+static inline bool context_holds_all(void)
+{
+    return context_tls.fork == FORK_HOLDING;
+}
+
+/* Set once, before the first slab: finish the list work of slabs, and free large objects. */
+extern void (*context_settler)(struct slab *slab) __attribute__((visibility("hidden")));
+extern void (*context_large_settler)(void) __attribute__((visibility("hidden")));
+
+static inline bool context_left_behind(struct context *context)
+{
+    return atomic_load_explicit(&context->deferred, memory_order_relaxed) ||
+           atomic_load_explicit(&context->large, memory_order_relaxed);
+}
+
+/* Settles all that was left behind; depth stays at 1 meanwhile, so handlers defer anew. */
+void context_settle(void);
+
+static inline void context_leave(void)
+{
+    struct context *context = context_self();
+
+    atomic_signal_fence(memory_order_seq_cst);
+    while (context->depth == 1) {
+        if (context_left_behind(context))
+            context_settle();
+        context->depth = 0;
+        atomic_signal_fence(memory_order_seq_cst);
+        /* A handler between the look and the store found depth 1 and deferred: look again. */
+        if (!context_left_behind(context))
+            return;
+        context->depth = 1;
+    }
+    context->depth--;
+}
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * os.h - what the library asks of the operating system.  Nothing here takes a lock or memory of
+ * the library; every call keeps errno unless it fails and says so.
+ */
+#ifndef STOOK_OS_OS_H
+#define STOOK_OS_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Address space without access or commitment, aligned to `align` (a power of two); or NULL. */
+void *os_reserve(size_t size, size_t align);
+/* Fresh readable and writable pages anywhere; or NULL with ENOMEM. */
+void *os_map(size_t size);
+void os_unmap(void *address, size_t size);
+/* Makes reserved pages usable: false with errno ENOMEM when the OS refuses. */
+bool os_commit(void *address, size_t size);
+/* Reserved pages read as zeros from here on; nothing is committed. */
+bool os_readable(void *address, size_t size);
+/* Pages go back, the range stays usable and reads as zeros. */
+void os_release(void *address, size_t size);
+/* Moves the pages of [from, from+size) to reserved range `to`; both ranges stay mapped. */
+bool os_move(void *from, void *to, size_t size);
+/* A memory file of `size` bytes, not inherited by exec; -1 where there are none. */
+int os_file(size_t size);
+/* Nobody can write to it from here on; the file, or -1 and it is closed. */
+int os_file_seal(int fd);
+/* Maps it privately over a reserved range. */
+bool os_file_map(void *address, size_t size, int fd);
+/* Fresh pages over a reserved range, whatever was mapped there. */
+bool os_renew(void *address, size_t size);
+/* Asks for huge pages, or against them. */
+void os_huge(void *address, size_t size, bool wanted);
+/* Random bytes from the kernel; never blocks; falls back to the clock and addresses. */
+uint64_t os_random(void);
+/* The environment, unless the process runs with raised privileges (AT_SECURE): then NULL. */
+const char *os_getenv(const char *name);
+/* Reads a small file into buf, NUL-terminated; bytes read or -1. */
+int os_read_file(const char *path, char *buf, size_t size);
+/* Parses "64M", "2G", "4096"; false if it is none. */
+bool os_parse_size(const char *text, size_t *size);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+void *os_reserve(size_t size, size_t align)
+{
+    size_t span = size + align;
+    char *p;
+
+    if (span < size)
+        return NULL;
+    p = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    char *aligned = (char *)(((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1));
+    if (aligned > p)
+        munmap(p, (size_t)(aligned - p));
+    if (aligned + size < p + span)
+        munmap(aligned + size, (size_t)(p + span - (aligned + size)));
+    return aligned;
+}
+
+void *os_map(size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void os_unmap(void *address, size_t size)
+{
+    int saved = errno;
+
+    munmap(address, size);
+    errno = saved;
+}
+
+bool os_commit(void *address, size_t size)
+{
+    return mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
+}
+
+bool os_readable(void *address, size_t size)
+{
+    return mprotect(address, size, PROT_READ) == 0;
+}
+
+void os_release(void *address, size_t size)
+{
+    int saved = errno;
+
+    /* Locked pages (mlockall) refuse: a fresh mapping in place drops them all the same.  Callers
+     * hand the range out as zeros, so where that is refused too it costs what it must. */
+    if (madvise(address, size, MADV_DONTNEED) != 0 && !os_renew(address, size))
+        memset(address, 0, size);
+    errno = saved;
+}
+
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
+bool os_move(void *from, void *to, size_t size)
+{
+    int saved = errno;
+    void *p = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+
+    if (p != to)
+        errno = saved; /* kernels before 5.7: the caller copies */
+    return p == to;
+}
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8u
+#endif
+
+int os_file(size_t size)
+{
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    int saved = errno, fd = memfd_create("stook", flags | MFD_NOEXEC_SEAL);
+
+    if (fd < 0 && errno == EINVAL) /* kernels before 6.3; later ones complain without it */
+        fd = memfd_create("stook", flags);
+    if (fd >= 0 && ftruncate(fd, (off_t)size) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    errno = saved;
+    return fd;
+}
+
+int os_file_seal(int fd)
+{
+    int saved = errno;
+
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    errno = saved;
+    return fd;
+}
+
+bool os_file_map(void *address, size_t size, int fd)
+{
+    return mmap(address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
+                0) == address;
+}
+
+bool os_renew(void *address, size_t size)
+{
+    return mmap(address, size, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == address;
+}
+
+void os_huge(void *address, size_t size, bool wanted)
+{
+    int saved = errno;
+
+    (void)madvise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    errno = saved;
+}
+
+uint64_t os_random(void)
+{
+    int saved = errno;
+    uint64_t value;
+
+    if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != (ssize_t)sizeof(value)) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        value = (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)now.tv_sec << 32 ^
+                (uintptr_t)&value ^ (uint64_t)getpid();
+        value *= 0xbf58476d1ce4e5b9u;
+        value ^= value >> 31;
+    }
+    errno = saved;
+    return value;
+}
+
+const char *os_getenv(const char *name)
+{
+    return getauxval(AT_SECURE) ? NULL : getenv(name);
+}
+
+int os_read_file(const char *path, char *buf, size_t size)
+{
+    int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t got = 0;
+
+    if (fd < 0) {
+        errno = saved;
+        return -1;
+    }
+    while (got < size - 1) {
+        ssize_t n = read(fd, buf + got, size - 1 - got);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        got += (size_t)n;
+    }
+    close(fd);
+    buf[got] = '\0';
+    errno = saved;
+    return (int)got;
+}
+
+bool os_parse_size(const char *text, size_t *size)
+{
+    size_t value = 0;
+    unsigned shift = 0;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (size_t)(*text - '0'), &value))
+            return false;
+    }
+    switch (*text) {
+    case 'k':
+    case 'K':
+        shift = 10;
+        text++;
+        break;
+    case 'm':
+    case 'M':
+        shift = 20;
+        text++;
+        break;
+    case 'g':
+    case 'G':
+        shift = 30;
+        text++;
+        break;
+    default:
+        break;
+    }
+    if (*text != '\0' || value > SIZE_MAX >> shift)
+        return false;
+    *size = value << shift;
+    return true;
+}

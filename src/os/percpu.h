@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * percpu.h - the per-CPU protocol: slots, the sections on them, and the process's mode.
+ *
+ * A CPU's area holds one slot a cache, at the cache's offset ([cpu][cache]).  A slot's `main`
+ * points to the sheaf that pops and pushes work on.  The sections, each specified once where it is
+ * implemented (stook/arch/rseq_*.h, rseq_*.h, percpu_locked.h), are pop, push, pop_bulk, push_bulk
+ * and close; the rest are plain:
+ *
+ *   open:   slot.main = m, store-release, from any CPU; only by whoever closed the slot
+ *   take:   slot.main: m -> closed by cmpxchg from any CPU; percpu_fence(cpu); only now read m
+ *
+ * Modes, fixed at start for the whole process (mixing them on one slot hands objects out twice):
+ *   rseq    as above.  A thread that is not registered has CPU number -1 or -2 and never closes.
+ *   locked  each slot has a lock word that is only ever tried, and its sheaf in `held`; `main` is
+ *           never installed, so that the inlined fast path falls into the slow path by itself.
+ *
+ * Areas lie at a fixed stride, for every CPU that may ever be and for -1 and -2.  They are one
+ * sealed file of slots without sheaves, mapped privately once an area: a page that nobody has
+ * installed a sheaf in is everybody's same page, so CPUs that the process never runs on cost
+ * address space and nothing else, and the sections need no test.
+ *
+ * While a slot is closed only pointers move: no lock, no system call, no callback, and no memory
+ * that could fault but the sheaves themselves.  Whoever meets a closed slot never waits.
+ */
+#ifndef STOOK_OS_PERCPU_H
+#define STOOK_OS_PERCPU_H
+
+#include "base/lock.h"
+#include "os/topology.h"
+
+#define STOOK_INLINE_NO_PIN /* the library is linked with -z nodelete; its tests stay loaded */
+#include <stook/inline.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Offsets 8, 12 and 16 are known to the sections.  Sheaves, slots and caches begin at cache lines;
+ * size is not where a slot or a cache has the word that the next section loads, or that load would
+ * wait for the store of size whenever the two lie 4 KiB apart (0.4 ns a pair).
+ */
+struct sheaf {
+    struct sheaf *next; /* in a barn: protected by the barn's lock */
+    uint32_t size;
+    uint32_t capacity;
+    void *object[];
+};
+_Static_assert(offsetof(struct sheaf, size) == 8, "known to the sections");
+_Static_assert(offsetof(struct sheaf, capacity) == 12, "known to the sections");
+_Static_assert(offsetof(struct sheaf, object) == 16, "known to the sections");
+
+struct slot {
+    _Atomic(struct sheaf *) main; /* offset 0, known to the sections; never NULL */
+    struct sheaf *spare;          /* NULL or a sheaf; whoever closed the slot */
+    struct sheaf *held;           /* rseq: main while taken (fork); locked: main, NULL for none */
+    _Atomic uint32_t lock;        /* locked mode: 1 closed */
+    uint32_t fill;                /* objects the last refill brought; whoever closed the slot */
+    uint32_t forking;             /* 1: taken by slot_take_all(); the forking thread */
+    uint32_t reserved[7];
+};
+enum { SLOT_SHIFT = 6, SLOT_SIZE = 1 << SLOT_SHIFT };
+_Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
+
+enum {
+    PERCPU_AREA_SIZE = 1 << STOOK_AREA_SHIFT,
+    PERCPU_RETRIES = 8, /* aborted sections in a row before the slow path is taken */
+};
+_Static_assert(PERCPU_AREA_SIZE == STOOK_CACHES_MAX * SLOT_SIZE, "a slot a cache");
+
+struct percpu {
+    char *areas;          /* CPU 0's; CPU n's lies n areas behind it, from n = -2 on */
+    intptr_t rseq_offset; /* from the thread pointer to its struct rseq (cpu_id at 4) */
+    bool rseq;            /* the mode */
+    bool filled;          /* no file to map: areas are filled in as slots come into use */
+    unsigned rows;        /* CPUs that have areas: all that the kernel may ever name */
+    unsigned slots;       /* highest slot in use + 1; written under `lock` */
+    struct lock lock;
+    const char *why;         /* static: why this mode */
+    _Atomic uint64_t fences; /* membarriers sent */
+    uint64_t *isolated;      /* bit per CPU that no fence may interrupt, or NULL */
+    /* 1: a thread has closed a slot there; set under `lock`, so that fork sees all of them. */
+    _Atomic uint8_t used[TOPOLOGY_CPUS_MAX];
+};
+
+extern struct percpu percpu __attribute__((visibility("hidden")));
+
+/* The two sheaves that are none: read-only, size 0, capacity 0. */
+extern const struct sheaf percpu_closed, percpu_none;
+#define PERCPU_CLOSED ((struct sheaf *)(uintptr_t)&percpu_closed)
+#define PERCPU_NONE ((struct sheaf *)(uintptr_t)&percpu_none)
+
+/* Decides the mode.  Once, after topology_init(), before the first slot. */
+void percpu_init(void);
+
+/* The forked child: registers what the kernel may have dropped. */
+void percpu_child(void);
+
+/* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
+void percpu_slot_init(unsigned index);
+
+/* The CPU this thread runs on, or negative when it is not registered. */
+int percpu_cpu(void);
+
+static inline uintptr_t percpu_offset(unsigned index)
+{
+    return (uintptr_t)index << SLOT_SHIFT;
+}
+
+/* A slot of any CPU, without touching it. */
+static inline struct slot *percpu_slot_at(int cpu, uintptr_t offset)
+{
+    return (struct slot *)(void *)(percpu.areas + (intptr_t)cpu * PERCPU_AREA_SIZE + offset);
+}
+
+/* The slot of a CPU that somebody has used, or NULL. */
+static inline struct slot *percpu_slot(unsigned cpu, uintptr_t offset)
+{
+    /* Pairs with the release that set it. */
+    return atomic_load_explicit(&percpu.used[cpu], memory_order_acquire)
+               ? percpu_slot_at((int)cpu, offset)
+               : NULL;
+}
+
+/* These four retry aborted sections; false/0 means: empty or full, or closed. */
+bool percpu_pop(uintptr_t offset, void **object);
+bool percpu_push(uintptr_t offset, void *object);
+uint32_t percpu_pop_bulk(uintptr_t offset, void **objects, uint32_t want);
+uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have);
+
+/* Closes this CPU's slot: its main sheaf (percpu_none perhaps), or NULL: somebody has it closed,
+ * this thread is not registered, or its CPU is new and `nospin` forbids to wait. */
+struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin);
+
+/* Opens a slot that this thread closed or took; what `held` said is over. */
+void percpu_open(struct slot *slot, struct sheaf *main);
+
+/*
+ * Takes the slot of any CPU.  The sheaf returned may be read only after percpu_fence(cpu): until
+ * then a section on that CPU may still commit to it.  NULL: it is closed, now or for good.
+ */
+struct sheaf *percpu_take(struct slot *slot);
+
+/*
+ * Aborts the sections running on `cpu`.  false: a tunable isolates that CPU, or the kernel refused
+ * (a sandbox entered after start): what was taken there must be opened again unread.
+ */
+bool percpu_fence(unsigned cpu);
+bool percpu_may_fence(unsigned cpu);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * percpu_locked.h - the same sections behind a lock word a slot, for a process without rseq.
+ *
+ *   close:  trylock slot.lock; m = slot.held     open:  slot.held = m; slot.lock = 0, release
+ *   pop, push, bulk: close; the section's work; open
+ *
+ * The lock is only ever tried: a thread preempted inside makes others go to the slabs, as with a
+ * closed slot.  The CPU number is a hint: after a migration the slot is another CPU's, and still
+ * locked.
+ */
+#ifndef STOOK_OS_PERCPU_LOCKED_H
+#define STOOK_OS_PERCPU_LOCKED_H
+
+#include "os/percpu.h"
+
+#include <string.h>
+
+static inline struct sheaf *locked_take(struct slot *slot)
+{
+    uint32_t open = 0;
+
+    if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return NULL;
+    return slot->held ? slot->held : PERCPU_NONE;
+}
+
+static inline void locked_open(struct slot *slot, struct sheaf *main)
+{
+    slot->held = main;
+    atomic_store_explicit(&slot->lock, 0, memory_order_release);
+}
+
+static inline struct sheaf *locked_close(unsigned cpu, uintptr_t offset, struct slot **slot)
+{
+    *slot = percpu_slot(cpu, offset);
+    return *slot ? locked_take(*slot) : NULL;
+}
+
+static inline uint32_t locked_pop_bulk(int cpu, uintptr_t offset, void **objects, uint32_t want)
+{
+    struct slot *slot;
+    struct sheaf *m = cpu < 0 ? NULL : locked_close((unsigned)cpu, offset, &slot);
+    uint32_t k = 0;
+
+    if (!m)
+        return 0;
+    if (m->size > 0) {
+        k = m->size < want ? m->size : want;
+        m->size -= k;
+        memcpy(objects, &m->object[m->size], k * sizeof(void *));
+    }
+    locked_open(slot, m);
+    return k;
+}
+
+static inline uint32_t locked_push_bulk(int cpu, uintptr_t offset, void *const *objects,
+                                        uint32_t have)
+{
+    struct slot *slot;
+    struct sheaf *m = cpu < 0 ? NULL : locked_close((unsigned)cpu, offset, &slot);
+    uint32_t k = 0;
+
+    if (!m)
+        return 0;
+    if (m->size < m->capacity) {
+        k = m->capacity - m->size < have ? m->capacity - m->size : have;
+        memcpy(&m->object[m->size], objects, k * sizeof(void *));
+        m->size += k;
+    }
+    locked_open(slot, m);
+    return k;
+}
+
+#endif
