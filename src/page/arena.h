@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arena.h - one reserved address range, cut into 2 MiB blocks; runs of pages within a block, spans
+ * of whole blocks; what is freed and still resident is kept warm up to a bound.
+ *
+ * The range is split evenly into zones, one a node for objects and one a node for the library's own
+ * sheaves and descriptors, so the node is in bits of the address.  Each block
+ * has its metadata elsewhere (struct block, a bitmap, and granules of 16 bytes in which slab
+ * descriptors live): a write behind an object's end cannot reach them.
+ *
+ * Locking: one lock a zone (LOCK_ARENA).  System calls that give memory back run without it, on
+ * pages that are marked taken meanwhile.
+ */
+#ifndef STOOK_PAGE_ARENA_H
+#define STOOK_PAGE_ARENA_H
+
+#include "page/pagemap.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ARENA_GRANULE = 16,
+    ARENA_RUN_PAGES_MAX = BLOCK_PAGES, /* larger requests take whole blocks */
+};
+
+/* A run of pages, or NULL with errno ENOMEM.  *zeroed: the pages read as zero. */
+void *arena_alloc_run(unsigned zone, size_t pages, size_t align_pages, bool nospin, bool *zeroed);
+void arena_free_run(void *run, size_t pages);
+/* Grows a run in place into the free pages behind it; false: no room. */
+bool arena_extend_run(void *run, size_t pages, size_t more);
+
+/*
+ * The same for a slab: 2^order pages aligned to their size, and `meta_bytes` for its descriptor,
+ * under one taking of the lock.
+ */
+void *arena_alloc_slab(unsigned zone, unsigned order, size_t meta_bytes, bool nospin, void **meta);
+void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes);
+
+/* Whole blocks, contiguous; align is a power of two of at least BLOCK_SIZE. */
+void *arena_alloc_span(unsigned zone, size_t blocks, size_t align, bool nospin, bool *zeroed);
+void arena_free_span(void *span, size_t blocks);
+/* The same when its pages were moved elsewhere: nothing of it is resident. */
+void arena_free_span_clean(void *span, size_t blocks);
+bool arena_extend_span(void *span, size_t blocks, size_t more);
+/* Huge pages under blocks of a span are asked for, or refused; only what changes costs a call. */
+void arena_advise_span(void *at, size_t blocks, bool huge);
+/* The blocks' pages were moved to those of `to`: what was said of huge pages went with them. */
+void arena_moved_span(void *from, void *to, size_t blocks);
+
+/*
+ * Memory for a descriptor of something in the block of `address`: granules of that block's own
+ * metadata, released with the block.  NULL: the block's metadata is full.
+ */
+void *arena_alloc_meta(const void *address, size_t bytes, bool nospin);
+void arena_free_meta(const void *address, void *meta, size_t bytes);
+/* The granule number of a descriptor in its block, and back. */
+uint32_t arena_granule(const void *address, const void *meta);
+void *arena_meta(const void *address, uint32_t granule);
+
+/* Gives all warm memory back; bytes. */
+size_t arena_trim(void);
+
+struct arena_stat {
+    size_t reserved; /* address space of the arena */
+    size_t used;     /* pages in runs and spans, bytes */
+    size_t peak;     /* of used, at most ever (zones summed) */
+    size_t warm;     /* free and resident, bytes */
+    size_t meta;     /* committed metadata and page map, bytes (an upper bound of residency) */
+    size_t blocks;   /* blocks ever taken into use */
+    size_t limit;    /* of warm bytes now */
+    size_t reserve;  /* of warm bytes at most (STOOK_RESERVE) */
+    uint64_t purged, committed; /* bytes given back, bytes taken that were not warm */
+};
+void arena_stat(struct arena_stat *stat);
+
+/* Reserves the range: as much as the process may have.  Fatal, with what it needs, if none. */
+void arena_init(void);
+/* fork: all arena locks, in order. */
+void arena_lock_all(void);
+void arena_unlock_all(void);
+void arena_child(void);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "page/block.h"
+
+#include "base/report.h"
+
+#include <string.h>
+
+/* The first bit at or after `from` with the wanted value, or `end`. */
+static unsigned block_next(const uint64_t *map, unsigned from, unsigned end, bool set)
+{
+    while (from < end) {
+        uint64_t word = (set ? map[from / 64] : ~map[from / 64]) >> from % 64;
+        if (word) {
+            from += (unsigned)__builtin_ctzll(word);
+            return from < end ? from : end;
+        }
+        from = (from | 63) + 1;
+    }
+    return end;
+}
+
+static void block_fill(uint64_t *map, unsigned at, unsigned count, bool set)
+{
+    while (count > 0) {
+        unsigned bit = at % 64, n = 64 - bit < count ? 64 - bit : count;
+        uint64_t mask = (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << bit;
+        if (set)
+            map[at / 64] |= mask;
+        else
+            map[at / 64] &= ~mask;
+        at += n;
+        count -= n;
+    }
+}
+
+static unsigned block_count(const uint64_t *map, unsigned at, unsigned count)
+{
+    unsigned sum = 0;
+
+    while (count > 0) {
+        unsigned bit = at % 64, n = 64 - bit < count ? 64 - bit : count;
+        uint64_t mask = (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << bit;
+        sum += (unsigned)__builtin_popcountll(map[at / 64] & mask);
+        at += n;
+        count -= n;
+    }
+    return sum;
+}
+
+static int block_find_in(const uint64_t *map, unsigned pages, unsigned align)
+{
+    unsigned at = block_next(map, 0, BLOCK_PAGES, true);
+
+    while (at + pages <= BLOCK_PAGES) {
+        unsigned first = (at + align - 1) & ~(align - 1);
+        if (first + pages > BLOCK_PAGES)
+            return -1;
+        unsigned end = block_next(map, first, first + pages, false);
+        if (end == first + pages)
+            return (int)first;
+        at = block_next(map, end, BLOCK_PAGES, true);
+    }
+    return -1;
+}
+
+int block_find(const struct block *block, unsigned pages, unsigned align)
+{
+    int at = block->ndirty >= pages ? block_find_in(block->dirty, pages, align) : -1;
+
+    return at >= 0 ? at : block_find_in(block->free, pages, align);
+}
+
+unsigned block_take(struct block *block, unsigned at, unsigned pages)
+{
+    unsigned dirty = block_count(block->dirty, at, pages);
+
+    STOOK_ASSERT(block_is_free(block, at, pages));
+    block_fill(block->free, at, pages, false);
+    block_fill(block->dirty, at, pages, false);
+    block->nfree = (uint16_t)(block->nfree - pages);
+    block->ndirty = (uint16_t)(block->ndirty - dirty);
+    return dirty;
+}
+
+void block_put(struct block *block, unsigned at, unsigned pages, bool dirty)
+{
+    unsigned first = at, end;
+
+    STOOK_ASSERT(block_count(block->free, at, pages) == 0);
+    block_fill(block->free, at, pages, true);
+    block->nfree = (uint16_t)(block->nfree + pages);
+    if (dirty) {
+        block_fill(block->dirty, at, pages, true);
+        block->ndirty = (uint16_t)(block->ndirty + pages);
+    }
+    /* The run that now contains these pages; words of all ones make this short. */
+    end = block_next(block->free, at + pages, BLOCK_PAGES, false);
+    while (first > 0 && (block->free[(first - 1) / 64] >> (first - 1) % 64 & 1)) {
+        uint64_t below = ~block->free[(first - 1) / 64] << (63 - (first - 1) % 64);
+        unsigned run = below ? (unsigned)__builtin_clzll(below) : (first - 1) % 64 + 1;
+        first -= run;
+    }
+    if (end - first > block->longest)
+        block->longest = (uint16_t)(end - first);
+}
+
+bool block_is_free(const struct block *block, unsigned at, unsigned pages)
+{
+    return at + pages <= BLOCK_PAGES && block_count(block->free, at, pages) == pages;
+}
+
+void block_measure(struct block *block)
+{
+    unsigned at = 0, longest = 0;
+
+    while ((at = block_next(block->free, at, BLOCK_PAGES, true)) < BLOCK_PAGES) {
+        unsigned end = block_next(block->free, at, BLOCK_PAGES, false);
+        if (end - at > longest)
+            longest = end - at;
+        at = end;
+    }
+    block->longest = (uint16_t)longest;
+}
+
+void block_each_run(const uint64_t mask[BLOCK_WORDS],
+                    void (*release)(unsigned at, unsigned pages, void *arg), void *arg)
+{
+    unsigned at = 0;
+
+    while ((at = block_next(mask, at, BLOCK_PAGES, true)) < BLOCK_PAGES) {
+        unsigned end = block_next(mask, at, BLOCK_PAGES, false);
+        release(at, end - at, arg);
+        at = end;
+    }
+}
+
+uint32_t block_take_meta(struct block *block, uint32_t granules)
+{
+    unsigned at = block->meta_hint < BLOCK_FIRST_GRANULE ? BLOCK_FIRST_GRANULE : block->meta_hint;
+
+    for (int pass = 0; pass < 2; pass++) {
+        while ((at = block_next(block->meta_map, at, BLOCK_GRANULES, false)) + granules <=
+               BLOCK_GRANULES) {
+            unsigned end = block_next(block->meta_map, at, at + granules, true);
+            if (end == at + granules) {
+                block_fill(block->meta_map, at, granules, true);
+                block->meta_hint = end;
+                if (end > block->meta_high)
+                    block->meta_high = end;
+                return at;
+            }
+            at = end;
+        }
+        at = BLOCK_FIRST_GRANULE;
+    }
+    return 0;
+}
+
+void block_put_meta(struct block *block, uint32_t at, uint32_t granules)
+{
+    STOOK_ASSERT(block_count(block->meta_map, at, granules) == granules);
+    block_fill(block->meta_map, at, granules, false);
+    if (at < block->meta_hint)
+        block->meta_hint = at;
+}

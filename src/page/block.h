@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * block.h - one 2 MiB block: which of its 512 pages are free, which free ones are still resident
+ * (dirty), and the granules of its metadata.  All fields under the zone's lock.
+ *
+ * A page is taken, free and clean (reads as zero), or free and dirty.  dirty is a subset of free.
+ */
+#ifndef STOOK_PAGE_BLOCK_H
+#define STOOK_PAGE_BLOCK_H
+
+#include "base/list.h"
+#include "page/arena.h"
+
+enum {
+    BLOCK_WORDS = BLOCK_PAGES / 64,
+    BLOCK_META = 320 << 10, /* room for the worst layout: 512 slabs of 256 outside links each */
+    BLOCK_GRANULES = BLOCK_META / ARENA_GRANULE,
+};
+
+enum block_state {
+    BLOCK_UNUSED, /* never taken into use */
+    BLOCK_FREE,   /* no page taken */
+    BLOCK_RUNS,   /* cut into runs */
+    BLOCK_SPAN,   /* part of a span; or busy: its memory is being given back */
+};
+
+struct block {
+    struct list bucket; /* RUNS: by the longest free run; FREE and dirty: the zone's warm list */
+    struct list soiled; /* RUNS with dirty pages: by their number */
+    uint64_t free[BLOCK_WORDS];
+    uint64_t dirty[BLOCK_WORDS];
+    uint16_t nfree, ndirty;
+    uint16_t longest; /* no free run is longer; exact after block_measure() */
+    uint8_t state;
+    bool huge, plain;              /* huge pages were asked for, refused; or nothing was said */
+    uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
+    uint64_t meta_map[BLOCK_GRANULES / 64]; /* 1: in use */
+};
+enum { BLOCK_FIRST_GRANULE = (sizeof(struct block) + ARENA_GRANULE - 1) / ARENA_GRANULE };
+
+/* First page of `pages` free ones at a multiple of `align`, dirty ones first; or -1. */
+int block_find(const struct block *block, unsigned pages, unsigned align);
+/* Takes [at, at+pages); returns how many of them were dirty. */
+unsigned block_take(struct block *block, unsigned at, unsigned pages);
+/* Frees [at, at+pages), dirty or clean. */
+void block_put(struct block *block, unsigned at, unsigned pages, bool dirty);
+bool block_is_free(const struct block *block, unsigned at, unsigned pages);
+/* Makes `longest` exact. */
+void block_measure(struct block *block);
+/* Calls release() for each run of pages in mask. */
+void block_each_run(const uint64_t mask[BLOCK_WORDS],
+                    void (*release)(unsigned at, unsigned pages, void *arg), void *arg);
+/* Consecutive granules, or 0 when the metadata is full. */
+uint32_t block_take_meta(struct block *block, uint32_t granules);
+void block_put_meta(struct block *block, uint32_t at, uint32_t granules);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * large.h - objects of whole pages: runs within a block, spans of blocks above.
+ *
+ * A large object begins at a page; its first page's entry in the page map has no cache and the
+ * granule of its descriptor, all other pages have no entry.  The descriptor lies in the metadata
+ * of the block that the object begins in.  What a program does not touch of the last page, or of
+ * the last block of a span, costs nothing: huge pages are asked for whole blocks only.
+ */
+#ifndef STOOK_PAGE_LARGE_H
+#define STOOK_PAGE_LARGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* At least `size` bytes at a multiple of `align` (a power of two); NULL with errno ENOMEM. */
+void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed);
+
+/* Usable bytes of the large object that begins at `object`; 0: none does.  Any pointer. */
+size_t large_size(const void *object);
+
+/*
+ * Gives a large object back.  With `nospin` (a handler interrupted this library) it is left to the
+ * interrupted holder, which finishes when it leaves the library.  False: no large object.
+ */
+bool large_free(void *object, bool nospin);
+
+/* Makes it at least `size` bytes (not 0) without moving it, or gives its tail back; false: no. */
+bool large_resize(void *object, size_t size);
+
+/* Moves its pages, unread, to a new object of at least `size` bytes; NULL: copy instead. */
+void *large_move(unsigned zone, void *object, size_t size);
+
+/* The large objects alive and the bytes of their pages: racy sums. */
+void large_count(uint64_t *objects, uint64_t *bytes);
+
+/* The interrupted holder's part of large_free(); a hook of the context. */
+void large_settle(void);
+
+#endif

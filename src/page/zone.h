@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * zone.h - one node's share of the arena: its blocks by what is free in them, its growth, and the
+ * pages that are free and still resident.  All fields of a zone and of its blocks are under its
+ * lock (LOCK_ARENA); every call here is made with it held.
+ */
+#ifndef STOOK_PAGE_ZONE_H
+#define STOOK_PAGE_ZONE_H
+
+#include "base/lock.h"
+#include "os/topology.h"
+#include "page/block.h"
+
+enum {
+    ZONE_BUCKETS = 10, /* log2 of pages, 0 .. 9 */
+    ZONE_COUNT_MAX = 2 * TOPOLOGY_NODES_MAX,
+};
+
+struct zone {
+    struct lock lock;
+    struct list runs[ZONE_BUCKETS];   /* blocks cut into runs, by log2 of the longest */
+    struct list soiled[ZONE_BUCKETS]; /* the same blocks, by log2 of their dirty pages */
+    struct list warm;                 /* free blocks with dirty pages, last freed first */
+    uint32_t first, blocks;           /* its blocks are [first, first + blocks) */
+    uint32_t committed, frontier;     /* relative: usable, ever used */
+    uint64_t *free_map;               /* bit per block of the zone: state FREE */
+    size_t warm_pages;                /* dirty pages of all its blocks */
+    size_t reserve_pages;             /* warm pages kept at most */
+    size_t limit_pages;               /* adapts between ZONE_LIMIT_MIN and the reserve */
+    size_t used_pages, peak_pages;
+    unsigned purging;        /* threads giving pages back without the lock */
+    uint64_t purged, missed; /* bytes given back; bytes taken that were not warm */
+};
+
+struct zones {
+    struct zone zone[ZONE_COUNT_MAX];
+    char *meta;           /* BLOCK_META bytes a block */
+    char *free_maps;      /* all zones', each of whole words: no word has two locks */
+    size_t reserve_pages; /* the tunable */
+    bool huge;
+};
+extern struct zones zone_all __attribute__((visibility("hidden")));
+
+static inline struct block *zone_block(uint32_t index)
+{
+    return (struct block *)(void *)(zone_all.meta + (size_t)index * BLOCK_META);
+}
+
+static inline uint32_t zone_index(const void *address)
+{
+    return (uint32_t)(((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT);
+}
+
+static inline uint32_t zone_block_index(const struct block *block)
+{
+    return (uint32_t)(((const char *)block - zone_all.meta) / BLOCK_META);
+}
+
+static inline char *zone_address(uint32_t index)
+{
+    return (char *)pagemap.base + ((size_t)index << BLOCK_SHIFT);
+}
+
+static inline struct zone *zone_of(const void *address)
+{
+    return &zone_all.zone[pagemap_zone(address)];
+}
+
+static inline unsigned zone_log2(unsigned n)
+{
+    return 31 - (unsigned)__builtin_clz(n | 1);
+}
+
+/* Puts a block of runs on the lists that its counts ask for; others on none. */
+void zone_file(struct zone *zone, struct block *block);
+void zone_mark_free(struct zone *zone, struct block *block);
+void zone_mark_used(struct zone *zone, struct block *block, enum block_state state);
+/* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
+void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
+/* Takes n blocks at the frontier into use, the first at a multiple of `align` blocks; or -1. */
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align);
+/* A free block to cut into runs: a warm one, an older one, or a new one; or NULL. */
+struct block *zone_take_block(struct zone *zone);
+/* Gives warm pages back down to `limit` pages; bytes.  Drops the lock meanwhile. */
+size_t zone_purge(struct zone *zone, size_t limit);
+/* The same down to the adaptive limit, once that is exceeded by an eighth. */
+void zone_settle(struct zone *zone);
+
+#endif
