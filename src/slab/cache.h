@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cache.h - what slabs, barns and slots know of a cache.
+ */
+#ifndef STOOK_SLAB_CACHE_H
+#define STOOK_SLAB_CACHE_H
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "slab/layout.h"
+
+#include <stook/inline.h>
+
+enum { /* internal flags beside STOOK_CACHE_* */
+       CACHE_INTERNAL =
+           1u << 31, /* the library's own: its slabs lie in the second half of the zones */
+       CACHE_MALLOC = 1u << 30, /* a size class of malloc */
+};
+
+/* Slabs of one cache with memory of one node.  Counters and lists under `lock` (LOCK_NODE). */
+struct node {
+    struct lock lock;
+    uint32_t nr_partial, nr_empty;
+    struct list partial; /* slabs with free objects and objects in use */
+    struct list empty;   /* slabs with no object in use, kept up to the cache's min_partial */
+    uint64_t nr_slabs, nr_objects; /* all slabs, and the objects they could hold */
+    uint64_t nr_pages, peak_pages; /* the peak is for reports: racy, off by a slab or two */
+    uint64_t made, gone, took;     /* slabs made, given back; takings of the lock */
+    uint64_t gone_pages;
+};
+
+struct sheaf;
+
+/* Full and empty sheaves of one cache on one node, all under `lock` (LOCK_BARN). */
+struct barn {
+    struct lock lock;
+    uint32_t nr_full, nr_empty;
+    uint32_t full_limit; /* now: falls while sheaves only come, rises when they are missed */
+    uint32_t refused;    /* full sheaves refused in a row */
+    struct sheaf *full, *empty;
+    uint64_t get, get_fail, put, put_fail; /* full sheaves handed out, missed, taken in, refused */
+};
+
+struct cache_node {
+    struct node node __attribute__((aligned(64)));
+    struct barn barn __attribute__((aligned(64)));
+};
+
+struct stook_cache {
+    struct stook_cache_head head; /* known to stook/inline.h */
+    struct layout layout;
+    void (*ctor)(void *object);
+    void (*dtor)(void *object);
+    uint32_t index; /* of its slots; also its number in the page map */
+    uint32_t flags;
+    uint32_t capacity;   /* objects a sheaf; 0: no sheaves */
+    uint32_t barn_limit; /* full sheaves of a barn at most */
+    uint32_t min_partial;
+    uint16_t secret; /* links are stored xor this and their index */
+    uint16_t users;  /* creates less destroys, under the cache list's lock; 0: it is going */
+    size_t object_size, align;
+    struct list link; /* in the cache list, under its lock */
+    char name[STOOK_NAME_MAX + 1];
+    struct cache_node nodes[]; /* one a node, up to the highest number */
+};
+
+/* Index in the page map -> cache.  An entry is written before its first slab. */
+extern struct stook_cache *cache_table[STOOK_CACHES_MAX] __attribute__((visibility("hidden")));
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab/layout.h"
+
+#include "page/pagemap.h"
+
+#include <stook/stook.h>
+
+enum {
+    LAYOUT_WASTE = 16,       /* a slab wastes at most 1/16 where possible */
+    LAYOUT_SHARE = 65536,    /* waste is weighed in these parts of a slab … */
+    LAYOUT_PER_ORDER = 64,   /* … and an order is worth 0.1 %: small slabs go back sooner */
+    LAYOUT_ORDER_COMMON = 4, /* higher orders only against waste beyond LAYOUT_WASTE */
+};
+
+/* Fewer objects than this make a slab too short-lived to be worth its descriptor. */
+static unsigned layout_wanted(uint32_t stride)
+{
+    return stride <= 1024 ? 32 : stride <= 2048 ? 16 : stride <= PAGE_SIZE ? 8 : 4;
+}
+
+static unsigned layout_objects(unsigned order, uint32_t stride)
+{
+    uint32_t n = ((uint32_t)PAGE_SIZE << order) / stride;
+
+    return n < STOOK_SLAB_OBJECTS_MAX ? n : STOOK_SLAB_OBJECTS_MAX;
+}
+
+/* The order's cost, or ~0 where it does not do. */
+static uint32_t layout_cost(unsigned order, uint32_t stride)
+{
+    uint32_t size = (uint32_t)PAGE_SIZE << order, n = layout_objects(order, stride);
+    uint32_t waste = size - n * stride;
+
+    if (n < layout_wanted(stride) || waste > size / LAYOUT_WASTE)
+        return ~(uint32_t)0;
+    return (uint32_t)((uint64_t)waste * LAYOUT_SHARE / size) + order * LAYOUT_PER_ORDER;
+}
+
+static void layout_choose_order(struct layout *layout)
+{
+    uint32_t best_cost = ~(uint32_t)0, stride = layout->stride;
+    unsigned best = 0, min = 0;
+
+    while (layout_objects(min, stride) == 0)
+        min++;
+    for (unsigned order = min; order <= LAYOUT_ORDER_MAX; order++) {
+        uint32_t cost = layout_cost(order, stride);
+        if (cost < best_cost) {
+            best = order;
+            best_cost = cost;
+        }
+        if (order >= LAYOUT_ORDER_COMMON && best_cost != ~(uint32_t)0)
+            break;
+    }
+    for (unsigned order = min, least = ~0u; best_cost == ~(uint32_t)0 && order <= LAYOUT_ORDER_MAX;
+         order++) { /* none wastes so little: the least there is */
+        uint32_t size = (uint32_t)PAGE_SIZE << order;
+        unsigned share = (size - layout_objects(order, stride) * stride) * 64u / (size / 1024);
+        if (share < least) {
+            least = share;
+            best = order;
+        }
+    }
+    layout->order = (uint8_t)best;
+    layout->min_order = (uint8_t)min;
+    layout->objects = (uint16_t)layout_objects(best, stride);
+    layout->min_objects = (uint16_t)layout_objects(min, stride);
+    layout->waste = ((uint32_t)PAGE_SIZE << best) - layout->objects * stride;
+}
+
+bool layout_plan(struct layout *layout, size_t size, size_t align, bool writable)
+{
+    size_t stride;
+
+    if (size == 0 || size > STOOK_OBJECT_SIZE_MAX)
+        return false;
+    if (align < 2) /* links inside lie at even addresses */
+        align = 2;
+    stride = (size + align - 1) & ~(align - 1);
+    if (stride > STOOK_OBJECT_SIZE_MAX)
+        return false;
+    if (stride < 8) /* smaller ones would make more objects than a slab can count */
+        stride = 8;
+    layout->link_outside = stride >= LAYOUT_LINK_MIN || (!writable && stride >= 16);
+    layout->link_stride = layout->link_outside ? 2 : (uint32_t)stride;
+    layout->link_offset = layout->link_outside ? LAYOUT_DESCRIPTOR : 0;
+    if (!layout->link_outside && !writable) {
+        /* Tiny constructed objects: the link lies behind each. */
+        layout->link_offset = (uint32_t)((size + 1) & ~(size_t)1);
+        stride = (layout->link_offset + 2 + align - 1) & ~(align - 1);
+        layout->link_stride = (uint32_t)stride;
+    }
+    layout->stride = (uint32_t)stride;
+    layout->reciprocal = (((uint64_t)1 << LAYOUT_RECIPROCAL) + stride - 1) / stride;
+    layout_choose_order(layout);
+    return layout->objects > 0;
+}
+
+unsigned layout_capacity(size_t stride)
+{
+    /* Sheaves of these capacities fill 128, 256, 512 and 1024 bytes with their header of 16. */
+    static const unsigned capacity[] = {126, 62, 30, 14};
+
+    for (unsigned i = 0; i < sizeof(capacity) / sizeof(capacity[0]); i++)
+        if ((capacity[i] + 2) * stride <= 32 << 10)
+            return capacity[i];
+    return 6;
+}

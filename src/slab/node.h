@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * node.h - the slabs of a cache on one node: taking objects from them, and bringing them back.
+ */
+#ifndef STOOK_SLAB_NODE_H
+#define STOOK_SLAB_NODE_H
+
+#include "slab/slab.h"
+
+/*
+ * Between min and max objects into the array, partial slabs first, then new ones; fewer than min
+ * only when memory is short or, with `nospin`, a lock is held.  How many; errno ENOMEM below min.
+ */
+uint32_t node_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
+                   uint32_t max, bool nospin);
+
+/*
+ * Objects of this cache, of any slabs and nodes, NULL entries skipped; the array is consumed.
+ * Objects of one slab that stand near each other are linked into one detached freelist and
+ * published by one compare-and-swap.  Cannot fail: with `nospin`, list work that would need a
+ * held lock is left to the thread's interrupted holder.
+ */
+void node_put(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
+
+/* Gives empty slabs back; bytes. */
+size_t node_shrink(struct stook_cache *cache, unsigned node);
+
+/* Objects in partial and empty slabs that are free. */
+uint64_t node_count_free(struct stook_cache *cache, unsigned node);
+
+void node_init(struct node *node);
+
+/* context_settler: finishes the list work of this thread's deferred slabs. */
+void node_settle_deferred(struct slab *unused);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab/slab.h"
+
+#include "base/context.h"
+#include "base/report.h"
+#include "page/arena.h"
+
+#include <errno.h>
+
+struct stook_cache *cache_table[STOOK_CACHES_MAX];
+
+static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
+{
+    return cache->flags & CACHE_INTERNAL ? pagemap.zones / 2 + node : node;
+}
+
+static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
+{
+    for (unsigned i = 0; i < 1u << order; i++)
+        pagemap.entry[slab->page + i] = entry;
+}
+
+/*
+ * The user's constructor or destructor over all objects.  It may use the library: no lock is held
+ * here, so it is outside again, unless a handler runs this on top of somebody inside.
+ */
+static void slab_each(const struct stook_cache *cache, char *base, unsigned objects,
+                      void (*hook)(void *object))
+{
+    bool outermost = context_self()->depth == 1;
+
+    if (outermost)
+        context_leave();
+    for (unsigned i = 0; i < objects; i++)
+        hook(base + (size_t)i * cache->layout.stride);
+    if (outermost)
+        context_enter();
+}
+
+/* Pages of the node; where address space is limited, the other zone of the node has some left. */
+static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned order,
+                        unsigned objects, bool nospin, void **meta)
+{
+    unsigned zone = slab_zone(cache, node);
+    size_t bytes = layout_meta(&cache->layout, objects);
+    char *base = arena_alloc_slab(zone, order, bytes, nospin, meta);
+
+    return base ? base : arena_alloc_slab(zone ^ pagemap.zones / 2, order, bytes, nospin, meta);
+}
+
+struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    const struct layout *l = &cache->layout;
+    unsigned order = l->order, objects = l->objects, flags = 0;
+    void *meta = NULL;
+    char *base = slab_pages(cache, node, order, objects, nospin, &meta);
+
+    if (!base && l->min_order < order) { /* memory is short: the least that holds an object */
+        order = l->min_order;
+        objects = l->min_objects;
+        flags = SLAB_MIN;
+        base = slab_pages(cache, node, order, objects, nospin, &meta);
+    }
+    if (!base) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    struct slab *slab = meta;
+    slab->link.next = slab->link.prev = NULL;
+    slab->page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT);
+    slab->deferred = 0;
+    atomic_store_explicit(&slab->state, slab_word(SLAB_NONE, objects, 0, flags),
+                          memory_order_relaxed);
+    slab_map(slab, order, pagemap_entry(cache->index, arena_granule(base, meta)));
+    if (cache->ctor)
+        slab_each(cache, base, objects, cache->ctor);
+    return slab;
+}
+
+void slab_unmake(struct stook_cache *cache, struct slab *slab)
+{
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    unsigned order = slab_order(cache, word), objects = slab_objects(cache, word);
+    char *base = slab_base(slab);
+
+    STOOK_ASSERT(slab_inuse(word) == 0 && !list_linked(&slab->link));
+    STOOK_ASSERT(!(slab_flags(word) & SLAB_PENDING));
+    if (cache->dtor)
+        slab_each(cache, base, objects, cache->dtor);
+    slab_map(slab, order, 0);
+    arena_free_slab(base, order, slab, layout_meta(&cache->layout, objects));
+}
+
+uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+                   uint32_t objects)
+{
+    uint32_t next;
+
+    if (__builtin_expect(index >= objects, 0))
+        report_fatal("corrupt freelist: cache %s, slab %p: the list ends early", cache->name,
+                     (void *)slab_base(slab));
+    next = (*slab_link(cache, slab, index) ^ cache->secret ^ index) & 0xffff;
+    if (__builtin_expect(next >= objects && next != SLAB_NONE, 0))
+        report_fatal("corrupt freelist: cache %s, slab %p, object %u links to %u of %u; an object "
+                     "was written to after it was freed, or its neighbour overran",
+                     cache->name, (void *)slab_base(slab), index, next, objects);
+    return next;
+}
+
+struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index)
+{
+    uint32_t entry, offset;
+    struct slab *slab;
+
+    if (__builtin_expect(!pagemap_covers(object), 0))
+        slab_report(cache, object, "is not of this library");
+    entry = *pagemap_at(object);
+    if (__builtin_expect(pagemap_cache(entry) != cache->index, 0))
+        slab_report(cache, object, "is of no slab of this cache");
+    slab = arena_meta(object, pagemap_granule(entry));
+    offset = (uint32_t)((const char *)object - slab_base(slab));
+    *index = layout_index(&cache->layout, offset);
+    if (__builtin_expect(*index * cache->layout.stride != offset ||
+                             *index >= slab_objects(cache, atomic_load_explicit(
+                                                               &slab->state, memory_order_relaxed)),
+                         0))
+        slab_report(cache, object, "is not the start of an object");
+    return slab;
+}
+
+struct stook_cache *slab_cache_of(const void *object)
+{
+    if (!pagemap_covers(object))
+        return NULL;
+    return cache_table[pagemap_cache(*pagemap_at(object))];
+}
+
+void slab_report(const struct stook_cache *cache, const void *object, const char *what)
+{
+    struct stook_cache *owner = slab_cache_of(object);
+
+    if (owner) {
+        struct slab *slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
+        uint32_t offset = (uint32_t)((const char *)object - slab_base(slab));
+        uint32_t index = layout_index(&owner->layout, offset);
+        report_fatal("bad free: cache %s: pointer %p %s; it lies %u bytes into object %u of slab "
+                     "%p of cache %s (object size %zu)",
+                     cache ? cache->name : "(any)", object, what,
+                     offset - index * owner->layout.stride, index, (void *)slab_base(slab),
+                     owner->name, owner->object_size);
+    }
+    report_fatal("bad free: cache %s: pointer %p %s", cache ? cache->name : "(any)", object, what);
+}

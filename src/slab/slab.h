@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slab.h - one slab: its state word, its freelist, and the checks on what comes back.
+ *
+ * state word (64 bits):  head 16 | in use 16 | sequence 24 | flags 8
+ *   head     index of the first free object, or SLAB_NONE
+ *   in use   objects handed out (to users, sheaves or barns)
+ *   sequence grows with every change, so that a word that looks unchanged is unchanged
+ *   flags    SLAB_MIN: made with the cache's minimum order
+ *            SLAB_PENDING: a handler left this slab's list work to the interrupted holder
+ *
+ * States and lists (a slab is on its node's partial list if and only if it is `partial`, or
+ * while it is pending):
+ *   full     head none, in use > 0     on no list
+ *   partial  head some, in use > 0     node->partial
+ *   empty    in use 0                  node->empty, or given back; its freelist means nothing
+ *
+ * Who may change the word:
+ *   without a lock  push a detached list onto a partial slab that stays partial; push onto a
+ *                   pending slab; set pending together with such a push
+ *   with node->lock everything else: full -> partial, -> empty, taking objects, ending pending
+ * So a slab with an object in use cannot vanish under whoever frees that object, and one that
+ * becomes empty is seen empty by exactly one thread.
+ */
+#ifndef STOOK_SLAB_SLAB_H
+#define STOOK_SLAB_SLAB_H
+
+#include "page/pagemap.h"
+#include "slab/cache.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    SLAB_NONE = 0xffff,
+    SLAB_MIN = 1,
+    SLAB_PENDING = 2,
+};
+
+struct slab {
+    _Atomic uint64_t state;
+    struct list link;  /* node->partial or node->empty, under node->lock */
+    uint32_t page;     /* number of its first page in the arena */
+    uint32_t deferred; /* 1 + page of the next slab on a thread's deferred list; 0: none */
+    uint16_t links[];  /* outside links, when the layout has them here */
+};
+_Static_assert(sizeof(struct slab) == LAYOUT_DESCRIPTOR, "the planner counts on it");
+
+static inline uint64_t slab_word(uint32_t head, uint32_t inuse, uint64_t seq, uint32_t flags)
+{
+    return (uint64_t)(head & 0xffff) | (uint64_t)(inuse & 0xffff) << 16 | (seq & 0xffffff) << 32 |
+           (uint64_t)flags << 56;
+}
+static inline uint32_t slab_head(uint64_t word)
+{
+    return word & 0xffff;
+}
+static inline uint32_t slab_inuse(uint64_t word)
+{
+    return word >> 16 & 0xffff;
+}
+static inline uint64_t slab_seq(uint64_t word)
+{
+    return word >> 32 & 0xffffff;
+}
+static inline uint32_t slab_flags(uint64_t word)
+{
+    return (uint32_t)(word >> 56);
+}
+
+static inline char *slab_base(const struct slab *slab)
+{
+    return (char *)pagemap.base + ((size_t)slab->page << PAGE_SHIFT);
+}
+
+static inline unsigned slab_node(const struct slab *slab)
+{
+    return pagemap_node(slab_base(slab));
+}
+
+static inline unsigned slab_objects(const struct stook_cache *cache, uint64_t word)
+{
+    return slab_flags(word) & SLAB_MIN ? cache->layout.min_objects : cache->layout.objects;
+}
+
+static inline unsigned slab_order(const struct stook_cache *cache, uint64_t word)
+{
+    return slab_flags(word) & SLAB_MIN ? cache->layout.min_order : cache->layout.order;
+}
+
+/* The freelist column: base and stride say where, nobody else knows. */
+static inline uint16_t *slab_link(const struct stook_cache *cache, const struct slab *slab,
+                                  uint32_t index)
+{
+    const struct layout *l = &cache->layout;
+    char *base = l->link_outside ? (char *)(uintptr_t)slab : slab_base(slab);
+
+    return (uint16_t *)(void *)(base + l->link_offset + (size_t)index * l->link_stride);
+}
+
+static inline void slab_set_link(const struct stook_cache *cache, struct slab *slab, uint32_t index,
+                                 uint32_t next)
+{
+    *slab_link(cache, slab, index) = (uint16_t)(next ^ cache->secret ^ index);
+}
+
+/* The decoded link; a value outside the slab is corruption and gets the report. */
+uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+                   uint32_t objects);
+
+/* A new slab on `node` whose objects all count as handed out; NULL without memory. */
+struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin);
+/* Gives an empty slab back; it is on no list. */
+void slab_unmake(struct stook_cache *cache, struct slab *slab);
+
+/* The slab of an object and its index there, checked: cache, bounds, stride; or the report. */
+struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index);
+
+/* The cache an address belongs to, or NULL: no object of a slab. */
+struct stook_cache *slab_cache_of(const void *object);
+
+/* The report of a pointer that is no object of `cache` (NULL: of any). */
+_Noreturn void slab_report(const struct stook_cache *cache, const void *object, const char *what);
+
+#endif
