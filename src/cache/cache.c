@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/context.h"
+#include "base/report.h"
+#include "cache/cache_list.h"
+#include "cache/init.h"
+#include "os/os.h"
+#include "os/topology.h"
+#include "sheaf/barn.h"
+#include "sheaf/slot.h"
+#include "slab/node.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct cache_list cache_list;
+
+enum {
+    CACHE_BARN_SHEAVES = 10,      /* full sheaves of a barn at most … */
+    CACHE_BARN_BYTES = 128 << 10, /* … and no more bytes than this, but two sheaves … */
+    CACHE_BARN_MALLOC = 64 << 10, /* … of malloc's classes: there are many of them */
+    CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
+    CACHE_EMPTY_SLABS = 5,
+    CACHE_DRAIN_MAX = 256, /* caches drained by one call */
+};
+
+static struct stook_cache *cache_of_caches;
+
+static size_t cache_struct_size(void)
+{
+    return sizeof(struct stook_cache) + topology.nodes * sizeof(struct cache_node);
+}
+
+static size_t cache_default_align(size_t size)
+{
+    return size >= 16 ? 16 : 8;
+}
+
+static unsigned cache_barn_limit(const struct stook_cache *cache)
+{
+    size_t sheaf = (size_t)cache->capacity * cache->layout.stride;
+    size_t bytes = cache->flags & CACHE_MALLOC ? CACHE_BARN_MALLOC : CACHE_BARN_BYTES;
+    size_t limit = sheaf ? bytes / sheaf : 0;
+
+    return limit > CACHE_BARN_SHEAVES ? CACHE_BARN_SHEAVES : limit < 2 ? 2 : (unsigned)limit;
+}
+
+static unsigned cache_min_partial(const struct stook_cache *cache)
+{
+    size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
+
+    return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
+}
+
+static void cache_set_name(struct stook_cache *cache, const char *name)
+{
+    size_t n = strnlen(name, STOOK_NAME_MAX);
+
+    memcpy(cache->name, name, n);
+    cache->name[n] = '\0';
+}
+
+/* A free number in the table; slot 0 belongs to nobody.  Under the list's lock. */
+static unsigned cache_find_index(void)
+{
+    for (unsigned i = 1; i < STOOK_CACHES_MAX; i++)
+        if (!cache_table[i])
+            return i;
+    return 0;
+}
+
+/* One seed from the kernel, then splitmix64: malloc's hundred caches are made at every start. */
+static uint16_t cache_secret(void)
+{
+    static uint64_t state;
+    uint64_t z;
+
+    if (state == 0)
+        state = os_random();
+    z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (uint16_t)(z >> 48);
+}
+
+/* Fills in a zeroed cache and puts it on the list.  Under the list's lock. */
+static void cache_setup(struct stook_cache *cache, const struct layout *layout, unsigned index,
+                        const char *name)
+{
+    cache->layout = *layout;
+    cache->index = index;
+    cache->secret = cache_secret();
+    cache->users = 1;
+    cache->barn_limit = cache_barn_limit(cache);
+    cache->min_partial = cache_min_partial(cache);
+    cache_set_name(cache, name);
+    for (unsigned i = 0; i < topology.nodes; i++) {
+        node_init(&cache->nodes[i].node);
+        barn_init(&cache->nodes[i].barn, cache->barn_limit);
+    }
+    percpu_slot_init(index);
+    cache->head.slots = percpu.areas + percpu_offset(index);
+    cache->head.rseq_offset = percpu.rseq_offset;
+    __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
+    list_add_tail(&cache_list.all, &cache->link);
+    cache_list.count++;
+}
+
+void cache_boot(void)
+{
+    size_t size = (cache_struct_size() + 63) & ~(size_t)63;
+    char *memory = os_map(size * (SHEAF_CLASSES + 1)), name[32];
+    struct layout layout;
+
+    if (!memory)
+        report_fatal("no memory for the first caches");
+    list_init(&cache_list.all);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    for (unsigned i = 0; i <= SHEAF_CLASSES; i++) {
+        struct stook_cache *cache = (struct stook_cache *)(void *)(memory + i * size);
+        cache->object_size = i < SHEAF_CLASSES ? (size_t)SHEAF_CLASS_MIN << i : size;
+        cache->align = 64;
+        cache->flags = CACHE_INTERNAL | STOOK_CACHE_NOSHEAF;
+        if (!layout_plan(&layout, cache->object_size, cache->align, true))
+            report_fatal("no layout for the library's own objects");
+        snprintf(name, sizeof(name), i < SHEAF_CLASSES ? "stook-sheaf-%zu" : "stook-cache",
+                 cache->object_size);
+        cache_setup(cache, &layout, cache_find_index(), name);
+        if (i < SHEAF_CLASSES)
+            sheaf_cache[i] = cache;
+        else
+            cache_of_caches = cache;
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+}
+
+static struct stook_cache *cache_find_mergeable(size_t size, size_t align, unsigned flags)
+{
+    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
+        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
+        if ((cache->flags & STOOK_CACHE_MERGE) && cache->flags == flags &&
+            cache->object_size == size && cache->align == align && cache->users > 0 &&
+            cache->users < UINT16_MAX)
+            return cache;
+    }
+    return NULL;
+}
+
+struct stook_cache *cache_make(const char *name, size_t size, size_t align, unsigned flags,
+                               unsigned capacity, void (*ctor)(void *), void (*dtor)(void *))
+{
+    unsigned node = topology.home_of_node[0], index;
+    struct stook_cache *cache = NULL;
+    struct layout layout;
+    void *memory = NULL;
+
+    if (!layout_plan(&layout, size, align, !ctor && !dtor)) {
+        errno = E2BIG;
+        return NULL;
+    }
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    if ((flags & STOOK_CACHE_MERGE) && (cache = cache_find_mergeable(size, align, flags))) {
+        cache->users++;
+        goto out;
+    }
+    index = cache_find_index();
+    if (index == 0) {
+        errno = ENFILE;
+        goto out;
+    }
+    if (node_take(cache_of_caches, node, &memory, 1, 1, false) == 0)
+        goto out; /* ENOMEM */
+    cache = memory;
+    memset(cache, 0, cache_struct_size());
+    cache->object_size = size;
+    cache->align = align;
+    cache->flags = flags;
+    cache->ctor = ctor;
+    cache->dtor = dtor;
+    cache->capacity = flags & STOOK_CACHE_NOSHEAF ? 0
+                      : capacity                  ? capacity
+                      : flags & CACHE_MALLOC      ? layout_capacity(2 * (size_t)layout.stride)
+                                                  : layout_capacity(layout.stride);
+    cache_setup(cache, &layout, index, name);
+out:
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    return cache;
+}
+
+static bool cache_args_valid(const struct stook_cache_args *args)
+{
+    const unsigned char *p = (const unsigned char *)args;
+
+    if (args->size < offsetof(struct stook_cache_args, align))
+        return false;
+    for (size_t i = sizeof(*args); i < args->size; i++)
+        if (p[i] != 0)
+            return false;
+    return true;
+}
+
+struct stook_cache *stook_cache_create(const char *name, size_t object_size,
+                                       const struct stook_cache_args *given)
+{
+    const unsigned known = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF;
+    struct stook_cache_args args = {0};
+    struct stook_cache *cache;
+    size_t align;
+
+    if (given) {
+        if (!cache_args_valid(given)) {
+            errno = EINVAL;
+            return NULL;
+        }
+        memcpy(&args, given, given->size < sizeof(args) ? given->size : sizeof(args));
+    }
+    align = args.align ? args.align : cache_default_align(object_size);
+    if (!name || object_size == 0 || (align & (align - 1)) || (args.flags & ~known)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (object_size > STOOK_OBJECT_SIZE_MAX || align > STOOK_ALIGN_MAX ||
+        args.sheaf_capacity > STOOK_SHEAF_CAPACITY_MAX) {
+        errno = E2BIG;
+        return NULL;
+    }
+    if ((args.flags & STOOK_CACHE_HWALIGN) && align < 64)
+        align = 64;
+    if (args.ctor || args.dtor || args.sheaf_capacity)
+        args.flags &= ~STOOK_CACHE_MERGE;
+    init_once();
+    context_enter();
+    cache =
+        cache_make(name, object_size, align, args.flags, args.sheaf_capacity, args.ctor, args.dtor);
+    context_leave();
+    return cache;
+}
+
+static void cache_drain_nodes(struct stook_cache *cache)
+{
+    for (unsigned node = 0; node < topology.nodes; node++)
+        barn_drain(cache, node);
+    for (unsigned node = 0; node < topology.nodes; node++)
+        node_shrink(cache, node);
+}
+
+/* Bytes of slabs that ever went back. */
+static uint64_t cache_gone(struct stook_cache *cache)
+{
+    uint64_t pages = 0;
+
+    for (unsigned i = 0; i < topology.nodes; i++) {
+        struct node *node = &cache->nodes[i].node;
+        lock_take(&node->lock, LOCK_NODE);
+        pages += node->gone_pages;
+        lock_drop(&node->lock, LOCK_NODE);
+    }
+    return pages * PAGE_SIZE;
+}
+
+size_t cache_drain(struct stook_cache *cache, bool alone)
+{
+    /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
+    uint64_t before = cache_gone(cache);
+
+    slot_drain(&cache, 1, alone);
+    cache_drain_nodes(cache);
+    return (size_t)(cache_gone(cache) - before);
+}
+
+size_t cache_drain_all(unsigned flag)
+{
+    struct stook_cache *caches[CACHE_DRAIN_MAX];
+    size_t bytes = 0;
+    unsigned n = 0;
+
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    for (struct list *l = cache_list.all.next; l != &cache_list.all && n < CACHE_DRAIN_MAX;
+         l = l->next) {
+        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
+        if (cache->flags & flag)
+            caches[n++] = cache;
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    for (unsigned i = 0; i < n; i++)
+        bytes -= cache_gone(caches[i]);
+    slot_drain(caches, n, false);
+    for (unsigned i = 0; i < n; i++) {
+        cache_drain_nodes(caches[i]);
+        bytes += cache_gone(caches[i]);
+    }
+    return bytes;
+}
+
+void cache_count(struct stook_cache *cache, struct cache_counts *counts)
+{
+    uint64_t free = 0;
+
+    memset(counts, 0, sizeof(*counts));
+    slot_count(cache, &counts->cached, &counts->sheaves);
+    for (unsigned i = 0; i < topology.nodes; i++) {
+        struct node *node = &cache->nodes[i].node;
+        struct barn *barn = &cache->nodes[i].barn;
+        lock_take(&barn->lock, LOCK_BARN);
+        for (struct sheaf *s = barn->full; s; s = s->next)
+            counts->cached += s->size;
+        counts->barns += barn->nr_full + barn->nr_empty;
+        lock_drop(&barn->lock, LOCK_BARN);
+        free += node_count_free(cache, i);
+        counts->slabs += __atomic_load_n(&node->nr_slabs, __ATOMIC_RELAXED);
+        counts->objects += __atomic_load_n(&node->nr_objects, __ATOMIC_RELAXED);
+        counts->pages += __atomic_load_n(&node->nr_pages, __ATOMIC_RELAXED);
+        counts->peak_pages += __atomic_load_n(&node->peak_pages, __ATOMIC_RELAXED);
+    }
+    /* Racy sums must not wrap. */
+    if (free > counts->objects)
+        free = counts->objects;
+    if (counts->cached > counts->objects - free)
+        counts->cached = counts->objects - free;
+    counts->active = counts->objects - free - counts->cached;
+}
+
+int stook_cache_destroy(struct stook_cache *cache)
+{
+    struct cache_counts counts;
+    void *memory = cache;
+
+    if (!cache)
+        return 0;
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    if (--cache->users > 0) { /* none: nobody is given it any more */
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        context_leave();
+        return 0;
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    cache_drain(cache, true);
+    cache_count(cache, &counts);
+    if (counts.slabs > 0) {
+        lock_take(&cache_list.lock, LOCK_CACHES);
+        cache->users = 1;
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        context_leave();
+        report_warn("cache %s cannot be destroyed: %llu of its objects of %zu bytes are in use, "
+                    "in %llu slabs",
+                    cache->name, (unsigned long long)counts.active, cache->object_size,
+                    (unsigned long long)counts.slabs);
+        errno = EBUSY;
+        return -1;
+    }
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    list_remove(&cache->link);
+    cache_list.count--;
+    cache_table[cache->index] = NULL;
+    node_put(cache_of_caches, &memory, 1, false);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    return 0;
+}
+
+size_t stook_cache_object_size(const struct stook_cache *cache)
+{
+    return cache->object_size;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cache_list.h - making, finding and unmaking caches; the list of all of them.
+ */
+#ifndef STOOK_CACHE_CACHE_LIST_H
+#define STOOK_CACHE_CACHE_LIST_H
+
+#include "slab/cache.h"
+
+struct cache_list {
+    struct lock lock; /* LOCK_CACHES: the list, the table, users, the boot memory */
+    struct list all;  /* in order of creation */
+    unsigned count;
+};
+extern struct cache_list cache_list __attribute__((visibility("hidden")));
+
+/* The library's own caches; before anything else is allocated. */
+void cache_boot(void);
+
+/* A cache with internal flags; NULL with errno. */
+struct stook_cache *cache_make(const char *name, size_t size, size_t align, unsigned flags,
+                               unsigned capacity, void (*ctor)(void *), void (*dtor)(void *));
+
+/* Sheaves of all CPUs and barns are flushed, empty slabs given back; bytes of slabs that went back
+ * meanwhile.  `alone`: nobody else uses the cache (slot_drain). */
+size_t cache_drain(struct stook_cache *cache, bool alone);
+/* The same for all caches with an internal flag that are never destroyed. */
+size_t cache_drain_all(unsigned flag);
+
+struct cache_counts {
+    uint64_t slabs, objects, pages; /* as they are on all nodes */
+    uint64_t peak_pages;            /* the most there ever were, summed over nodes */
+    uint64_t active;                /* handed to users */
+    uint64_t cached;                /* in sheaves of CPUs and barns */
+    uint64_t sheaves, barns;        /* sheaves with the CPUs, sheaves in barns */
+};
+void cache_count(struct stook_cache *cache, struct cache_counts *counts);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fork.c - a child inherits no closed slot and no held lock.
+ *
+ * prepare takes the list of caches, the areas, every slot, then all other locks in rank order;
+ * parent and child let go in reverse, the child by making the locks anew.  Slots may be waited for
+ * because their owners wait for nothing while they have one closed.
+ *
+ * Between prepare and its end other people's atfork handlers may allocate and free: slots are
+ * closed, so they go to the slabs, and the locks there are this thread's (context_holds_all()).
+ *
+ * A process of one thread takes nothing: the thread that forks holds nothing here, and what it
+ * would write to is a page to copy for each write, in the parent and again in the child.
+ *
+ * A fork from a handler that interrupted this library on the same thread takes nothing (it could
+ * wait for itself): the thread goes on in the child and finishes what it was in the middle of.
+ */
+#include "base/context.h"
+#include "cache/cache_list.h"
+#include "cache/init.h"
+#include "os/percpu.h"
+#include "os/topology.h"
+#include "page/arena.h"
+#include "sheaf/slot.h"
+
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#define FORK_ALONE __libc_single_threaded /* by the count that libc's own malloc goes by */
+#else
+#define FORK_ALONE false
+#endif
+
+static void fork_each_node(void (*act)(struct cache_node *node))
+{
+    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
+        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
+        for (unsigned i = 0; i < topology.nodes; i++)
+            act(&cache->nodes[i]);
+    }
+}
+
+static void fork_take_barn(struct cache_node *node)
+{
+    lock_take(&node->barn.lock, LOCK_BARN);
+}
+static void fork_drop_barn(struct cache_node *node)
+{
+    lock_drop(&node->barn.lock, LOCK_BARN);
+}
+static void fork_take_node(struct cache_node *node)
+{
+    lock_take(&node->node.lock, LOCK_NODE);
+}
+static void fork_drop_node(struct cache_node *node)
+{
+    lock_drop(&node->node.lock, LOCK_NODE);
+}
+
+static void fork_renew(struct cache_node *node)
+{
+    lock_init(&node->barn.lock);
+    lock_init(&node->node.lock);
+}
+
+void fork_prepare(void)
+{
+    struct context *context = context_self();
+
+    if (context_enter() || FORK_ALONE)
+        return;
+    context->fork = FORK_TAKING;
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    lock_take(&percpu.lock, LOCK_PERCPU);
+    slot_take_all();
+    fork_each_node(fork_take_barn);
+    fork_each_node(fork_take_node);
+    arena_lock_all();
+    context->fork = FORK_HOLDING;
+}
+
+void fork_parent(void)
+{
+    struct context *context = context_self();
+
+    if (context->fork == FORK_HOLDING) {
+        context->fork = FORK_TAKING;
+        arena_unlock_all();
+        fork_each_node(fork_drop_node);
+        fork_each_node(fork_drop_barn);
+        slot_open_all();
+        lock_drop(&percpu.lock, LOCK_PERCPU);
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        context->fork = FORK_NONE;
+        context->ranks = 0;
+    }
+    context_leave();
+}
+
+void fork_child(void)
+{
+    struct context *context = context_self();
+
+    if (context->fork == FORK_HOLDING) {
+        context->fork = FORK_NONE;
+        arena_child();
+        fork_each_node(fork_renew);
+        percpu_child();
+        slot_open_all();
+        lock_init(&percpu.lock);
+        lock_init(&cache_list.lock);
+        context->ranks = 0;
+    } else if (context->depth == 1) { /* alone */
+        percpu_child();
+    }
+    context_leave();
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/private.h"
+
+#include "base/context.h"
+#include "base/report.h"
+#include "cache/cache_list.h"
+#include "cache/init.h"
+#include "os/os.h"
+#include "os/topology.h"
+#include "page/arena.h"
+#include "page/large.h"
+#include "sheaf/slot.h"
+#include "slab/slab.h"
+
+#include <errno.h>
+#include <string.h>
+
+void stook_private_view(struct stook_private_view *view)
+{
+    init_once();
+    view->areas = percpu.areas;
+    view->rseq_offset = percpu.rseq_offset;
+    view->base = pagemap.base;
+    view->size = pagemap.size;
+    view->entries = pagemap.entry;
+}
+
+struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
+{
+    struct stook_cache *cache;
+
+    init_once();
+    context_enter();
+    cache = cache_make(name, size, size % 16 == 0 ? 16 : 8, CACHE_MALLOC, 0, NULL, NULL);
+    context_leave();
+    if (cache)
+        *slot_offset = percpu_offset(cache->index);
+    return cache;
+}
+
+struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start)
+{
+    struct stook_cache *cache = slab_cache_of(object);
+    const struct slab *slab;
+    uint32_t offset;
+
+    if (!cache)
+        return NULL;
+    slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
+    offset = (uint32_t)((const char *)object - slab_base(slab));
+    *size = cache->layout.stride;
+    *start = layout_index(&cache->layout, offset) * cache->layout.stride == offset;
+    return cache;
+}
+
+static unsigned private_node(void)
+{
+    int cpu = percpu_cpu();
+
+    return topology_home(cpu < 0 ? 0 : (unsigned)cpu);
+}
+
+/* The home node first, then the others; of each, its other zone where address space is limited. */
+void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed)
+{
+    unsigned home;
+    bool nested;
+    void *object;
+
+    init_once();
+    home = private_node();
+    nested = context_enter();
+    object = large_alloc(home, size, align, nested, zeroed);
+    for (unsigned zone = 0; !object && zone < pagemap.zones; zone++)
+        if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
+            object = large_alloc(zone, size, align, nested, zeroed);
+    context_leave();
+    return object;
+}
+
+size_t stook_private_large_size(const void *object)
+{
+    return large_size(object);
+}
+
+bool stook_private_large_free(void *object)
+{
+    bool freed = large_free(object, context_enter());
+
+    context_leave();
+    return freed;
+}
+
+bool stook_private_large_resize(void *object, size_t size)
+{
+    bool nested = context_enter(), done = !nested && large_resize(object, size);
+
+    context_leave();
+    return done;
+}
+
+void *stook_private_large_move(void *object, size_t size)
+{
+    bool nested = context_enter();
+    void *moved = nested ? NULL : large_move(private_node(), object, size);
+
+    context_leave();
+    return moved;
+}
+
+size_t stook_private_trim(void)
+{
+    size_t bytes = 0;
+
+    init_once();
+    if (!context_enter())
+        bytes = cache_drain_all(CACHE_MALLOC) + arena_trim();
+    context_leave();
+    return bytes;
+}
+
+void stook_private_totals(struct stook_private_totals *totals)
+{
+    struct arena_stat arena;
+    uint64_t objects, bytes;
+
+    memset(totals, 0, sizeof(*totals));
+    init_once();
+    if (!context_enter()) {
+        for (unsigned i = 1; i < STOOK_CACHES_MAX; i++) {
+            struct stook_cache *cache = __atomic_load_n(&cache_table[i], __ATOMIC_ACQUIRE);
+            struct cache_counts counts;
+            if (!cache || !(cache->flags & CACHE_MALLOC))
+                continue;
+            cache_count(cache, &counts);
+            totals->slabs += counts.pages * PAGE_SIZE;
+            totals->active += counts.active * cache->layout.stride;
+            totals->objects += counts.active;
+            totals->free_objects += counts.objects - counts.active;
+            totals->free += (counts.objects - counts.active) * cache->layout.stride;
+        }
+        large_count(&objects, &bytes);
+        totals->large = bytes;
+        totals->large_objects = objects;
+        arena_stat(&arena);
+        totals->warm = arena.warm;
+        totals->used = arena.used;
+    }
+    context_leave();
+}
+
+const char *stook_private_getenv(const char *name)
+{
+    return os_getenv(name);
+}
+
+void stook_private_fatal(const char *why)
+{
+    report_fatal("%s", why);
+}
+
+void stook_private_bad_pointer(const char *call, const void *pointer)
+{
+    bool start;
+    size_t size;
+    struct stook_cache *cache = stook_private_cache_of(pointer, &size, &start);
+
+    if (cache)
+        slab_report(cache, pointer, "is not the start of an object");
+    if (!pagemap_covers(pointer))
+        report_fatal("%s: pointer %p is not of this malloc (another allocator's, or none's)", call,
+                     pointer);
+    if (large_size(pointer) > 0)
+        report_fatal("%s: pointer %p was freed at the same time by another thread", call, pointer);
+    for (const char *page = (const char *)((uintptr_t)pointer & ~(uintptr_t)(PAGE_SIZE - 1));
+         pagemap_covers(page) && (uintptr_t)pointer - (uintptr_t)page < BLOCK_SIZE;
+         page -= PAGE_SIZE) {
+        size_t large = large_size(page);
+        size_t offset = (size_t)((const char *)pointer - page);
+        if (large > offset)
+            report_fatal("%s: pointer %p lies %zu bytes into the object %p of %zu bytes", call,
+                         pointer, offset, (const void *)page, large);
+        if (large > 0 || slab_cache_of(page))
+            break;
+    }
+    report_fatal("%s: pointer %p is in no object: freed already, or never handed out", call,
+                 pointer);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * private.h - what libstook-malloc.so takes from libstook.so of the same release: exported under
+ * the version STOOK_PRIVATE, no promise to anyone else.
+ *
+ * Each call starts the library when nothing has yet, and knows by itself whether it was made by a
+ * handler that interrupted the library.
+ */
+#ifndef STOOK_CACHE_PRIVATE_H
+#define STOOK_CACHE_PRIVATE_H
+
+#include <stook/stook.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What never changes after the start: malloc keeps a copy beside its code. */
+struct stook_private_view {
+    const char *areas; /* CPU 0's (stook/inline.h); nobody ever installs a sheaf in slot 0 */
+    intptr_t rseq_offset;
+    uintptr_t base;          /* of the arena */
+    size_t size;             /* of the arena */
+    const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
+};
+STOOK_API void stook_private_view(struct stook_private_view *view);
+
+/* A size class; NULL with errno.  *slot_offset: of its slots in an area. */
+STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
+                                                  uintptr_t *slot_offset);
+
+/* The cache of an object, its size and whether the pointer is the object's start; or NULL. */
+STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
+
+/* Large objects: page/large.h. */
+STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed);
+STOOK_API size_t stook_private_large_size(const void *object);
+STOOK_API bool stook_private_large_free(void *object);
+STOOK_API bool stook_private_large_resize(void *object, size_t size);
+STOOK_API void *stook_private_large_move(void *object, size_t size);
+
+/* Drains the size classes and gives warm memory back; bytes. */
+STOOK_API size_t stook_private_trim(void);
+
+struct stook_private_totals {
+    size_t slabs;                /* bytes of the slabs of all size classes */
+    size_t active, objects;      /* bytes and number of their objects that are handed out */
+    size_t free, free_objects;   /* … that are not */
+    size_t large, large_objects; /* bytes and number of large objects */
+    size_t warm;                 /* bytes of pages free and resident */
+    size_t used;                 /* bytes of pages in use, all caches */
+};
+STOOK_API void stook_private_totals(struct stook_private_totals *totals);
+
+/* The environment, unless the process runs with raised privileges. */
+STOOK_API const char *stook_private_getenv(const char *name);
+
+/* Says why the program cannot go on, and aborts. */
+STOOK_API _Noreturn void stook_private_fatal(const char *why);
+
+/* Names what is known of a pointer that malloc's callers should not have passed, and aborts. */
+STOOK_API _Noreturn void stook_private_bad_pointer(const char *call, const void *pointer);
+
+#endif

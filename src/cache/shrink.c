@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/context.h"
+#include "cache/cache_list.h"
+#include "page/arena.h"
+
+size_t stook_cache_shrink(struct stook_cache *cache)
+{
+    size_t bytes;
+
+    context_enter();
+    bytes = cache_drain(cache, false);
+    (void)arena_trim();
+    context_leave();
+    return bytes;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "sheaf/barn.h"
+
+#include "base/report.h"
+
+enum {
+    BARN_REFUSALS = 4,   /* full sheaves refused in a row before the limit is halved */
+    BARN_EMPTY_MORE = 2, /* empty sheaves kept beyond the limit of full ones */
+};
+
+static struct barn *barn_of(struct stook_cache *cache, unsigned node)
+{
+    return &cache->nodes[node].barn;
+}
+
+/* The counts are looked at without the lock: relaxed atomics. */
+static void barn_set_count(uint32_t *count, uint32_t n)
+{
+    __atomic_store_n(count, n, __ATOMIC_RELAXED);
+}
+
+static struct sheaf *barn_pop(struct sheaf **list, uint32_t *count)
+{
+    struct sheaf *sheaf = *list;
+
+    if (sheaf) {
+        *list = sheaf->next;
+        sheaf->next = NULL;
+        barn_set_count(count, *count - 1);
+    }
+    return sheaf;
+}
+
+static void barn_push(struct sheaf **list, uint32_t *count, struct sheaf *sheaf)
+{
+    sheaf->next = *list;
+    *list = sheaf;
+    barn_set_count(count, *count + 1);
+}
+
+static void barn_set_limit(struct barn *barn, uint32_t limit)
+{
+    /* Atomic for barn_declines(), which reads without the lock. */
+    __atomic_store_n(&barn->full_limit, limit, __ATOMIC_RELAXED);
+}
+
+void barn_init(struct barn *barn, unsigned full_limit)
+{
+    lock_init(&barn->lock);
+    barn_set_limit(barn, full_limit);
+}
+
+struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
+                            bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    struct sheaf *full;
+
+    if (!lock_enter(&barn->lock, LOCK_BARN, nospin))
+        return NULL;
+    full = barn_pop(&barn->full, &barn->nr_full);
+    barn->refused = 0;
+    if (full) {
+        barn->get++;
+        STOOK_ASSERT(full->size > 0);
+        if (*empty) {
+            barn_push(&barn->empty, &barn->nr_empty, *empty);
+            *empty = NULL;
+        }
+    } else {
+        barn->get_fail++;
+        if (barn->full_limit < cache->barn_limit)
+            barn_set_limit(barn, barn->full_limit + 1);
+    }
+    lock_drop(&barn->lock, LOCK_BARN);
+    return full;
+}
+
+struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                            struct sheaf **empty, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    struct sheaf *chain = NULL;
+
+    STOOK_ASSERT(full->size > 0);
+    if (empty)
+        *empty = NULL;
+    if (!lock_enter(&barn->lock, LOCK_BARN, nospin)) {
+        full->next = NULL;
+        return full;
+    }
+    if (barn->nr_full < barn->full_limit) {
+        barn_push(&barn->full, &barn->nr_full, full);
+        barn->put++;
+        if (empty)
+            *empty = barn_pop(&barn->empty, &barn->nr_empty);
+    } else {
+        uint32_t n = 0;
+        barn_push(&chain, &n, full);
+        barn->put_fail++;
+        if (++barn->refused >= BARN_REFUSALS && barn->full_limit > 0) {
+            barn->refused = 0;
+            barn_set_limit(barn, barn->full_limit / 2);
+            while (barn->nr_full > barn->full_limit)
+                barn_push(&chain, &n, barn_pop(&barn->full, &barn->nr_full));
+        }
+    }
+    lock_drop(&barn->lock, LOCK_BARN);
+    return chain;
+}
+
+struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    struct sheaf *empty;
+
+    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) == 0 ||
+        !lock_enter(&barn->lock, LOCK_BARN, nospin))
+        return NULL;
+    empty = barn_pop(&barn->empty, &barn->nr_empty);
+    lock_drop(&barn->lock, LOCK_BARN);
+    return empty;
+}
+
+void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+
+    STOOK_ASSERT(empty->size == 0);
+    if (lock_enter(&barn->lock, LOCK_BARN, nospin)) {
+        if (empty->capacity == cache->capacity &&
+            barn->nr_empty < barn->full_limit + BARN_EMPTY_MORE) {
+            barn_push(&barn->empty, &barn->nr_empty, empty);
+            empty = NULL;
+        }
+        lock_drop(&barn->lock, LOCK_BARN);
+    }
+    if (empty)
+        sheaf_free(empty, nospin);
+}
+
+void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    void *object = NULL;
+
+    if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 ||
+        !lock_enter(&barn->lock, LOCK_BARN, nospin))
+        return NULL;
+    if (barn->full) {
+        struct sheaf *sheaf = barn->full;
+        object = sheaf->object[--sheaf->size];
+        if (sheaf->size == 0) {
+            barn_pop(&barn->full, &barn->nr_full);
+            barn_push(&barn->empty, &barn->nr_empty, sheaf);
+        }
+    }
+    lock_drop(&barn->lock, LOCK_BARN);
+    return object;
+}
+
+void barn_drain(struct stook_cache *cache, unsigned node)
+{
+    struct barn *barn = barn_of(cache, node);
+    struct sheaf *full, *empty;
+
+    lock_take(&barn->lock, LOCK_BARN);
+    full = barn->full;
+    empty = barn->empty;
+    barn->full = barn->empty = NULL;
+    barn_set_count(&barn->nr_full, 0);
+    barn_set_count(&barn->nr_empty, 0);
+    lock_drop(&barn->lock, LOCK_BARN);
+    while (full) {
+        struct sheaf *next = full->next;
+        sheaf_flush(cache, full, false);
+        sheaf_free(full, false);
+        full = next;
+    }
+    while (empty) {
+        struct sheaf *next = empty->next;
+        sheaf_free(empty, false);
+        empty = next;
+    }
+}

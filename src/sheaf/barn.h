@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * barn.h - the full and the empty sheaves of one cache on one node (struct barn: slab/cache.h).
+ *
+ * "Full" means: holds objects.  The limit of full sheaves adapts: while sheaves only come and
+ * none is asked for, it falls to 0 and the barn hands out what it holds to be flushed, so that a
+ * program that only frees ends with nothing parked here; each miss raises it again, up to the
+ * cache's barn_limit.  All calls take the barn's lock once; with `nospin` they only try.
+ */
+#ifndef STOOK_SHEAF_BARN_H
+#define STOOK_SHEAF_BARN_H
+
+#include "sheaf/sheaf.h"
+
+void barn_init(struct barn *barn, unsigned full_limit);
+
+/* A full sheaf, or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL. */
+struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
+                            bool nospin);
+
+/*
+ * Takes a full sheaf in, if it may: NULL then, else a chain (->next) of full sheaves that the
+ * caller must flush, `full` among them.  *empty, when not NULL itself, gets an empty sheaf or NULL.
+ */
+struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                            struct sheaf **empty, bool nospin);
+
+struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin);
+/* Takes an empty sheaf in, or frees it when there are enough. */
+void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty, bool nospin);
+
+/* One object, for threads that can use no slot; NULL when there is none. */
+void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin);
+
+/* Flushes and frees everything. */
+void barn_drain(struct stook_cache *cache, unsigned node);
+
+/* Racy on purpose: sheaves only come here; a slot should not park any either. */
+static inline bool barn_declines(const struct stook_cache *cache, unsigned node)
+{
+    return __atomic_load_n(&cache->nodes[node].barn.full_limit, __ATOMIC_RELAXED) == 0;
+}
+
+#endif

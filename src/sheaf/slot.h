@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slot.h - what one CPU has of one cache: the main and the spare sheaf (struct slot: os/percpu.h).
+ *
+ * The slow half of alloc and free.  Main and spare change places; when both are empty (full) one
+ * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
+ * two sheaves, put-then-get at a boundary does not bounce.
+ */
+#ifndef STOOK_SHEAF_SLOT_H
+#define STOOK_SHEAF_SLOT_H
+
+#include "os/percpu.h"
+#include "slab/cache.h"
+
+/* One object; NULL with errno ENOMEM.  `nospin`: locks are only tried. */
+void *slot_alloc(struct stook_cache *cache, bool nospin);
+/* One object back.  Cannot fail. */
+void slot_free(struct stook_cache *cache, void *object, bool nospin);
+
+/* Up to n objects out of this CPU's sheaves and the barn, without touching slabs; how many. */
+uint32_t slot_alloc_bulk(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
+/* Up to n objects into this CPU's sheaves, taken from the array's start; how many. */
+uint32_t slot_free_bulk(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
+
+/*
+ * Takes the sheaves of all CPUs' slots, remotely, one fence a CPU for all caches, and flushes them;
+ * skips isolated CPUs, and slots whose owners are just moving pointers.  `alone`: no thread is in
+ * a call on these caches or will be, so no CPU need be interrupted and nothing is skipped.
+ */
+void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone);
+
+/* Objects in all CPUs' sheaves and the sheaves' number: racy sums for reports. */
+void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves);
+
+/* fork: take every open slot of every CPU, and open them again (parent and child). */
+void slot_take_all(void);
+void slot_open_all(void);
+
+#endif
