@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * exit.h - the report of a process at its end, as the environment asks for it.
+ *
+ *   STOOK_REPORT         1: every process that finds it, forked children that exit() included
+ *                        pid:N: only process N (stook run gives its own number, which exec keeps)
+ *   STOOK_REPORT_FORMAT  table (default) or json
+ *   STOOK_REPORT_FILE    where to, appended; %p becomes the process number, %% a percent sign;
+ *                        without it standard error
+ *
+ * Nothing of this is read in a process with raised privileges.  The symbols' names let
+ * libstook-malloc.so reach the functions in libstook.so.
+ */
+#ifndef STOOK_WATCH_EXIT_H
+#define STOOK_WATCH_EXIT_H
+
+#include <stook/stook.h>
+
+/*
+ * Once, early: many programs close standard error before destructors run, so a process that will
+ * report there keeps a copy of it, closed on exec.
+ */
+STOOK_API void exit_prepare(void) __asm__("stook_private_exit_prepare");
+
+/* Writes the report if this process is asked for one.  From a destructor of the program's malloc. */
+STOOK_API void exit_report(void) __asm__("stook_private_exit_report");
+
+#endif

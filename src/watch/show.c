@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * show.c - stook_report(): the caches as a table for people and as one JSON object for machines.
+ * docs/report.md explains every column and key; keys are only ever added.
+ */
+#include "watch/stats.h"
+#include "watch/writer.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+    SHOW_NAME_MIN = 16,
+    SHOW_JSON_FORMAT = 1, /* grows when a key changes its meaning or goes */
+};
+
+/* The large objects as a row, into the sum; the peak of all together is the arena's. */
+static void show_add_large(struct stats_cache *row, struct stats_cache *sum)
+{
+    struct stats_large large;
+    struct arena_stat arena;
+
+    stats_read_arena(&arena);
+    sum->bytes.peak = arena.peak;
+
+    stats_read_large(&large);
+    memset(row, 0, sizeof(*row));
+    row->active = row->total = large.objects;
+    row->bytes.resident = row->bytes.in_use = large.bytes;
+    stats_add(sum, row);
+}
+
+/* ---- table ---------------------------------------------------------------------------------- */
+
+/* Bytes in eight columns, in the largest unit that leaves a number of one digit or more. */
+static void show_size(struct writer *w, uint64_t bytes)
+{
+    static const char unit[] = "KMGTPE";
+    uint64_t tenths = bytes;
+    int u = -1;
+
+    if (bytes < 10000) {
+        writer_print(w, " %8llu", (unsigned long long)bytes);
+        return;
+    }
+    for (tenths *= 10; tenths >= 10240; u++)
+        tenths = (tenths + 512) / 1024;
+    writer_print(w, " %5llu.%llu%c", (unsigned long long)(tenths / 10),
+                 (unsigned long long)(tenths % 10), unit[u]);
+}
+
+static void show_sizes(struct writer *w, const struct stats_bytes *bytes)
+{
+    show_size(w, bytes->resident);
+    show_size(w, bytes->in_use);
+    show_size(w, bytes->cached);
+    show_size(w, bytes->wasted);
+    if (bytes->peak)
+        show_size(w, bytes->peak);
+    else
+        writer_print(w, " %8s", "-");
+    writer_print(w, "\n");
+}
+
+static int show_name_width(void)
+{
+    struct stats_cache row;
+    size_t width = SHOW_NAME_MIN;
+
+    for (unsigned i = 1, end = stats_caches(); i < end; i++)
+        if (stats_read_cache(i, &row) && strlen(row.name) > width)
+            width = strlen(row.name);
+    return (int)width;
+}
+
+static void show_counts(struct writer *w, const struct stats_cache *row)
+{
+    writer_print(w, " %10llu %10llu %7llu %7llu %6llu", (unsigned long long)row->active,
+                 (unsigned long long)row->total, (unsigned long long)row->slabs,
+                 (unsigned long long)row->sheaves, (unsigned long long)row->barns);
+}
+
+static void show_row(struct writer *w, const struct stats_cache *row, int width)
+{
+    writer_cell(w, row->name, width);
+    writer_print(w, " %7llu %7u %5u %8u", (unsigned long long)row->object_size, row->stride,
+                 row->order, row->slab_objects);
+    show_counts(w, row);
+    show_sizes(w, &row->bytes);
+}
+
+static void show_process(struct writer *w)
+{
+    struct stats_process p;
+
+    stats_read_process(&p);
+    writer_print(w, "stook %d.%d.%d: process %d (", STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR,
+                 STOOK_VERSION_PATCH, p.pid);
+    writer_cell(w, p.program, 0);
+    writer_print(w, ")\nmode %s: %s; %llu membarriers sent; %u of %u CPUs used, %u node%s\n",
+                 p.mode, p.why, (unsigned long long)p.membarriers, p.cpus_used, p.cpus, p.nodes,
+                 p.nodes == 1 ? "" : "s");
+}
+
+static void show_line(struct writer *w, const char *label, uint64_t bytes, const char *what)
+{
+    writer_print(w, "%-10s", label);
+    show_size(w, bytes);
+    writer_print(w, "  %s\n", what);
+}
+
+static void show_arena(struct writer *w)
+{
+    struct stats_process p;
+    struct arena_stat arena;
+
+    stats_read_process(&p);
+    stats_read_arena(&arena);
+    writer_print(w, "\n");
+    show_line(w, "arena used", arena.used, "pages in slabs and large requests");
+    show_line(w, "warm", arena.warm, "free and resident, kept for what comes next");
+    show_line(w, "limit", arena.limit, "of warm bytes now; it follows what the program reuses");
+    show_line(w, "metadata", arena.meta, "descriptors, links outside the objects, page map");
+    show_line(w, "slots", p.slot_bytes, "of the CPUs that were used");
+    show_line(w, "reserved", arena.reserved, "address space, no memory");
+    if (p.resident)
+        show_line(w, "process", p.resident, "resident, with code, stacks and other mappings");
+}
+
+static void show_table(struct writer *w, bool all)
+{
+    int width = show_name_width();
+    struct stats_cache row, sum = {0};
+    unsigned empty = 0;
+
+    show_process(w);
+    writer_print(w, "\n%-*s %7s %7s %5s %8s %10s %10s %7s %7s %6s %8s %8s %8s %8s %8s\n", width,
+                 "cache", "size", "stride", "order", "obj/slab", "active", "total", "slabs",
+                 "sheaves", "barns", "resident", "in use", "cached", "wasted", "peak");
+    for (unsigned i = 1, end = stats_caches(); i < end; i++) {
+        if (!stats_read_cache(i, &row))
+            continue;
+        stats_add(&sum, &row);
+        if (row.slabs == 0 && !all)
+            empty++;
+        else
+            show_row(w, &row, width);
+    }
+    show_add_large(&row, &sum);
+    if (row.total > 0 || all) {
+        writer_print(w, "%-*s %7s %7s %5s %8s", width, "(large)", "-", "-", "-", "-");
+        show_counts(w, &row);
+        show_sizes(w, &row.bytes);
+    }
+    writer_print(w, "%-*s %7s %7s %5s %8s", width, "total", "", "", "", "");
+    show_counts(w, &sum);
+    show_sizes(w, &sum.bytes);
+    if (empty)
+        writer_print(w, "(%u caches without slabs are left out)\n", empty);
+    show_arena(w);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void show_key(struct writer *w, const char *key, uint64_t value, const char *end)
+{
+    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
+}
+
+static void show_json_counts(struct writer *w, const struct stats_cache *row)
+{
+    show_key(w, "active_objects", row->active, ", ");
+    show_key(w, "total_objects", row->total, ", ");
+    show_key(w, "sheaf_objects", row->in_sheaves, ", ");
+    show_key(w, "slab_free_objects", row->in_slabs, ", ");
+    show_key(w, "slabs", row->slabs, ", ");
+    show_key(w, "sheaves", row->sheaves, ", ");
+    show_key(w, "barns", row->barns, ", ");
+    show_key(w, "resident_bytes", row->bytes.resident, ", ");
+    show_key(w, "in_use_bytes", row->bytes.in_use, ", ");
+    show_key(w, "cached_bytes", row->bytes.cached, ", ");
+    show_key(w, "wasted_bytes", row->bytes.wasted, ", ");
+    show_key(w, "peak_bytes", row->bytes.peak, "}");
+}
+
+static void show_json_cache(struct writer *w, const struct stats_cache *row)
+{
+    writer_print(w, "{\"name\": ");
+    writer_json(w, row->name);
+    writer_print(w, ", \"internal\": %s, ", row->internal ? "true" : "false");
+    show_key(w, "object_size", row->object_size, ", ");
+    show_key(w, "align", row->align, ", ");
+    show_key(w, "stride", row->stride, ", ");
+    show_key(w, "order", row->order, ", ");
+    show_key(w, "objects_per_slab", row->slab_objects, ", ");
+    show_key(w, "sheaf_capacity", row->capacity, ", ");
+    show_json_counts(w, row);
+}
+
+static void show_json_process(struct writer *w)
+{
+    struct stats_process p;
+
+    stats_read_process(&p);
+    writer_print(w, "{\"stook\": \"%d.%d.%d\", \"format\": %d, \"pid\": %d,\n \"program\": ",
+                 STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH, SHOW_JSON_FORMAT,
+                 p.pid);
+    writer_json(w, p.program);
+    writer_print(w, ", \"mode\": \"%s\", \"mode_why\": ", p.mode);
+    writer_json(w, p.why);
+    writer_print(w, ",\n ");
+    show_key(w, "membarriers", p.membarriers, ", ");
+    show_key(w, "cpus_possible", p.cpus, ", ");
+    show_key(w, "cpus_allowed", p.cpus_allowed, ", ");
+    show_key(w, "cpus_used", p.cpus_used, ", ");
+    show_key(w, "nodes", p.nodes, ", ");
+    show_key(w, "slot_bytes", p.slot_bytes, ", ");
+    show_key(w, "process_resident_bytes", p.resident, ",\n");
+}
+
+static void show_json_arena(struct writer *w)
+{
+    struct arena_stat arena;
+
+    stats_read_arena(&arena);
+    writer_print(w, " \"arena\": {");
+    show_key(w, "reserved_bytes", arena.reserved, ", ");
+    show_key(w, "used_bytes", arena.used, ", ");
+    show_key(w, "warm_bytes", arena.warm, ", ");
+    show_key(w, "warm_limit_bytes", arena.limit, ", ");
+    show_key(w, "reserve_bytes", arena.reserve, ", ");
+    show_key(w, "metadata_bytes", arena.meta, ", ");
+    show_key(w, "blocks", arena.blocks, ", ");
+    show_key(w, "purged_bytes", arena.purged, ", ");
+    show_key(w, "committed_bytes", arena.committed, "}");
+}
+
+static void show_json(struct writer *w)
+{
+    struct stats_cache row, sum = {0};
+    bool first = true;
+
+    show_json_process(w);
+    writer_print(w, " \"caches\": [");
+    for (unsigned i = 1, end = stats_caches(); i < end; i++) {
+        if (!stats_read_cache(i, &row))
+            continue;
+        stats_add(&sum, &row);
+        writer_print(w, first ? "\n  " : ",\n  ");
+        show_json_cache(w, &row);
+        first = false;
+    }
+    show_add_large(&row, &sum);
+    writer_print(w, "],\n \"large\": {");
+    show_key(w, "objects", row.total, ", ");
+    show_key(w, "resident_bytes", row.bytes.resident, "},\n \"totals\": {");
+    show_json_counts(w, &sum);
+    writer_print(w, ",\n");
+    show_json_arena(w);
+    writer_print(w, "}\n");
+}
+
+int stook_report(int fd, unsigned format)
+{
+    bool all = (format & STOOK_REPORT_ALL) != 0;
+    struct writer writer;
+
+    format &= ~STOOK_REPORT_ALL;
+    if (format != STOOK_REPORT_TABLE && format != STOOK_REPORT_JSON) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!stats_readable()) {
+        errno = EDEADLK;
+        return -1;
+    }
+    writer_init(&writer, fd);
+    if (format == STOOK_REPORT_JSON)
+        show_json(&writer);
+    else
+        show_table(&writer, all);
+    return writer_finish(&writer);
+}

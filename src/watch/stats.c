@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "watch/stats.h"
+
+#include "base/context.h"
+#include "cache/cache_list.h"
+#include "cache/init.h"
+#include "os/os.h"
+#include "os/percpu.h"
+#include "os/topology.h"
+#include "page/large.h"
+#include "page/pagemap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+unsigned stats_caches(void)
+{
+    unsigned slots;
+
+    init_once();
+    context_enter();
+    lock_take(&percpu.lock, LOCK_PERCPU);
+    slots = percpu.slots;
+    lock_drop(&percpu.lock, LOCK_PERCPU);
+    context_leave();
+    return slots;
+}
+
+bool stats_readable(void)
+{
+    return context_self()->depth == 0;
+}
+
+static uint64_t stats_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void stats_split(struct stats_cache *row)
+{
+    struct stats_bytes *bytes = &row->bytes;
+
+    /* Slabs, objects and pages are counted one after the other: no part may outgrow the whole. */
+    bytes->in_use = stats_min(row->active * row->object_size, bytes->resident);
+    bytes->cached = stats_min((row->in_sheaves + row->in_slabs) * row->object_size,
+                              bytes->resident - bytes->in_use);
+    bytes->wasted = bytes->resident - bytes->in_use - bytes->cached;
+}
+
+static void stats_fill(struct stook_cache *cache, struct stats_cache *row)
+{
+    struct cache_counts counts;
+
+    cache_count(cache, &counts);
+    memcpy(row->name, cache->name, sizeof(row->name));
+    row->object_size = cache->object_size;
+    row->align = cache->align;
+    row->stride = cache->layout.stride;
+    row->order = cache->layout.order;
+    row->slab_objects = cache->layout.objects;
+    row->capacity = cache->capacity;
+    row->internal = (cache->flags & CACHE_INTERNAL) != 0;
+    row->active = counts.active;
+    row->in_sheaves = counts.cached;
+    row->in_slabs = counts.objects - counts.active - counts.cached;
+    row->total = counts.objects;
+    row->slabs = counts.slabs;
+    row->sheaves = counts.sheaves;
+    row->barns = counts.barns;
+    row->bytes.resident = counts.pages << PAGE_SHIFT;
+    row->bytes.peak = counts.peak_pages << PAGE_SHIFT;
+    stats_split(row);
+}
+
+bool stats_read_cache(unsigned number, struct stats_cache *row)
+{
+    struct stook_cache *cache = NULL;
+
+    if (number == 0 || number >= STOOK_CACHES_MAX)
+        return false;
+    memset(row, 0, sizeof(*row));
+    /* The list's lock, a cache at a time: it cannot go while it is read, and a slow reader of the
+     * report keeps nobody from making caches. */
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    cache = cache_table[number];
+    if (cache)
+        stats_fill(cache, row);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    return cache != NULL;
+}
+
+void stats_add(struct stats_cache *sum, const struct stats_cache *row)
+{
+    sum->active += row->active;
+    sum->in_sheaves += row->in_sheaves;
+    sum->in_slabs += row->in_slabs;
+    sum->total += row->total;
+    sum->slabs += row->slabs;
+    sum->sheaves += row->sheaves;
+    sum->barns += row->barns;
+    sum->bytes.resident += row->bytes.resident;
+    sum->bytes.in_use += row->bytes.in_use;
+    sum->bytes.cached += row->bytes.cached;
+    sum->bytes.wasted += row->bytes.wasted;
+}
+
+void stats_read_large(struct stats_large *large)
+{
+    large_count(&large->objects, &large->bytes);
+}
+
+void stats_read_arena(struct arena_stat *arena)
+{
+    context_enter();
+    arena_stat(arena);
+    context_leave();
+}
+
+/* The second number of /proc/self/statm, in pages. */
+static uint64_t stats_process_resident(void)
+{
+    char text[128], *at;
+
+    if (os_read_file("/proc/self/statm", text, sizeof(text)) <= 0 || !(at = strchr(text, ' ')))
+        return 0;
+    return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void stats_read_process(struct stats_process *process)
+{
+    int n;
+
+    memset(process, 0, sizeof(*process));
+    process->pid = (int)getpid();
+    n = os_read_file("/proc/self/comm", process->program, sizeof(process->program));
+    if (n > 0 && process->program[n - 1] == '\n')
+        process->program[n - 1] = '\0';
+    process->mode = stook_mode(&process->why);
+    process->membarriers = atomic_load_explicit(&percpu.fences, memory_order_relaxed);
+    process->cpus = topology.cpus;
+    process->cpus_allowed = topology.allowed_cpus;
+    process->nodes = (unsigned)__builtin_popcountll(topology.online_nodes);
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        process->cpus_used += percpu_slot(cpu, 0) != NULL;
+    process->slot_bytes = (uint64_t)process->cpus_used * percpu_offset(stats_caches());
+    process->resident = stats_process_resident();
+}

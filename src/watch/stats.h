@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stats.h - what the caches, malloc's large requests and the process hold, read for reports.
+ *
+ * Nothing is counted for a report on the way of an object: sums are read from what the slabs,
+ * barns and slots know anyway, beside running threads.  They are racy by the few objects that
+ * move meanwhile, but each row is consistent in itself:
+ *
+ *   resident = in_use + cached + wasted        total = active + in sheaves + in slabs
+ *
+ *   resident  bytes of the pages of the cache's slabs (pages that no object has touched yet count)
+ *   in_use    active objects * object size
+ *   cached    free objects * object size, whether they wait in sheaves, in barns or in slabs
+ *   wasted    what no object can ever use: padding up to the stride, and the ends of slabs
+ */
+#ifndef STOOK_WATCH_STATS_H
+#define STOOK_WATCH_STATS_H
+
+#include "page/arena.h"
+
+#include <stook/stook.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct stats_bytes {
+    uint64_t resident, in_use, cached, wasted;
+    uint64_t peak; /* of resident, since the start */
+};
+
+struct stats_cache {
+    char name[STOOK_NAME_MAX + 1];
+    uint64_t object_size, align;
+    uint32_t stride, order, slab_objects;  /* slab_objects: in a slab of `order` */
+    uint32_t capacity;                     /* objects a sheaf; 0: the cache has no sheaves */
+    bool internal;                         /* the library's own */
+    uint64_t active;                       /* objects handed to users */
+    uint64_t in_sheaves;                   /* free objects in sheaves of CPUs and barns */
+    uint64_t in_slabs;                     /* free objects in partial and empty slabs */
+    uint64_t total, slabs, sheaves, barns; /* sheaves: with CPUs; barns: sheaves in barns */
+    struct stats_bytes bytes;
+};
+
+/* Caches are numbered below this; a number may be free.  Initialises the library if need be. */
+unsigned stats_caches(void);
+
+/* False in a handler that interrupted the library: below it, locks may be held for ever. */
+bool stats_readable(void);
+
+/* The cache of that number now; false: there is none. */
+bool stats_read_cache(unsigned number, struct stats_cache *row);
+
+/* Adds the counts and bytes of a row to a sum that began as zero. */
+void stats_add(struct stats_cache *sum, const struct stats_cache *row);
+
+/* What malloc serves beside its caches: requests larger than the largest class, whole pages. */
+struct stats_large {
+    uint64_t objects, bytes; /* alive; of their pages, all of which count as in use */
+};
+void stats_read_large(struct stats_large *large);
+
+struct stats_process {
+    int pid;
+    char program[32];       /* the kernel's name of it */
+    const char *mode, *why; /* static */
+    uint64_t membarriers;   /* sent to take other CPUs' slots */
+    unsigned cpus, cpus_allowed, cpus_used, nodes;
+    uint64_t slot_bytes; /* of per-CPU slots, for the CPUs that were used */
+    uint64_t resident;   /* of the whole process, as the kernel counts; 0: unknown */
+};
+void stats_read_process(struct stats_process *process);
+
+void stats_read_arena(struct arena_stat *arena);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * writer.h - formatted output to a descriptor through a fixed buffer: no memory, no stdio.
+ * The first error sticks and silences the rest; writer_finish() tells it.
+ */
+#ifndef STOOK_WATCH_WRITER_H
+#define STOOK_WATCH_WRITER_H
+
+#include <stddef.h>
+
+struct writer {
+    int fd;
+    int error; /* errno of the first write that failed */
+    size_t used;
+    char buffer[2048];
+};
+
+void writer_init(struct writer *writer, int fd);
+/* One piece of at most 256 bytes; conversions of integers and strings only. */
+void writer_print(struct writer *writer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Text of any origin as a JSON string: quoted, escaped, bytes that are no UTF-8 replaced. */
+void writer_json(struct writer *writer, const char *text);
+/* Text of any origin in a table, on the left of `width` columns: control characters become '?'. */
+void writer_cell(struct writer *writer, const char *text, int width);
+/* Writes out what is buffered; 0, or -1 with errno. */
+int writer_finish(struct writer *writer);
+
+#endif
