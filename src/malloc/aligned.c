@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * aligned.c - memory at a multiple of a given alignment.
+ */
+#include "malloc/class.h"
+#include "malloc/fast.h"
+#include "malloc/names.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+enum { ALIGNED_PAGE = 4096 };
+
+static bool aligned_power(size_t align)
+{
+    return align != 0 && (align & (align - 1)) == 0;
+}
+
+/* `align` is a power of two. */
+static void *aligned_object(size_t align, size_t size)
+{
+    void *object;
+
+    if (size > PTRDIFF_MAX || align > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (align > SIZES_STEP)
+        return class_alloc_aligned(align, size);
+    return fast_alloc(size, &object) ? object : class_alloc(size);
+}
+
+void *MALLOC_NAME(memalign)(size_t align, size_t size)
+{
+    if (!aligned_power(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return aligned_object(align, size);
+}
+
+/* `size` need be no multiple of `align`. */
+void *MALLOC_NAME(aligned_alloc)(size_t align, size_t size)
+{
+    if (!aligned_power(align)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return aligned_object(align, size);
+}
+
+int MALLOC_NAME(posix_memalign)(void **result, size_t align, size_t size)
+{
+    int saved = errno;
+    void *object;
+
+    if (!aligned_power(align) || align % sizeof(void *) != 0)
+        return EINVAL;
+    object = aligned_object(align, size);
+    errno = saved;
+    if (!object)
+        return ENOMEM;
+    *result = object;
+    return 0;
+}
+
+void *MALLOC_NAME(valloc)(size_t size)
+{
+    return aligned_object(ALIGNED_PAGE, size);
+}
+
+void *MALLOC_NAME(pvalloc)(size_t size)
+{
+    if (__builtin_add_overflow(size, ALIGNED_PAGE - 1, &size)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return aligned_object(ALIGNED_PAGE, size & ~(size_t)(ALIGNED_PAGE - 1));
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "malloc/class.h"
+
+#include "cache/private.h"
+#include "malloc/fast.h"
+#include "malloc/names.h"
+#include "malloc/start.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct fast fast __attribute__((aligned(64)));
+
+enum { CLASS_LARGER = 4 }; /* classes tried beyond one that has no object */
+
+static struct stook_cache *class_cache[SIZES_CLASSES];
+
+/*
+ * Every entry point needs this file, and this file malloc.c: a static C++ program whose own objects
+ * ask for operator new alone would have libc's malloc for what its libraries ask for.
+ */
+static const void *const class_malloc __attribute__((used)) = (const void *)MALLOC_NAME(malloc);
+
+void class_make(void)
+{
+    struct stook_private_view view;
+    uintptr_t offset[SIZES_CLASSES];
+    char name[32];
+
+    stook_private_view(&view);
+    for (unsigned i = 0; i < SIZES_CLASSES; i++) {
+        snprintf(name, sizeof(name), "malloc-%zu", sizes_of(i));
+        class_cache[i] = stook_private_class(name, sizes_of(i), &offset[i]);
+        if (!class_cache[i])
+            stook_private_fatal("malloc cannot start: no memory for the size classes");
+    }
+    fast.slots = (uintptr_t)view.areas;
+    fast.rseq_offset = view.rseq_offset;
+    fast.base = view.base;
+    fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
+    for (unsigned i = 0; i < SIZES_STEPS; i++)
+        fast.slot[i] = view.areas + offset[sizes_class((size_t)i * SIZES_STEP)];
+    /* Release, and the tests against these come first: who passes them sees the rest (x86 keeps
+     * loads in order; elsewhere nothing is fast). */
+    __atomic_store_n(&fast.granules, view.size / 16, __ATOMIC_RELEASE);
+    __atomic_store_n(&fast.limit, (size_t)SIZES_MAX + 1, __ATOMIC_RELEASE);
+}
+
+static void *class_large(size_t size, size_t align, bool *zeroed)
+{
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return stook_private_large_alloc(size, align, zeroed);
+}
+
+/*
+ * The class has none: because memory is short, or because a handler interrupted a call on this
+ * class and cannot wait for it.  Larger classes may have some at hand, under other locks.
+ */
+static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class)
+{
+    void *object = NULL;
+
+    for (unsigned i = 1; !object && i <= CLASS_LARGER && class + i < SIZES_CLASSES; i++)
+        object = stook_alloc(class_cache[class + i], STOOK_WAIT);
+    return object;
+}
+
+static void *class_small(size_t size)
+{
+    unsigned class = sizes_class(size);
+    void *object = stook_alloc(class_cache[class], STOOK_WAIT);
+
+    return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class);
+}
+
+void *class_alloc(size_t size)
+{
+    start_malloc();
+    return size > SIZES_MAX ? class_large(size, 1, NULL) : class_small(size);
+}
+
+void *class_alloc_zeroed(size_t size, bool *zeroed)
+{
+    start_malloc();
+    *zeroed = false;
+    return size > SIZES_MAX ? class_large(size, 1, zeroed) : class_small(size);
+}
+
+void *class_alloc_aligned(size_t align, size_t size)
+{
+    start_malloc();
+    if (align <= STOOK_ALIGN_MAX && size <= SIZES_MAX) {
+        /* Slabs begin at a page: a class that is a multiple of the alignment has it throughout. */
+        unsigned class = sizes_class(size < align ? align : size);
+        while (class < SIZES_CLASSES && sizes_of(class) % align != 0)
+            class ++;
+        if (class < SIZES_CLASSES)
+            return stook_alloc(class_cache[class], STOOK_WAIT);
+    }
+    return class_large(size, align, NULL);
+}
+
+void class_free(void *object, const char *call)
+{
+    struct stook_cache *cache;
+    bool start;
+    size_t size;
+
+    if (!object)
+        return;
+    start_malloc();
+    cache = stook_private_cache_of(object, &size, &start);
+    if (cache && start)
+        stook_free(cache, object);
+    else if (cache || !stook_private_large_free(object))
+        stook_private_bad_pointer(call, object);
+}
+
+size_t class_size(const void *object, const char *call)
+{
+    bool start;
+    size_t size;
+
+    start_malloc();
+    if (stook_private_cache_of(object, &size, &start)) {
+        if (!start)
+            stook_private_bad_pointer(call, object);
+        return size;
+    }
+    size = stook_private_large_size(object);
+    if (size == 0)
+        stook_private_bad_pointer(call, object);
+    return size;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * class.h - the cold way of every entry point: the start, classes whose slot does not serve, large
+ * objects, wrong pointers.
+ */
+#ifndef STOOK_MALLOC_CLASS_H
+#define STOOK_MALLOC_CLASS_H
+
+#include <stook/stook.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Makes the caches of the classes, and the fast way fast; once.  Those below see to it. */
+void class_make(void);
+
+/* At least `size` bytes at a multiple of 16; NULL with errno ENOMEM. */
+void *class_alloc(size_t size);
+/* The same at a multiple of `align`, a power of two. */
+void *class_alloc_aligned(size_t align, size_t size);
+/* *zeroed: the object reads as zeros already. */
+void *class_alloc_zeroed(size_t size, bool *zeroed);
+/* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one. */
+void class_free(void *object, const char *call);
+/* Usable bytes of an object, or the report. */
+size_t class_size(const void *object, const char *call);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fast.h - the way of malloc and free that is gone nearly always; everything else is class.h's.
+ *
+ *   malloc:  size below the limit; its slot from a table; pop
+ *   free:    address in the arena and a multiple of 16; the cache's index from the page map; push
+ *
+ * One struct of constants beside the code serves both.  Before the start `limit` and `size` are 0,
+ * so nothing is fast; a page that is in no slab has cache 0, whose slots never get a sheaf: there
+ * is nothing else to test.  In locked mode all pops and pushes fail here and go the cold way.
+ */
+#ifndef STOOK_MALLOC_FAST_H
+#define STOOK_MALLOC_FAST_H
+
+#include "malloc/sizes.h"
+
+#define STOOK_INLINE_NO_PIN /* linked with -z nodelete, as the library is */
+#include <stook/inline.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { FAST_PAGE_SHIFT = 12, FAST_SLOT_SHIFT = 6 }; /* PAGE_SHIFT, SLOT_SHIFT */
+
+struct fast {
+    size_t limit;    /* requests below it have a class */
+    uintptr_t slots; /* slot 0 in CPU 0's area */
+    intptr_t rseq_offset;
+    uintptr_t base;                /* of the arena */
+    size_t granules;               /* of 16 bytes in the arena */
+    const uint16_t (*entries)[2];  /* the page map: [0] is the cache's index, on x86 */
+    const void *slot[SIZES_STEPS]; /* the class's in CPU 0's area, by size / 16, rounded up */
+};
+extern struct fast fast __attribute__((visibility("hidden")));
+
+static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void **object)
+{
+#if STOOK_RSEQ && defined(__x86_64__)
+    return __builtin_expect(size < fast.limit, 1) &&
+           __builtin_expect(
+               stook_rseq_pop(fast.slot[(size + 15) / SIZES_STEP], fast.rseq_offset, object), 1);
+#else
+    (void)size;
+    (void)object;
+    return false;
+#endif
+}
+
+static inline __attribute__((always_inline)) bool fast_free(void *object)
+{
+#if STOOK_RSEQ && defined(__x86_64__)
+    /* Turned by four bits, an address that is no multiple of 16 is beyond any arena. */
+    uintptr_t offset = (uintptr_t)object - fast.base;
+    uintptr_t granule = offset >> 4 | offset << 60;
+
+    if (__builtin_expect(granule >= fast.granules, 0))
+        return false;
+    uintptr_t slot = (uintptr_t)fast.entries[granule >> (FAST_PAGE_SHIFT - 4)][0]
+                     << FAST_SLOT_SHIFT;
+    return __builtin_expect(
+        stook_rseq_push((const void *)(fast.slots + slot), fast.rseq_offset, object), 1);
+#else
+    (void)object;
+    return false;
+#endif
+}
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mallinfo.c - what programs ask malloc about itself: in glibc's words, with Stook's numbers.
+ *
+ *   arena     bytes of the slabs of all size classes     hblks, hblkhd  large objects, their bytes
+ *   uordblks  of these, in objects handed out            fordblks       … in free objects
+ *   keepcost  free and resident: what malloc_trim() gives back at least
+ */
+#include "cache/private.h"
+#include "malloc/class.h"
+#include "malloc/names.h"
+
+#include <errno.h>
+#include <limits.h>
+
+size_t MALLOC_NAME(malloc_usable_size)(void *object)
+{
+    return object ? class_size(object, "malloc_usable_size") : 0;
+}
+
+int MALLOC_NAME(malloc_trim)(size_t pad)
+{
+    (void)pad;
+    return stook_private_trim() > 0;
+}
+
+struct mallinfo2 MALLOC_NAME(mallinfo2)(void)
+{
+    struct stook_private_totals totals;
+
+    stook_private_totals(&totals);
+    return (struct mallinfo2){
+        .arena = totals.slabs,
+        .ordblks = totals.free_objects,
+        .hblks = totals.large_objects,
+        .hblkhd = totals.large,
+        .uordblks = totals.active,
+        .fordblks = totals.free,
+        .keepcost = totals.warm,
+    };
+}
+
+static int mallinfo_int(size_t value)
+{
+    return value > INT_MAX ? INT_MAX : (int)value;
+}
+
+struct mallinfo MALLOC_NAME(mallinfo)(void)
+{
+    struct mallinfo2 info = MALLOC_NAME(mallinfo2)();
+
+    return (struct mallinfo){
+        .arena = mallinfo_int(info.arena),
+        .ordblks = mallinfo_int(info.ordblks),
+        .hblks = mallinfo_int(info.hblks),
+        .hblkhd = mallinfo_int(info.hblkhd),
+        .uordblks = mallinfo_int(info.uordblks),
+        .fordblks = mallinfo_int(info.fordblks),
+        .keepcost = mallinfo_int(info.keepcost),
+    };
+}
+
+/* glibc's parameters say how its heaps are to be laid out: accepted, without effect. */
+int MALLOC_NAME(mallopt)(int parameter, int value)
+{
+    (void)value;
+    switch (parameter) {
+    case M_MXFAST:
+    case M_TRIM_THRESHOLD:
+    case M_TOP_PAD:
+    case M_MMAP_THRESHOLD:
+    case M_MMAP_MAX:
+    case M_ARENA_TEST:
+    case M_ARENA_MAX:
+        return 1;
+    default: /* M_PERTURB, M_CHECK_ACTION too: what they promise would not happen */
+        return 0;
+    }
+}
+
+int MALLOC_NAME(malloc_info)(int options, FILE *stream)
+{
+    struct stook_private_totals totals;
+
+    if (options != 0)
+        return EINVAL;
+    stook_private_totals(&totals);
+    fprintf(stream,
+            "<malloc version=\"stook-1\">\n"
+            "<heap nr=\"0\">\n"
+            "<total type=\"slab\" count=\"%zu\" size=\"%zu\"/>\n"
+            "<total type=\"free\" count=\"%zu\" size=\"%zu\"/>\n"
+            "<total type=\"large\" count=\"%zu\" size=\"%zu\"/>\n"
+            "<total type=\"warm\" count=\"0\" size=\"%zu\"/>\n"
+            "<system type=\"current\" size=\"%zu\"/>\n"
+            "</heap>\n"
+            "</malloc>\n",
+            totals.objects, totals.active, totals.free_objects, totals.free, totals.large_objects,
+            totals.large, totals.warm, totals.used);
+    return 0;
+}
+
+void MALLOC_NAME(malloc_stats)(void)
+{
+    (void)stook_report(2, STOOK_REPORT_TABLE);
+}

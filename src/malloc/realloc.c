@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * realloc.c - an object grows or shrinks: within its class or pages, in place by pages behind it,
+ * by moving its pages, or by copying, in this order.
+ */
+#include "cache/private.h"
+#include "malloc/class.h"
+#include "malloc/fast.h"
+#include "malloc/names.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    REALLOC_SLACK = 8, /* what had to move once because it grew gets 1/8 more, to grow in place */
+};
+
+static void *realloc_copy(void *object, size_t had, size_t size, size_t wanted)
+{
+    void *fresh = NULL;
+
+    if (wanted > size) {
+        int saved = errno;
+        fresh = class_alloc(wanted);
+        errno = fresh ? errno : saved;
+    }
+    if (!fresh && !fast_alloc(size, &fresh))
+        fresh = class_alloc(size);
+    if (!fresh)
+        return NULL;
+    memcpy(fresh, object, had < size ? had : size);
+    if (!fast_free(object))
+        class_free(object, "realloc");
+    return fresh;
+}
+
+/* Large before, large after. */
+static void *realloc_large(void *object, size_t had, size_t size)
+{
+    size_t wanted = size;
+    void *moved;
+
+    if (size <= had && had - size <= had / REALLOC_SLACK)
+        return object;
+    if (size > PTRDIFF_MAX) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (stook_private_large_resize(object, size))
+        return object;
+    moved = stook_private_large_move(object, size);
+    if (moved)
+        return moved;
+    if (size > had)
+        wanted = size + size / REALLOC_SLACK;
+    return realloc_copy(object, had, size, wanted);
+}
+
+static void *realloc_object(void *object, size_t size)
+{
+    size_t had = class_size(object, "realloc");
+    void *fresh;
+
+    if (had > SIZES_MAX || size > SIZES_MAX) {
+        if (had > SIZES_MAX && size > SIZES_MAX)
+            return realloc_large(object, had, size);
+    } else if (size <= had && (size > had / 2 || had <= 2 * SIZES_STEP)) {
+        return object;
+    }
+    fresh = realloc_copy(object, had, size, size);
+    /* What shrinks need not move. */
+    return fresh || size > had ? fresh : object;
+}
+
+void *MALLOC_NAME(realloc)(void *object, size_t size)
+{
+    if (!object)
+        return MALLOC_NAME(malloc)(size);
+    if (size == 0) {
+        MALLOC_NAME(free)(object);
+        return NULL;
+    }
+    return realloc_object(object, size);
+}
+
+void *MALLOC_NAME(reallocarray)(void *object, size_t count, size_t size)
+{
+    if (__builtin_mul_overflow(count, size, &size)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return MALLOC_NAME(realloc)(object, size);
+}
