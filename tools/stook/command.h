@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * command.h - the commands of the stook tool: one file a command, one line in main.c's table.
+ */
+#ifndef STOOK_TOOL_COMMAND_H
+#define STOOK_TOOL_COMMAND_H
+
+struct command {
+    const char *name;
+    const char *summary;               /* one line for `stook help` */
+    const char *help;                  /* the whole of `stook help NAME` */
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; the exit status */
+};
+
+extern const struct command command_run, command_info;
+
+enum { /* exit statuses beside those of the program that `stook run` becomes */
+       STATUS_OK = 0,
+       STATUS_FAILED = 1,     /* info: something could not be written */
+       STATUS_USAGE = 2,      /* an option or a command that is none */
+       STATUS_RUN = 125,      /* run: stook itself failed, options included */
+       STATUS_NO_EXEC = 126,  /* run: the program is there but cannot be executed */
+       STATUS_NOT_FOUND = 127 /* run: there is no such program */
+};
+
+/* Says "stook: MESSAGE" on stderr; the status, for `return complain(STATUS_..., ...)`. */
+int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

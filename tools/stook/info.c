@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * info.c - stook info: what the library finds on this machine, and what follows from it.
+ *
+ * The tool is linked with the library, so the CPUs, nodes, mode and address space below are not
+ * guessed: they are what a program under `stook run` would get from the same environment.
+ */
+#include "stook/command.h"
+#include "stook/locate.h"
+
+#include "os/os.h"
+#include "os/topology.h"
+#include "page/arena.h"
+#include "watch/writer.h"
+
+#include <stook/stook.h>
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
+
+struct info {
+    char library[2 * PATH_MAX];
+    bool library_found;
+    struct utsname kernel;
+    const char *libc, *mode, *why;
+    char cpus_online[256];
+    bool rseq_registered, membarrier;
+    char huge_enabled[128], huge_defrag[128];
+    uint64_t huge_size, memory, memory_limit, address_limit; /* 0: unknown, or no limit */
+    int overcommit;                                          /* -1: unknown */
+    struct arena_stat arena;
+};
+
+static const char *const info_overcommit[] = {"heuristic", "always", "strict"};
+
+/* One line of a file, without its end; "" where there is none. */
+static void info_line(const char *path, char *text, size_t size)
+{
+    if (os_read_file(path, text, size) <= 0)
+        text[0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
+static uint64_t info_number(const char *path)
+{
+    char text[64];
+
+    info_line(path, text, sizeof(text));
+    return strtoull(text, NULL, 10); /* "max" is 0: no limit */
+}
+
+/* The word in brackets: how the kernel says which of its choices is set. */
+static void info_choice(const char *path, char *text, size_t size)
+{
+    char line[128], *from, *to;
+
+    info_line(path, line, sizeof(line));
+    from = strchr(line, '[');
+    to = from ? strchr(from, ']') : NULL;
+    snprintf(text, size, "%.*s", to ? (int)(to - from - 1) : 0, to ? from + 1 : "");
+}
+
+static uint64_t info_node_memory(unsigned node)
+{
+    char path[64], text[4096], *at;
+
+    snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/meminfo", node);
+    if (os_read_file(path, text, sizeof(text)) <= 0 || !(at = strstr(text, "MemTotal:")))
+        return 0;
+    return strtoull(at + strlen("MemTotal:"), NULL, 10) * 1024;
+}
+
+static unsigned info_node_cpus(unsigned node)
+{
+    unsigned cpus = 0;
+
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        cpus += topology_node(cpu) == node;
+    return cpus;
+}
+
+extern const unsigned __rseq_size __attribute__((weak));
+
+static void info_read(struct info *info)
+{
+    const char *const huge = "/sys/kernel/mm/transparent_hugepage/";
+    char path[128], text[32];
+    struct rlimit limit;
+    long commands;
+
+    memset(info, 0, sizeof(*info));
+    info->mode = stook_mode(&info->why);
+    arena_stat(&info->arena);
+    info->library_found = locate_library(info->library, sizeof(info->library));
+    uname(&info->kernel);
+#ifdef __GLIBC__
+    static char libc[64];
+    snprintf(libc, sizeof(libc), "glibc %s", gnu_get_libc_version());
+    info->libc = libc;
+#else
+    info->libc = "another C library than glibc";
+#endif
+    info_line("/sys/devices/system/cpu/online", info->cpus_online, sizeof(info->cpus_online));
+    info->rseq_registered = &__rseq_size && __rseq_size > 0;
+    commands = syscall(SYS_membarrier, 0, 0, 0);
+    info->membarrier = commands > 0 && (commands >> 7 & 1); /* PRIVATE_EXPEDITED_RSEQ */
+    snprintf(path, sizeof(path), "%senabled", huge);
+    info_choice(path, info->huge_enabled, sizeof(info->huge_enabled));
+    snprintf(path, sizeof(path), "%sdefrag", huge);
+    info_choice(path, info->huge_defrag, sizeof(info->huge_defrag));
+    snprintf(path, sizeof(path), "%shpage_pmd_size", huge);
+    info->huge_size = info_number(path);
+    info->memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    info->memory_limit = info_number("/sys/fs/cgroup/memory.max");
+    info_line("/proc/sys/vm/overcommit_memory", text, sizeof(text));
+    info->overcommit = *text ? atoi(text) : -1;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        info->address_limit = limit.rlim_cur;
+}
+
+static void info_size(struct writer *w, uint64_t bytes)
+{
+    if (bytes >= (uint64_t)1 << 40 && bytes % ((uint64_t)1 << 40) == 0)
+        writer_print(w, "%llu TiB", (unsigned long long)(bytes >> 40));
+    else if (bytes >= (uint64_t)10 << 30)
+        writer_print(w, "%llu GiB", (unsigned long long)(bytes >> 30));
+    else if (bytes >= 10 << 20)
+        writer_print(w, "%llu MiB", (unsigned long long)(bytes >> 20));
+    else
+        writer_print(w, "%llu KiB", (unsigned long long)(bytes >> 10));
+}
+
+static void info_cpus(struct writer *w)
+{
+    writer_print(w, "%u possible, %u allowed here, ", topology.cpus, topology.allowed_cpus);
+    if (topology.quota_percent)
+        writer_print(w, "a quota of %u.%02u CPUs", topology.quota_percent / 100,
+                     topology.quota_percent % 100);
+    else
+        writer_print(w, "no quota");
+}
+
+static void info_nodes(struct writer *w)
+{
+    for (unsigned node = 0; node < topology.nodes; node++) {
+        if (!(topology.online_nodes >> node & 1))
+            continue;
+        writer_print(w, "node %-11u %u CPUs, ", node, info_node_cpus(node));
+        if (topology.memory_nodes >> node & 1)
+            info_size(w, info_node_memory(node));
+        else
+            writer_print(w, "no memory of its own: node %u is its home",
+                         topology.home_of_node[node]);
+        writer_print(w, "\n");
+    }
+}
+
+static void info_memory(struct writer *w, const struct info *info)
+{
+    bool asked = strcmp(info->huge_enabled, "never") != 0 && *info->huge_enabled;
+
+    writer_print(w, "huge pages       %s",
+                 *info->huge_enabled ? info->huge_enabled : "the kernel has none");
+    if (info->huge_size) {
+        writer_print(w, ", of ");
+        info_size(w, info->huge_size);
+    }
+    writer_print(w, "%s\nmemory           ",
+                 asked ? "; the library asks for them past a program's first blocks" : "");
+    info_size(w, info->memory);
+    if (info->memory_limit) {
+        writer_print(w, ", the cgroup's limit is ");
+        info_size(w, info->memory_limit);
+    }
+    if (info->overcommit >= 0 && info->overcommit <= 2)
+        writer_print(w, "; overcommit is %s", info_overcommit[info->overcommit]);
+    writer_print(w, "\naddress space    ");
+    info_size(w, info->arena.reserved);
+    writer_print(w, " reserved for slabs; ");
+    if (info->address_limit) {
+        writer_print(w, "RLIMIT_AS is ");
+        info_size(w, info->address_limit);
+    } else {
+        writer_print(w, "no RLIMIT_AS");
+    }
+    writer_print(w, "\nwarm reserve     ");
+    info_size(w, info->arena.reserve);
+    writer_print(w, " of free memory at most (--reserve, STOOK_RESERVE)\n");
+}
+
+static void info_text(struct writer *w, const struct info *info)
+{
+    writer_print(w, "stook            %d.%d.%d\n", STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR,
+                 STOOK_VERSION_PATCH);
+    writer_print(w, "to preload       ");
+    if (!info->library_found)
+        writer_print(w, LOCATE_LIBRARY " is missing; looked in ");
+    writer_cell(w, info->library, 0);
+    writer_print(w, "\nsystem           %.64s %.64s %.64s, %s\n", info->kernel.sysname,
+                 info->kernel.release, info->kernel.machine, info->libc);
+    writer_print(w, "per-CPU mode     %s: %s\n", info->mode, info->why);
+    writer_print(w, "rseq             %s; membarrier for rseq: %s\n",
+                 info->rseq_registered ? "registered by the C library"
+                                       : "not registered by the C library",
+                 info->membarrier ? "yes" : "no");
+    writer_print(w, "CPUs             ");
+    info_cpus(w);
+    writer_print(w, "; online: %.200s\n", *info->cpus_online ? info->cpus_online : "unknown");
+    info_nodes(w);
+    info_memory(w, info);
+    writer_print(w,
+                 "limits           %u caches, objects of up to %u KiB, aligned to up to %u, "
+                 "%u objects a slab, %u a sheaf\n",
+                 STOOK_CACHES_MAX, STOOK_OBJECT_SIZE_MAX >> 10, STOOK_ALIGN_MAX,
+                 STOOK_SLAB_OBJECTS_MAX, STOOK_SHEAF_CAPACITY_MAX);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void info_key(struct writer *w, const char *key, const char *text, const char *end)
+{
+    writer_print(w, "\"%s\": ", key);
+    writer_json(w, text);
+    writer_print(w, "%s", end);
+}
+
+static void info_count(struct writer *w, const char *key, uint64_t value, const char *end)
+{
+    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
+}
+
+/* Zero says "unknown" or "none" inside; outside that is null. */
+static void info_maybe(struct writer *w, const char *key, uint64_t value, const char *end)
+{
+    if (value)
+        info_count(w, key, value, end);
+    else
+        writer_print(w, "\"%s\": null%s", key, end);
+}
+
+static void info_json_nodes(struct writer *w)
+{
+    bool first = true;
+
+    writer_print(w, " \"nodes\": [");
+    for (unsigned node = 0; node < topology.nodes; node++) {
+        if (!(topology.online_nodes >> node & 1))
+            continue;
+        writer_print(w, first ? "{" : ", {");
+        info_count(w, "node", node, ", ");
+        info_count(w, "cpus", info_node_cpus(node), ", ");
+        info_count(w, "memory_bytes", info_node_memory(node), ", ");
+        info_count(w, "home", topology.home_of_node[node], "}");
+        first = false;
+    }
+    writer_print(w, "],\n");
+}
+
+static void info_json(struct writer *w, const struct info *info)
+{
+    writer_print(w, "{\"stook\": \"%d.%d.%d\", ", STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR,
+                 STOOK_VERSION_PATCH);
+    if (info->library_found)
+        info_key(w, "library", info->library, ",\n ");
+    else
+        writer_print(w, "\"library\": null,\n ");
+    info_key(w, "kernel", info->kernel.release, ", ");
+    info_key(w, "machine", info->kernel.machine, ", ");
+    info_key(w, "libc", info->libc, ",\n ");
+    info_key(w, "mode", info->mode, ", ");
+    info_key(w, "mode_why", info->why, ",\n ");
+    writer_print(w, "\"rseq_registered\": %s, \"membarrier_rseq\": %s,\n \"cpus\": {",
+                 info->rseq_registered ? "true" : "false", info->membarrier ? "true" : "false");
+    info_count(w, "possible", topology.cpus, ", ");
+    info_count(w, "allowed", topology.allowed_cpus, ", ");
+    info_key(w, "online", info->cpus_online, ", ");
+    info_maybe(w, "quota_percent", topology.quota_percent, "},\n");
+    info_json_nodes(w);
+    writer_print(w, " \"huge_pages\": {");
+    info_key(w, "enabled", info->huge_enabled, ", ");
+    info_key(w, "defrag", info->huge_defrag, ", ");
+    info_maybe(w, "size_bytes", info->huge_size, "},\n \"memory\": {");
+    info_count(w, "total_bytes", info->memory, ", ");
+    info_maybe(w, "cgroup_limit_bytes", info->memory_limit, ", ");
+    info_maybe(w, "rlimit_as_bytes", info->address_limit, ", ");
+    if (info->overcommit >= 0 && info->overcommit <= 2)
+        info_key(w, "overcommit", info_overcommit[info->overcommit], ", ");
+    info_count(w, "reserved_bytes", info->arena.reserved, ", ");
+    info_count(w, "warm_reserve_bytes", info->arena.reserve, "},\n \"limits\": {");
+    info_count(w, "caches", STOOK_CACHES_MAX, ", ");
+    info_count(w, "object_size", STOOK_OBJECT_SIZE_MAX, ", ");
+    info_count(w, "align", STOOK_ALIGN_MAX, ", ");
+    info_count(w, "objects_per_slab", STOOK_SLAB_OBJECTS_MAX, ", ");
+    info_count(w, "sheaf_capacity", STOOK_SHEAF_CAPACITY_MAX, "}}\n");
+}
+
+static int info_command(int argc, char **argv)
+{
+    struct writer writer;
+    struct info info;
+    bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
+
+    if (argc > 1 && !json)
+        return complain(STATUS_USAGE, "%s is no option of stook info; see stook help info",
+                        argv[argc - 1]);
+    info_read(&info);
+    writer_init(&writer, STDOUT_FILENO);
+    if (json)
+        info_json(&writer, &info);
+    else
+        info_text(&writer, &info);
+    if (writer_finish(&writer) != 0)
+        return complain(STATUS_FAILED, "standard output cannot be written");
+    return STATUS_OK;
+}
+
+const struct command command_info = {
+    .name = "info",
+    .summary = "what the library finds on this machine: CPUs, nodes, mode, huge pages, limits",
+    .run = info_command,
+    .help = "usage: stook info [--json]\n"
+            "\n"
+            "Says what the library finds in this environment, as a program under stook run would\n"
+            "get it: CPUs and their quota, nodes and their memory, the per-CPU mode and why,\n"
+            "huge pages, address space and memory limits, and the limits of the library itself.\n"
+            "\n"
+            "  --json  the same as one JSON object\n"
+            "\n"
+            "exit status: 0; 1 standard output cannot be written; 2 a wrong option\n",
+};

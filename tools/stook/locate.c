@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "stook/locate.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define LOCATE_MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define LOCATE_MACHINE EM_AARCH64
+#else
+#error "this machine's ELF number is not known here"
+#endif
+
+enum { LOCATE_SCRIPTS = 4 }; /* interpreters of interpreters, as the kernel follows them */
+
+/* The directory above the one that holds this executable: PREFIX of PREFIX/bin/stook. */
+static bool locate_prefix(char *prefix, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", prefix, size - 1);
+    char *slash;
+
+    if (n <= 0)
+        return false;
+    prefix[n] = '\0';
+    for (int i = 0; i < 2; i++) {
+        slash = strrchr(prefix, '/');
+        if (!slash)
+            return false;
+        *slash = '\0';
+    }
+    return true;
+}
+
+bool locate_library(char *path, size_t size)
+{
+    static const char *const beside[] = {"lib", STOOK_LIBDIR_NAME};
+    char prefix[PATH_MAX];
+
+    if (locate_prefix(prefix, sizeof(prefix))) {
+        for (size_t i = 0; i < sizeof(beside) / sizeof(beside[0]); i++) {
+            if (beside[i][0] == '/')
+                continue;
+            snprintf(path, size, "%s/%s/" LOCATE_LIBRARY, prefix, beside[i]);
+            if (access(path, R_OK) == 0)
+                return true;
+        }
+    } else {
+        prefix[0] = '\0';
+    }
+    snprintf(path, size, "%s/" LOCATE_LIBRARY, STOOK_LIBDIR);
+    if (access(path, R_OK) == 0)
+        return true;
+    snprintf(path, size, "%s/lib, %s", prefix, STOOK_LIBDIR);
+    return false;
+}
+
+static int locate_check(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return errno;
+    if (S_ISDIR(st.st_mode))
+        return EISDIR;
+    return access(path, X_OK) == 0 ? 0 : errno;
+}
+
+int locate_program(const char *name, char *path, size_t size)
+{
+    const char *list = getenv("PATH");
+    int found = ENOENT;
+
+    if (*name == '\0')
+        return ENOENT;
+    if (strchr(name, '/')) {
+        snprintf(path, size, "%s", name);
+        return locate_check(path);
+    }
+    if (!list)
+        list = "/bin:/usr/bin";
+    for (;;) {
+        size_t n = strcspn(list, ":");
+        int error;
+        /* An empty entry is the current directory. */
+        snprintf(path, size, "%.*s%s%s", (int)n, list, n ? "/" : "./", name);
+        error = locate_check(path);
+        if (error == 0)
+            return 0;
+        if (error == EACCES) /* as execvp: go on, but remember */
+            found = EACCES;
+        if (list[n] == '\0')
+            return found;
+        list += n + 1;
+    }
+}
+
+static const char *locate_obstacle_elf(int fd, const Elf64_Ehdr *header)
+{
+    char interpreter[256];
+    bool dynamic = false;
+
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != LOCATE_MACHINE)
+        return "is of another machine or word size than the library";
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        Elf64_Phdr segment;
+        off_t at = (off_t)(header->e_phoff + (size_t)i * header->e_phentsize);
+        ssize_t n;
+        if (pread(fd, &segment, sizeof(segment), at) != (ssize_t)sizeof(segment))
+            return NULL;
+        if (segment.p_type != PT_INTERP)
+            continue;
+        dynamic = true;
+        n = pread(fd, interpreter, sizeof(interpreter) - 1, (off_t)segment.p_offset);
+        interpreter[n > 0 ? n : 0] = '\0';
+#ifdef __GLIBC__
+        if (strstr(interpreter, "ld-musl"))
+            return "runs on musl, while the library was built for glibc";
+#endif
+    }
+    return dynamic ? NULL : "is linked statically, so no library can be preloaded";
+}
+
+/* The loader ignores LD_PRELOAD where execution gains privileges. */
+static bool locate_gains_privileges(int fd)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0)
+        return false;
+    if ((st.st_mode & S_ISUID) && st.st_uid != geteuid())
+        return true;
+    if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getegid())
+        return true;
+    return geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0;
+}
+
+const char *locate_obstacle(const char *path)
+{
+    char script[PATH_MAX], head[PATH_MAX];
+    const char *obstacle = NULL;
+
+    snprintf(script, sizeof(script), "%s", path);
+    for (int i = 0; i < LOCATE_SCRIPTS; i++) {
+        int fd = open(script, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof(head) - 1, 0);
+        bool again = false;
+        head[n > 0 ? n : 0] = '\0';
+        if (n >= (ssize_t)sizeof(Elf64_Ehdr) && memcmp(head, ELFMAG, SELFMAG) == 0) {
+            Elf64_Ehdr header;
+            memcpy(&header, head, sizeof(header));
+            obstacle = locate_gains_privileges(fd) ? "gains privileges (set-uid, set-gid or "
+                                                     "capabilities), so the loader preloads nothing"
+                                                   : locate_obstacle_elf(fd, &header);
+        } else if (n > 2 && head[0] == '#' && head[1] == '!') {
+            char *start = head + 2 + strspn(head + 2, " \t");
+            start[strcspn(start, " \t\r\n")] = '\0';
+            snprintf(script, sizeof(script), "%s", start);
+            again = *start != '\0';
+        }
+        if (fd >= 0)
+            close(fd);
+        if (!again)
+            break;
+    }
+    return obstacle;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "stook/command.h"
+
+#include <stook/stook.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct command *const main_commands[] = {&command_run, &command_info};
+enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
+
+int complain(int status, const char *format, ...)
+{
+    va_list args;
+
+    fflush(stdout);
+    fputs("stook: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return status;
+}
+
+static const struct command *main_find(const char *name)
+{
+    for (int i = 0; i < MAIN_COMMANDS; i++)
+        if (strcmp(main_commands[i]->name, name) == 0)
+            return main_commands[i];
+    return NULL;
+}
+
+static void main_overview(FILE *to)
+{
+    fputs("usage: stook COMMAND [OPTIONS] ...\n\n", to);
+    for (int i = 0; i < MAIN_COMMANDS; i++)
+        fprintf(to, "  %-8s %s\n", main_commands[i]->name, main_commands[i]->summary);
+    fprintf(to, "  %-8s %s\n\n", "help", "what a command does and takes: stook help COMMAND");
+    fputs("stook --version, stook --help\n", to);
+}
+
+static int main_help(const char *name)
+{
+    const struct command *command;
+
+    if (!name) {
+        main_overview(stdout);
+        return STATUS_OK;
+    }
+    command = main_find(name);
+    if (!command)
+        return complain(STATUS_USAGE, "there is no command %s; see stook help", name);
+    fputs(command->help, stdout);
+    return STATUS_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *command;
+    int status;
+
+    if (argc < 2) {
+        main_overview(stderr);
+        return STATUS_USAGE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("stook %d.%d.%d\n", STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH);
+        status = STATUS_OK;
+    } else if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+               strcmp(argv[1], "help") == 0) {
+        status = main_help(argc > 2 ? argv[2] : NULL);
+    } else if ((command = main_find(argv[1])) != NULL) {
+        status = argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)
+                     ? main_help(command->name)
+                     : command->run(argc - 1, argv + 1);
+    } else {
+        return complain(STATUS_USAGE, "there is no command %s; see stook help", argv[1]);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return complain(STATUS_FAILED, "standard output cannot be written");
+    return status;
+}

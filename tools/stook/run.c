@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run.c - stook run: becomes PROGRAM with libstook-malloc.so preloaded.
+ *
+ * It executes the program in its own process, so that signals, job control, the exit status and
+ * the parent see the program itself.  The report is written by the library inside it: STOOK_REPORT
+ * names this process's number, which exec keeps, so that of a tree only the first one writes.
+ */
+#include "stook/command.h"
+#include "stook/locate.h"
+
+#include "os/os.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct run_options {
+    bool report, all;
+    const char *format, *file, *mode, *reserve;
+};
+
+static int run_setenv(const char *name, const char *value)
+{
+    if (setenv(name, value, 1) == 0)
+        return STATUS_OK;
+    return complain(STATUS_RUN, "%s cannot be set: %s", name, strerror(errno));
+}
+
+static int run_parse(int argc, char **argv, struct run_options *options)
+{
+    static const struct option known[] = {
+        {"report", no_argument, NULL, 'r'},
+        {"report-all", no_argument, NULL, 'a'},
+        {"report-format", required_argument, NULL, 'f'},
+        {"report-file", required_argument, NULL, 'o'},
+        {"mode", required_argument, NULL, 'm'},
+        {"reserve", required_argument, NULL, 'w'},
+        {NULL, 0, NULL, 0},
+    };
+    size_t bytes;
+    int option;
+
+    opterr = 0;
+    /* "+": the first argument that is no option is the program. */
+    while ((option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
+        switch (option) {
+        case 'r':
+            options->report = true;
+            break;
+        case 'a':
+            options->report = options->all = true;
+            break;
+        case 'f':
+            options->report = true;
+            options->format = optarg;
+            if (strcmp(optarg, "table") != 0 && strcmp(optarg, "json") != 0)
+                return complain(STATUS_RUN, "--report-format is table or json, not %s", optarg);
+            break;
+        case 'o':
+            options->report = true;
+            options->file = optarg;
+            break;
+        case 'm':
+            options->mode = optarg;
+            if (strcmp(optarg, "rseq") != 0 && strcmp(optarg, "locked") != 0)
+                return complain(STATUS_RUN, "--mode is rseq or locked, not %s", optarg);
+            break;
+        case 'w':
+            options->reserve = optarg;
+            if (!os_parse_size(optarg, &bytes))
+                return complain(STATUS_RUN, "--reserve takes a size such as 64M, not %s", optarg);
+            break;
+        case ':':
+            return complain(STATUS_RUN, "%s needs a value; see stook help run", argv[optind - 1]);
+        default:
+            return complain(STATUS_RUN, "%s is no option of stook run; see stook help run",
+                            argv[optind - 1]);
+        }
+    }
+    if (optind >= argc)
+        return complain(STATUS_RUN, "which program? see stook help run");
+    return STATUS_OK;
+}
+
+static int run_preload(void)
+{
+    char library[2 * PATH_MAX], *all;
+    const char *already = getenv("LD_PRELOAD");
+    int status;
+
+    if (!locate_library(library, sizeof(library)))
+        return complain(STATUS_RUN, LOCATE_LIBRARY " is missing; looked in %s", library);
+    if (strpbrk(library, " :"))
+        return complain(STATUS_RUN, "%s cannot be preloaded: its path has a space or a colon",
+                        library);
+    if (!already || !*already)
+        return run_setenv("LD_PRELOAD", library);
+    if (strstr(already, library)) /* stook run inside stook run */
+        return STATUS_OK;
+    if (asprintf(&all, "%s:%s", already, library) < 0)
+        return complain(STATUS_RUN, "no memory");
+    status = run_setenv("LD_PRELOAD", all);
+    free(all);
+    return status;
+}
+
+/*
+ * The path as the program will find it from any directory; the file of this process is emptied
+ * now, so that one that cannot be written is known before the program runs.
+ */
+static int run_report_file(const char *file)
+{
+    char pattern[PATH_MAX], path[PATH_MAX + 32], cwd[PATH_MAX];
+    size_t n = 0, m = 0;
+    int fd;
+
+    if (*file != '/') {
+        if (!getcwd(cwd, sizeof(cwd)))
+            return complain(STATUS_RUN, "the current directory is unknown: %s", strerror(errno));
+        for (const char *c = cwd; *c && n + 3 < sizeof(pattern); c++) {
+            if (*c == '%') /* a percent sign of the directory's name stands for itself */
+                pattern[n++] = '%';
+            pattern[n++] = *c;
+        }
+        pattern[n++] = '/';
+    }
+    if (n + strlen(file) + 32 > sizeof(pattern))
+        return complain(STATUS_RUN, "%s: the path is too long", file);
+    strcpy(pattern + n, file);
+    for (const char *c = pattern; *c; c++) {
+        if (c[0] == '%' && c[1] == 'p') {
+            m += (size_t)snprintf(path + m, 16, "%d", (int)getpid());
+            c++;
+        } else {
+            path[m++] = *c;
+            if (c[0] == '%' && c[1] == '%')
+                c++;
+        }
+        if (m + 16 > sizeof(path))
+            return complain(STATUS_RUN, "%s: the path is too long", file);
+    }
+    path[m] = '\0';
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+    if (fd < 0)
+        return complain(STATUS_RUN, "the report cannot be written to %s: %s", path,
+                        strerror(errno));
+    close(fd);
+    return run_setenv("STOOK_REPORT_FILE", pattern);
+}
+
+static int run_report(const struct run_options *options)
+{
+    char self[32];
+    int status;
+
+    snprintf(self, sizeof(self), "pid:%d", (int)getpid());
+    status = run_setenv("STOOK_REPORT", options->all ? "1" : self);
+    if (status == STATUS_OK)
+        status = run_setenv("STOOK_REPORT_FORMAT", options->format ? options->format : "table");
+    if (status != STATUS_OK)
+        return status;
+    if (options->file)
+        return run_report_file(options->file);
+    unsetenv("STOOK_REPORT_FILE"); /* an outer run's file is not ours */
+    return STATUS_OK;
+}
+
+static int run_environment(const struct run_options *options)
+{
+    const char *why;
+    int status = run_preload();
+
+    if (status == STATUS_OK && options->report)
+        status = run_report(options);
+    if (status == STATUS_OK && options->reserve)
+        status = run_setenv("STOOK_RESERVE", options->reserve);
+    if (status == STATUS_OK && options->mode) {
+        const char *asked = getenv("STOOK_MODE");
+        bool locked = asked && strcmp(asked, "locked") == 0;
+        if (strcmp(options->mode, "rseq") == 0 && !locked && strcmp(stook_mode(&why), "rseq") != 0)
+            complain(0, "warning: the rseq mode cannot be had here: %s", why);
+        status = run_setenv("STOOK_MODE", options->mode);
+    }
+    return status;
+}
+
+static int run_status(int error)
+{
+    return error == ENOENT || error == ENOTDIR ? STATUS_NOT_FOUND : STATUS_NO_EXEC;
+}
+
+static int run_command(int argc, char **argv)
+{
+    struct run_options options = {0};
+    char path[PATH_MAX];
+    const char *obstacle;
+    int status = run_parse(argc, argv, &options), error;
+
+    if (status != STATUS_OK)
+        return status;
+    argv += optind;
+    error = locate_program(argv[0], path, sizeof(path));
+    if (error != 0)
+        return complain(run_status(error), "%s: %s", argv[0],
+                        error == ENOENT ? "there is no such program" : strerror(error));
+    status = run_environment(&options);
+    if (status != STATUS_OK)
+        return status;
+    obstacle = locate_obstacle(path);
+    if (obstacle)
+        complain(0, "warning: %s %s; it runs with its own malloc%s", path, obstacle,
+                 options.report ? " and writes no report" : "");
+    execvp(argv[0], argv);
+    error = errno;
+    return complain(run_status(error), "%s cannot be executed: %s", path, strerror(error));
+}
+
+const struct command command_run = {
+    .name = "run",
+    .summary = "run a program with its malloc served from slab caches",
+    .run = run_command,
+    .help =
+        "usage: stook run [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n"
+        "\n"
+        "Runs PROGRAM with " LOCATE_LIBRARY " preloaded (added to LD_PRELOAD): its malloc and\n"
+        "free, and those of the programs it starts, are served from slab caches.  It becomes\n"
+        "PROGRAM, so signals and exit status are PROGRAM's own.\n"
+        "\n"
+        "  --report               at exit, write what each cache holds to standard error\n"
+        "  --report-format FORM   table (the default) or json; implies --report\n"
+        "  --report-file PATH     write it there; %p becomes the process number; implies --report\n"
+        "  --report-all           each process of the tree writes its own, not only the first;\n"
+        "                         implies --report; with a file, use %p\n"
+        "  --mode MODE            rseq (the default where it can be had) or locked\n"
+        "  --reserve SIZE         free memory kept warm at most, 32M by default\n"
+        "\n"
+        "A process that ends without exit(), by a signal or _exit(), writes no report.\n"
+        "Programs that are linked statically or gain privileges cannot be served; that is said.\n"
+        "\n"
+        "exit status: PROGRAM's own; 125 stook failed, 126 PROGRAM cannot be executed,\n"
+        "             127 there is no such program\n",
+};
