@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "output.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VALUE(record, metric) ((record)->median.value[METRIC_##metric])
+
+static void output_json_number(const char *key, double value)
+{
+    if (isnan(value))
+        printf(", \"%s\": null", key);
+    else
+        printf(", \"%s\": %.3f", key, value);
+}
+
+static void output_json_times(const struct output_record *record)
+{
+    printf(", \"linked\": \"%s\", \"object_size\": %zu, \"n\": %zu", record->entry->linked,
+           record->object_size, record->n);
+    output_json_number("alloc_ns", VALUE(record, alloc_ns));
+    output_json_number("free_ns", VALUE(record, free_ns));
+    output_json_number("pair_ns", VALUE(record, pair_ns));
+    output_json_number("pair_min", record->pair_min);
+    output_json_number("pair_max", record->pair_max);
+}
+
+void output_json(const struct plan_case *plan, const struct output_record *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct output_record *record = &records[i];
+        if (!record->measured) {
+            /* Not among the records: whoever reads them may rely on the keys. */
+            fprintf(stderr, "missing: %s: %s (%s): %s\n", plan->name, record->entry->allocator,
+                    record->entry->linked, record->missing);
+            continue;
+        }
+        printf("{\"case\": \"%s\", \"allocator\": \"%s\"", plan->name, record->entry->allocator);
+        if (plan->record != RECORD_MEMORY)
+            output_json_times(record);
+        if (plan->record == RECORD_IDLE) {
+            output_json_number("kib_per_thread", VALUE(record, kib_per_thread));
+            output_json_number("kib_at_once", VALUE(record, kib_at_once));
+        }
+        if (plan->record == RECORD_MEMORY) {
+            output_json_number("resident_over_live", VALUE(record, resident_over_live));
+            output_json_number("resident_mib", VALUE(record, resident_mib));
+            output_json_number("faults_per_1000", VALUE(record, faults_per_1000));
+        }
+        if (plan->record != RECORD_TIME && !isnan(VALUE(record, reserve_mib)))
+            output_json_number("reserve_mib", VALUE(record, reserve_mib));
+        printf("}\n");
+    }
+    fflush(stdout);
+}
+
+static void output_cell(double value, int decimals)
+{
+    if (isnan(value))
+        printf(" %9s", "-");
+    else
+        printf(" %9.*f", decimals, value);
+}
+
+/* The fastest peer; of one linking, or of any where `linked` is NULL. */
+static double output_best_peer(const struct output_record *records, size_t count,
+                               const char *linked)
+{
+    double best = NAN;
+    for (size_t i = 0; i < count; i++) {
+        double pair = VALUE(&records[i], pair_ns);
+        if (!records[i].measured || records[i].entry->kind != KIND_PEER)
+            continue;
+        if (linked && strcmp(records[i].entry->linked, linked))
+            continue;
+        if (isnan(best) || pair < best)
+            best = pair;
+    }
+    return best;
+}
+
+static void output_table_row(const struct plan_case *plan, const struct output_record *record,
+                             const struct output_record *records, size_t count)
+{
+    const struct roster_entry *entry = record->entry;
+    int is_inline = !strcmp(entry->allocator, "stook-inline");
+
+    printf("  %-14s %-7s", entry->allocator, plan->record == RECORD_MEMORY ? "" : entry->linked);
+    switch (plan->record) {
+    case RECORD_TIME:
+        output_cell(VALUE(record, alloc_ns), 2);
+        output_cell(VALUE(record, free_ns), 2);
+        output_cell(VALUE(record, pair_ns), 2);
+        output_cell(record->pair_min, 2);
+        output_cell(record->pair_max, 2);
+        /* Inlined code and floors have no linking: they stand beside the best of all. */
+        output_cell(VALUE(record, pair_ns) / output_best_peer(records, count,
+                                                              is_inline || entry->kind == KIND_FLOOR
+                                                                  ? NULL
+                                                                  : entry->linked),
+                    2);
+        break;
+    case RECORD_IDLE:
+        output_cell(VALUE(record, kib_per_thread), 2);
+        output_cell(VALUE(record, kib_at_once), 2);
+        output_cell(VALUE(record, reserve_mib), 1);
+        break;
+    case RECORD_MEMORY:
+        output_cell(VALUE(record, resident_over_live), 3);
+        output_cell(VALUE(record, resident_mib), 1);
+        output_cell(VALUE(record, faults_per_1000), 3);
+        output_cell(VALUE(record, reserve_mib), 1);
+        break;
+    }
+    printf("\n");
+}
+
+void output_table(const struct plan_case *plan, const struct output_record *records, size_t count)
+{
+    printf("%s: %s\n", plan->name, plan->what);
+    if (plan->record == RECORD_TIME && count)
+        printf("  (%zu bytes, n = %zu)\n", records[0].object_size, records[0].n);
+    switch (plan->record) {
+    case RECORD_TIME:
+        printf("  %-14s %-7s %9s %9s %9s %9s %9s %9s\n", "allocator", "linked", "alloc", "free",
+               "pair", "min", "max", "/ best");
+        break;
+    case RECORD_IDLE:
+        printf("  %-14s %-7s %9s %9s %9s\n", "allocator", "linked", "in turn", "at once",
+               "reserve");
+        break;
+    case RECORD_MEMORY:
+        printf("  %-14s %-7s %9s %9s %9s %9s\n", "allocator", "", "/ live", "MiB", "flt/1000",
+               "reserve");
+        break;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (records[i].measured)
+            output_table_row(plan, &records[i], records, count);
+    for (size_t i = 0; i < count; i++)
+        if (!records[i].measured)
+            printf("  %-14s %-7s missing: %s\n", records[i].entry->allocator,
+                   records[i].entry->linked, records[i].missing);
+    printf("\n");
+    fflush(stdout);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* The cases: what each runs, with which defaults, and which record it makes. */
+#ifndef STOOK_BENCH_PLAN_H
+#define STOOK_BENCH_PLAN_H
+
+#include <stddef.h>
+
+#define PLAN_VALUES_MAX 16
+
+/* The groups that allocators declare to take part in (roster.c). */
+enum plan_group { GROUP_LOOP = 1, GROUP_HANDOFF = 2, GROUP_IDLE = 4, GROUP_MEMORY = 8 };
+
+enum plan_record { RECORD_TIME, RECORD_IDLE, RECORD_MEMORY };
+
+struct plan_case {
+    const char *name;   /* what the worker is asked for, and the record's "case" */
+    const char *family; /* the name it is also run under: stook-bench memory */
+    const char *what;   /* one line for people */
+    enum plan_group group;
+    enum plan_record record;
+    unsigned repeats;
+    /* Defaults of what the options of the same names set; zero where the case has no use for it. */
+    size_t object_size;
+    size_t n[PLAN_VALUES_MAX]; /* up to the first zero */
+    size_t threads;
+    size_t mib;
+    unsigned rounds;
+    unsigned ms;
+};
+
+extern const struct plan_case plan_cases[];
+extern const size_t plan_case_count;
+
+#endif

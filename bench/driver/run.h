@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* One run of one worker. */
+#ifndef STOOK_BENCH_RUN_H
+#define STOOK_BENCH_RUN_H
+
+#include "../metrics.h"
+
+struct run_figures {
+    double value[METRIC_COUNT]; /* NAN where the worker reported none */
+};
+
+enum run_status { RUN_OK, RUN_CANNOT, RUN_FAILED };
+
+/*
+ * Starts argv[0] with argv and waits for it. What the worker writes to stderr goes to the driver's.
+ * RUN_FAILED after saying on stderr how it ended.
+ */
+enum run_status run_worker(char *const argv[], struct run_figures *figures);
+
+#endif

@@ -1,0 +1,2 @@
+// Nothing of Rust is used: naming the crate makes its C code part of this archive.
+extern crate tikv_jemalloc_sys;

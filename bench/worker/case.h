@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A case is one workload, in a file of its own under cases/. It is compiled once per allocator:
+ * the adapter's header gives it that allocator's calls under common names,
+ * so all allocators run through the same loops and no call goes through a pointer.
+ */
+#ifndef STOOK_BENCH_CASE_H
+#define STOOK_BENCH_CASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../metrics.h"
+
+struct case_params {
+    size_t object_size; /* bytes; cases of mixed sizes ignore it */
+    size_t n;           /* objects a batch, or a thread */
+    size_t threads;
+    size_t mib;      /* bytes a memory case keeps live at its highest */
+    unsigned rounds; /* inner rounds: timed cases report their median */
+    unsigned ms;     /* length of a timed round */
+    double settle;   /* seconds between the last free and reading what is resident */
+    int in_order;    /* returned: free in the order of allocation, not in random order */
+};
+
+struct case_result {
+    double value[METRIC_COUNT];
+};
+
+#define CASE_SET(result, metric, number) ((result)->value[METRIC_##metric] = (number))
+
+/* Each returns 0, or WORKER_CANNOT after saying why on stderr. */
+int case_pair(const struct case_params *params, struct case_result *result);
+int case_batch(const struct case_params *params, struct case_result *result);
+int case_handoff(const struct case_params *params, struct case_result *result);
+int case_idle(const struct case_params *params, struct case_result *result);
+int case_returned(const struct case_params *params, struct case_result *result);
+int case_breathing(const struct case_params *params, struct case_result *result);
+int case_remote_ordered(const struct case_params *params, struct case_result *result);
+int case_remote_random(const struct case_params *params, struct case_result *result);
+
+/* Ends the worker with a message; for what makes a figure worthless, such as a failed allocation. */
+_Noreturn void case_die(const char *what);
+
+/*
+ * Keeps the compiler from dropping the work on an object. It says nothing of memory on purpose: what
+ * inlined code holds in registers would be reloaded for it, in no program but this one.
+ */
+static inline void case_keep(void *object)
+{
+    __asm__ volatile("" : : "r"(object));
+}
+
+#endif
