@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * What the library says before it aborts, against golden/NAME: a pattern of fnmatch(3), with * for
+ * addresses.  Each case runs in a child.  STOOK_TEST_UPDATE=1 prints what is said instead.
+ */
+#include "support/child.h"
+
+#include "base/context.h"
+#include "base/lock.h"
+#include "slab/slab.h"
+
+#include <stook/inline.h>
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+static struct stook_cache *make(const char *name, size_t size, unsigned flags)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = flags};
+    struct stook_cache *cache = stook_cache_create(name, size, &args);
+
+    if (!cache)
+        abort();
+    return cache;
+}
+
+static void *take(struct stook_cache *cache)
+{
+    void *object = stook_alloc(cache, 0);
+
+    if (!object)
+        abort();
+    return object;
+}
+
+/* ---- the cases: each ends in a report ------------------------------------------------------- */
+
+static void foreign_pointer(void)
+{
+    int on_the_stack;
+    void *volatile pointer = &on_the_stack;
+
+    stook_free(make("trees", 64, STOOK_CACHE_NOSHEAF), pointer);
+}
+
+/* A sheaf takes it unseen where the fast path does; nothing past the sheaf does. */
+static void foreign_pointer_in_sheaf(void)
+{
+    struct stook_cache *cache = make("trees", 64, 0);
+    int on_the_stack;
+    void *volatile pointer = &on_the_stack;
+
+    stook_free(cache, take(cache));
+    stook_free(cache, pointer);
+    stook_cache_shrink(cache);
+}
+
+static void interior_pointer(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
+
+    stook_free(cache, (char *)take(cache) + 24);
+}
+
+static void wrong_cache(void)
+{
+    struct stook_cache *trees = make("trees", 64, STOOK_CACHE_NOSHEAF);
+
+    stook_free(make("leaves", 64, STOOK_CACHE_NOSHEAF), take(trees));
+}
+
+static void wrong_cache_in_sheaf(void)
+{
+    struct stook_cache *trees = make("trees", 64, 0), *leaves = make("leaves", 64, 0);
+    void *object = take(trees);
+
+    stook_free(leaves, take(leaves));
+    stook_free(leaves, object);
+    stook_cache_shrink(leaves);
+}
+
+static void double_free_of_the_last(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
+    void *object = take(cache);
+
+    stook_free(cache, object);
+    stook_free(cache, object);
+}
+
+static void double_free_in_bulk(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
+    void *first = take(cache), *objects[] = {take(cache), first, first};
+
+    stook_free_bulk(cache, 3, objects);
+}
+
+static void corrupt_freelist(void)
+{
+    struct stook_cache *cache = make("motes", 8, STOOK_CACHE_NOSHEAF);
+    char *objects[20];
+
+    for (int i = 0; i < 20; i++)
+        objects[i] = take(cache);
+    for (int i = 0; i < 20; i += 2)
+        stook_free(cache, objects[i]);
+    for (int i = 0; i < 20; i += 2) /* written to after they were freed */
+        objects[i][1] = (char)(objects[i][1] ^ 0x70);
+    for (int i = 0; i < 20; i += 2)
+        objects[i] = take(cache);
+}
+
+static void free_of_nothing(void)
+{
+    static char data[64];
+    void *volatile pointer = data;
+
+    stook_free_any(pointer);
+}
+
+static void size_of_nothing(void)
+{
+    void *volatile pointer = malloc(10);
+
+    (void)stook_usable_size(pointer);
+}
+
+static void free_after_destroy(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
+    void *object = take(cache);
+
+    stook_free(cache, object);
+    if (stook_cache_destroy(cache) == 0)
+        stook_free_any(object);
+}
+
+static void destroy_busy(void)
+{
+    struct stook_cache *cache = make("trees", 200, 0);
+
+    take(cache);
+    take(cache);
+    take(cache);
+    if (stook_cache_destroy(cache) != -1 || errno != EBUSY)
+        fprintf(stderr, "not refused\n");
+}
+
+static void layout_mismatch(void)
+{
+    stook_inline_layout_1(STOOK_INLINE_LAYOUT + 1, (const void *)(uintptr_t)&layout_mismatch);
+}
+
+#ifdef STOOK_DEBUG
+static void lock_order(void)
+{
+    static struct lock node, caches;
+
+    lock_take(&node, LOCK_NODE);
+    lock_take(&caches, LOCK_CACHES);
+}
+#endif
+
+/* ---- the comparison ------------------------------------------------------------------------- */
+
+struct death {
+    const char *name;
+    void (*body)(void);
+    int lives; /* a report and no abort */
+};
+
+static const struct death deaths[] = {
+    {"foreign_pointer", foreign_pointer, 0},
+    {"foreign_pointer_in_sheaf", foreign_pointer_in_sheaf, 0},
+    {"interior_pointer", interior_pointer, 0},
+    {"wrong_cache", wrong_cache, 0},
+    {"wrong_cache_in_sheaf", wrong_cache_in_sheaf, 0},
+    {"double_free_of_the_last", double_free_of_the_last, 0},
+    {"double_free_in_bulk", double_free_in_bulk, 0},
+    {"corrupt_freelist", corrupt_freelist, 0},
+    {"free_of_nothing", free_of_nothing, 0},
+    {"size_of_nothing", size_of_nothing, 0},
+    {"free_after_destroy", free_after_destroy, 0},
+    {"destroy_busy", destroy_busy, 1},
+    {"layout_mismatch", layout_mismatch, 0},
+#ifdef STOOK_DEBUG
+    {"lock_order", lock_order, 0},
+#endif
+};
+
+static int run(void *arg)
+{
+    ((const struct death *)arg)->body();
+    return 0;
+}
+
+static void read_golden(const char *name, char *buf, size_t size)
+{
+    const char *root = getenv("STOOK_SOURCE_DIR");
+    char path[512];
+    FILE *file;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/tests/death/golden/%s", root ? root : ".", name);
+    file = fopen(path, "r");
+    if (!file)
+        fail_msg("%s cannot be read", path);
+    n = fread(buf, 1, size - 1, file);
+    fclose(file);
+    buf[n] = '\0';
+}
+
+static void reports(void **unused)
+{
+    unsigned failed = 0;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
+        struct child child;
+        char golden[4096];
+        int ended;
+        child_run(&child, run, (void *)(uintptr_t)&deaths[i]);
+        if (getenv("STOOK_TEST_UPDATE")) {
+            printf("%s: %s", deaths[i].name, child.error);
+            continue;
+        }
+        read_golden(deaths[i].name, golden, sizeof(golden));
+        ended = deaths[i].lives ? WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0
+                                : WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT;
+        if (!ended || fnmatch(golden, child.error, 0) != 0) {
+            printf("%s: status %#x\nwanted: %sgot:    %s", deaths[i].name, (unsigned)child.status,
+                   golden, child.error);
+            failed++;
+        }
+    }
+    assert_int_equal(failed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reports)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

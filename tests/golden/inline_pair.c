@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a caller of the inlined fast path is compiled to; scripts/golden-instructions.sh counts it.
+ */
+#include <stook/inline.h>
+
+void *golden_pop(struct stook_cache *cache);
+void golden_push(struct stook_cache *cache, void *object);
+
+void *golden_pop(struct stook_cache *cache)
+{
+    return stook_alloc_inline(cache, 0);
+}
+
+void golden_push(struct stook_cache *cache, void *object)
+{
+    stook_free_inline(cache, object);
+}

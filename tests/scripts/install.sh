@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# needs: tool preload
+# What is installed under DESTDIR and the prefix is enough to build a program, shared and static,
+# and to run one on slab caches.
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+DESTDIR=$work/root cmake --install "$STOOK_BUILD_DIR" >"$work/log" || fail "$(tail -n 20 "$work/log")"
+pc=$(find "$work/root" -name stook.pc)
+[ "$pc" ] || fail "no stook.pc"
+prefix=$(sed -n 's/^prefix=//p' "$pc")
+lib=$(sed -n 's/^libdir=//p' "$pc")
+lib=$work/root${lib/'${prefix}'/$prefix}
+[ -d "$work/root$prefix/include/stook/arch" ] || fail "no headers under $prefix"
+
+export PKG_CONFIG_SYSROOT_DIR=$work/root PKG_CONFIG_LIBDIR=${pc%/*}
+read -ra flags < <(pkg-config --cflags --libs stook)
+"$CC" -Wall -Werror -o "$work/shared" "$STOOK_SOURCE_DIR/examples/ten_lines.c" "${flags[@]}"
+readelf -d "$work/shared" | grep -q 'NEEDED.*\[libstook\.so\.0\]' || fail "no soname"
+readelf -V "$work/shared" | grep -q 'STOOK_0\.1' || fail "no symbol versions"
+LD_LIBRARY_PATH=$lib "$work/shared" | grep -q '^point ' || fail "the shared program reports no cache"
+
+read -ra flags < <(pkg-config --cflags stook)
+"$CC" -Wall -Werror -o "$work/static" "$STOOK_SOURCE_DIR/examples/ten_lines.c" "${flags[@]}" \
+    "$lib/libstook.a" -pthread
+"$work/static" | grep -q '^point ' || fail "the static program reports no cache"
+
+# The tool finds the installed library beside itself.
+mv "$work/root$prefix" "$work/elsewhere"
+"$work/elsewhere/bin/stook" run --report -- true 2>"$work/report" || fail "stook run: $(cat "$work/report")"
+grep -q '^total ' "$work/report" || fail "no report: $(cat "$work/report")"
+readelf -d "$work/elsewhere/bin/stook" "$work"/elsewhere/lib*/libstook*.so \
+    "$work"/elsewhere/lib/*/libstook*.so 2>/dev/null | grep RUNPATH | grep -v '\[\$ORIGIN\]' &&
+    fail "a run path that is not \$ORIGIN"
+exit 0

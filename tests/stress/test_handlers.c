@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * A signal handler that allocates and frees, anywhere in the slow paths: the thread is
+ * single-stepped, and every few instructions the handler takes an object or gives one back, from
+ * caches whose slabs change state with it.  Then check_all(): nothing lost, nothing twice, nothing
+ * left behind.  Sections never complete meanwhile, so their bounded retries run as well.
+ * STOOK_TEST_ROUNDS=n for more than the default.
+ */
+#include "support/check.h"
+
+#include "base/context.h"
+#include "sheaf/slot.h"
+#include "support/random.h"
+
+#include <stook/stook.h>
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <cmocka.h>
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+
+enum { MOST = 4000, POOL = 12 };
+
+static struct stook_cache *cache, *other;
+static struct check_object held[MOST];
+static size_t nheld;
+static struct check_object pool[POOL]; /* the handler's */
+static unsigned steps, next_step, visits, handled, inside;
+static uint64_t seed = 1;
+static volatile bool done; /* the call is over, what follows is the test's */
+
+static void hold(struct stook_cache *of, void *object)
+{
+    assert_non_null(object);
+    held[nheld++] = (struct check_object){of, object};
+}
+
+static void *unhold(void)
+{
+    return held[--nheld].object;
+}
+
+static void handler(void)
+{
+    /* The first is the only object of its cache: with it comes and goes a slab. */
+    struct check_object *one = &pool[random_below(&seed, 2) * random_below(&seed, POOL)];
+
+    handled++;
+    inside += context_tls.depth > 0;
+    if (one->object) {
+        if (random_below(&seed, 2))
+            stook_free(one->cache, one->object);
+        else
+            stook_free_any(one->object);
+        one->object = NULL;
+    } else {
+        one->object = stook_alloc(one->cache, STOOK_NOSPIN); /* may fail */
+    }
+}
+
+static void on_step(int signal, siginfo_t *info, void *ucontext)
+{
+    (void)signal;
+    (void)info;
+    if (done || ++steps < next_step)
+        return;
+    next_step = steps + 3 + random_below(&seed, 100);
+    handler();
+    if (--visits == 0) /* more would keep the holder settling for ever */
+        ((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+}
+
+static void single_step(bool on)
+{
+    uint64_t flags = __builtin_ia32_readeflags_u64();
+
+    __builtin_ia32_writeeflags_u64(on ? flags | 0x100 : flags & ~(uint64_t)0x100);
+}
+
+/* ---- the calls that are interrupted ---------------------------------------------------------- */
+
+static void *result[64];
+static size_t results;
+
+static void do_alloc(void)
+{
+    result[0] = stook_alloc(cache, 0);
+    results = 1;
+}
+
+static void *to_free;
+
+static void do_free(void)
+{
+    stook_free(cache, to_free);
+}
+
+static void do_alloc_bulk(void)
+{
+    results = stook_alloc_bulk(cache, 0, 40, result);
+}
+
+static void *bulk[40];
+
+static void do_free_bulk(void)
+{
+    stook_free_bulk(cache, 40, bulk);
+}
+
+static void do_shrink(void)
+{
+    (void)stook_cache_shrink(cache);
+}
+
+static void empty_all(void)
+{
+    while (nheld > 0) {
+        struct check_object last = held[--nheld];
+        stook_free(last.cache, last.object);
+    }
+    stook_cache_shrink(cache);
+    stook_cache_shrink(other);
+}
+
+struct scenario {
+    const char *name;
+    void (*call)(void);
+    unsigned flags, capacity;
+    unsigned before; /* objects taken first */
+    unsigned freed;  /* of these freed first */
+    unsigned within; /* the first visit comes within so many instructions */
+};
+
+static const struct scenario scenarios[] = {
+    {"refill from a new slab", do_alloc, 0, 6, 0, 0, 250},
+    {"refill from the barn", do_alloc, 0, 6, 60, 60, 250},
+    {"alloc without sheaves", do_alloc, STOOK_CACHE_NOSHEAF, 0, 0, 0, 250},
+    {"free to a full sheaf", do_free, 0, 6, 60, 13, 250},
+    {"free without sheaves", do_free, STOOK_CACHE_NOSHEAF, 0, 1, 0, 250},
+    {"bulk alloc", do_alloc_bulk, 0, 6, 60, 50, 1300},
+    {"bulk free", do_free_bulk, 0, 6, 60, 10, 1300},
+    {"shrink", do_shrink, 0, 6, 80, 70, 1300},
+};
+
+/* The next object is of a new slab. */
+static void exhaust(void)
+{
+    struct node *node = &cache->nodes[0].node;
+    uint64_t cached, sheaves;
+
+    for (slot_count(cache, &cached, &sheaves); cached > 0 || node->nr_partial || node->nr_empty;
+         slot_count(cache, &cached, &sheaves))
+        hold(cache, stook_alloc(cache, 0));
+}
+
+static void run_once(const struct scenario *s)
+{
+    size_t kept;
+
+    for (unsigned i = 0; i < POOL; i++) {
+        pool[i].cache = i > 0 ? cache : other;
+        pool[i].object = i % 2 == 0 ? stook_alloc(pool[i].cache, 0) : NULL;
+    }
+    kept = nheld;
+    for (unsigned i = 0; i < s->before; i++)
+        hold(cache, stook_alloc(cache, 0));
+    if (s->before == 0)
+        exhaust();
+    for (unsigned i = 0; i < s->freed; i++)
+        stook_free(cache, unhold());
+    if (s->call == do_free)
+        to_free = unhold();
+    for (unsigned i = 0; i < 40 && s->call == do_free_bulk; i++)
+        bulk[i] = unhold();
+    assert_true(nheld >= kept);
+    results = 0;
+    steps = 0;
+    next_step = random_below(&seed, s->within);
+    visits = 1 + random_below(&seed, 6);
+    done = false;
+    single_step(true);
+    s->call();
+    done = true;
+    single_step(false);
+    for (size_t i = 0; i < results; i++)
+        hold(cache, result[i]);
+    for (unsigned i = 0; i < POOL; i++)
+        if (pool[i].object)
+            hold(pool[i].cache, pool[i].object);
+    check_all(held, nheld);
+    empty_all();
+}
+
+static void handler_anywhere(void **unused)
+{
+    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
+    const char *text = getenv("STOOK_TEST_ROUNDS");
+    unsigned rounds = text ? (unsigned)atoi(text) : 30;
+
+    (void)unused;
+    sigaction(SIGTRAP, &action, &old);
+    for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
+        const struct scenario *s = &scenarios[i];
+        struct stook_cache_args args = {
+            .size = sizeof(args), .flags = s->flags, .sheaf_capacity = s->capacity};
+        struct stook_cache_args plain = {.size = sizeof(plain), .flags = STOOK_CACHE_NOSHEAF};
+        unsigned all = 0;
+        cache = stook_cache_create("interrupted", 250, &args);
+        other = stook_cache_create("other", 2000, &plain);
+        assert_true(cache && other);
+        other->min_partial = 0; /* an empty slab goes back to the arena at once */
+        handled = inside = 0;
+        for (unsigned round = 0; round < rounds; round++) {
+            run_once(s);
+            all += steps;
+        }
+        printf("%s: %u instructions, %u handlers, %u inside\n", s->name, all / rounds, handled,
+               inside);
+        assert_true(inside > 5);
+        assert_int_equal(stook_cache_destroy(cache), 0);
+        assert_int_equal(stook_cache_destroy(other), 0);
+    }
+    check_all(NULL, 0);
+    sigaction(SIGTRAP, &old, NULL);
+}
+
+#else
+static void handler_anywhere(void **unused)
+{
+    (void)unused;
+    skip();
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(handler_anywhere)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

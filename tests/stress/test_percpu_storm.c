@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The storm over the percpu layer as it is; once with its sections as they are, once with delays
+ * between their steps.  Every token handed out exactly once, none lost, no slot left closed, and
+ * one membarrier for all slots that a taker takes of a CPU.
+ *
+ * STOOK_TEST_MIGRATIONS=n goes on until n migrations were forced.
+ */
+#include "support/sections_widened.h"
+
+#include "os/percpu.c"
+
+#include "support/storm_run.h"
+
+#ifndef MIGRATIONS
+#define MIGRATIONS 0
+#endif
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+static uint64_t migrations_wanted(void)
+{
+    const char *text = getenv("STOOK_TEST_MIGRATIONS");
+
+    return text ? strtoull(text, NULL, 10) : MIGRATIONS;
+}
+
+static void check(const char *name, const struct storm_args *args)
+{
+    struct storm_result result;
+
+    assert_true(storm_run(args, &result));
+    storm_print(name, &result);
+    if (result.errors)
+        fail_msg("%lu errors; first: %s", (unsigned long)result.errors, result.first);
+    assert_true(result.operations > 20000);
+    assert_true(result.takes > 100);
+    assert_true(result.signals > 100);
+    if (args->migrators && fixture_cpus > 1)
+        assert_true(result.migrations > 100);
+}
+
+static void test_storm(void **state)
+{
+    (void)state;
+    check("storm", &(struct storm_args){.threads = 16,
+                                        .takers = 2,
+                                        .migrators = 1,
+                                        .seconds_tenths = 15,
+                                        .migrations = migrations_wanted()});
+}
+
+static void test_storm_with_unregistered_threads(void **state)
+{
+    (void)state;
+    check("storm with unregistered threads",
+          &(struct storm_args){
+              .threads = 8, .unregistered = 3, .takers = 1, .migrators = 1, .seconds_tenths = 7});
+}
+
+/* Two threads stay where they are, nothing moves them: the takers alone are against them. */
+static void test_storm_of_takers(void **state)
+{
+    (void)state;
+    check("storm of takers", &(struct storm_args){.threads = 2, .takers = 4, .seconds_tenths = 7});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_storm),
+        cmocka_unit_test(test_storm_with_unregistered_threads),
+        cmocka_unit_test(test_storm_of_takers),
+    };
+
+    fixture_start();
+    printf("mode: %s, %u CPUs\n", percpu.rseq ? "rseq" : "locked", fixture_cpus);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

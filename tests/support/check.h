@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check.h - walks all that the library has, while nobody else uses it, and dies with a message at
+ * the first thing that does not add up:
+ *
+ *   - every object of every slab is exactly one of: free, in a sheaf, or named by the caller (of
+ *     the library's own caches: a sheaf of a slot or a barn, or a cache of the list);
+ *   - state words, freelists, node lists and their counters agree, barns keep within limits;
+ *   - every slot is open, every lock free, nothing was left behind;
+ *   - blocks' bitmaps, counts and lists agree with each other, with the page map and with the
+ *     arena's sums; every granule in use belongs to a slab or a large object.
+ */
+#ifndef TESTS_SUPPORT_CHECK_H
+#define TESTS_SUPPORT_CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct stook_cache;
+
+struct check_object {
+    struct stook_cache *cache;
+    void *object;
+};
+
+/* `held`: the objects that the test holds. */
+void check_all(const struct check_object *held, size_t n);
+
+/* The same, and how many objects of `cache` lie in sheaves, and how many slabs it has. */
+struct check_counts {
+    uint64_t cached, slabs, free;
+};
+void check_count(const struct stook_cache *cache, const struct check_object *held, size_t n,
+                 struct check_counts *counts);
+
+#endif

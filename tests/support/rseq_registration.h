@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rseq_registration.h - glibc's registration of the calling thread, undone and redone: what a thread
+ * is whose registration was refused.  false where there is nothing to undo.
+ */
+#ifndef TESTS_SUPPORT_RSEQ_REGISTRATION_H
+#define TESTS_SUPPORT_RSEQ_REGISTRATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+
+extern const unsigned __rseq_size __attribute__((weak));
+
+static inline bool rseq_is_registered(void)
+{
+#if defined(__x86_64__)
+    return &__rseq_size && __rseq_size > 0 &&
+           *(volatile int32_t *)((char *)__builtin_thread_pointer() + __rseq_offset + 4) >= 0;
+#else
+    return false;
+#endif
+}
+
+static inline long rseq_call(int flags)
+{
+#if defined(__x86_64__)
+    static uint32_t length = 32; /* later C libraries register what the kernel can fill */
+    char *area = (char *)__builtin_thread_pointer() + __rseq_offset;
+    long result;
+
+    while ((result = syscall(SYS_rseq, area, length, flags, 0x53053053)) != 0 && length < 256)
+        length += 32;
+    return result;
+#else
+    (void)flags;
+    return -1;
+#endif
+}
+
+static inline bool rseq_unregister(void)
+{
+    return rseq_call(1) == 0;
+}
+
+static inline bool rseq_register(void)
+{
+    return rseq_call(0) == 0;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sections_widened.h - delays between the steps of the sections; included before os/percpu.c.
+ *
+ * Each step first counts storm_step_skip down; once that is negative it spins while
+ * storm_step_spin lasts.  Both are thread-local words of the test (storm.h), so an abort in the
+ * middle leaves nothing behind; the compiler knows that the sections write memory.
+ */
+#ifndef TESTS_SUPPORT_SECTIONS_WIDENED_H
+#define TESTS_SUPPORT_SECTIONS_WIDENED_H
+
+#define STOOK_RSEQ_CLOBBERS "memory",
+#if defined(__x86_64__)
+#define STOOK_RSEQ_STEP                                                                            \
+    "decl %%fs:storm_step_skip@tpoff\n\t"                                                          \
+    "jns 9f\n"                                                                                     \
+    "8:\n\t"                                                                                       \
+    "decl %%fs:storm_step_spin@tpoff\n\t"                                                          \
+    "jg 8b\n"                                                                                      \
+    "9:\n\t"
+#endif
+extern __thread int storm_step_skip, storm_step_spin;
+
+#endif

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs, spans, metadata and what stays warm, with the kernel asked what is resident.  Parts run in
+ * a new process, since limits and tunables are read at the start: "test_arena PART".
+ */
+#include "page/arena.h"
+
+#include "page/block.h"
+#include "slab/cache.h"
+#include "support/check.h"
+#include "support/child.h"
+#include "support/random.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const struct block *block_of(const void *address)
+{
+    return arena_meta(address, 0);
+}
+
+static size_t resident(void *address, size_t size)
+{
+    static unsigned char pages[1 << 16];
+    size_t n = 0;
+
+    assert_true(size / PAGE_SIZE <= sizeof(pages));
+    assert_int_equal(mincore(address, size, pages), 0);
+    for (size_t i = 0; i < size / PAGE_SIZE; i++)
+        n += pages[i] & 1;
+    return n * PAGE_SIZE;
+}
+
+static struct arena_stat stat_now(void)
+{
+    struct arena_stat stat;
+
+    arena_stat(&stat);
+    return stat;
+}
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+static void runs_are_ours_and_aligned(void **unused)
+{
+    enum { RUNS = 600 };
+    static struct {
+        char *run;
+        size_t pages;
+    } live[RUNS];
+    uint64_t seed = 11;
+    size_t used = stat_now().used, sum = 0;
+
+    (void)unused;
+    for (int step = 0; step < 20000; step++) {
+        unsigned i = random_below(&seed, RUNS);
+        if (live[i].run) {
+            for (size_t p = 0; p < live[i].pages; p++)
+                assert_int_equal(live[i].run[p * PAGE_SIZE], (char)i);
+            arena_free_run(live[i].run, live[i].pages);
+            sum -= live[i].pages;
+            live[i].run = NULL;
+        } else {
+            size_t align = (size_t)1 << random_below(&seed, 7);
+            bool zeroed = false;
+            live[i].pages = 1 + random_below(&seed, random_below(&seed, 8) ? 12 : 200);
+            live[i].run = arena_alloc_run(0, live[i].pages, align, false, &zeroed);
+            assert_non_null(live[i].run);
+            assert_int_equal((uintptr_t)live[i].run % (align * PAGE_SIZE), 0);
+            assert_int_equal(pagemap_zone(live[i].run), 0);
+            for (size_t p = 0; p < live[i].pages; p++) {
+                assert_true(!zeroed || live[i].run[p * PAGE_SIZE] == 0);
+                live[i].run[p * PAGE_SIZE] = (char)i;
+            }
+            sum += live[i].pages;
+        }
+        if (step % 1000 == 0) {
+            assert_int_equal(stat_now().used - used, sum * PAGE_SIZE);
+            check_all(NULL, 0);
+        }
+    }
+    for (unsigned i = 0; i < RUNS; i++)
+        if (live[i].run)
+            arena_free_run(live[i].run, live[i].pages);
+    assert_int_equal(stat_now().used, used);
+    check_all(NULL, 0);
+}
+
+static void zeroed_pages_are_zero(void **unused)
+{
+    bool zeroed;
+    char *run = arena_alloc_run(0, 64, 64, false, &zeroed);
+
+    (void)unused;
+    memset(run, 0x5c, 64 * PAGE_SIZE);
+    arena_free_run(run, 64);
+    run = arena_alloc_run(0, 64, 64, false, &zeroed);
+    if (zeroed)
+        for (size_t i = 0; i < 64 * PAGE_SIZE; i++)
+            assert_int_equal(run[i], 0);
+    memset(run, 0x5c, 64 * PAGE_SIZE);
+    arena_free_run(run, 64);
+    arena_trim(); /* now all of it went back */
+    run = arena_alloc_run(0, 64, 64, false, &zeroed);
+    for (size_t i = 0; i < 64 * PAGE_SIZE; i++)
+        assert_int_equal(run[i], 0);
+    arena_free_run(run, 64);
+}
+
+static void runs_grow_in_place(void **unused)
+{
+    char *run, *behind;
+
+    (void)unused;
+    arena_trim();
+    run = arena_alloc_run(0, 300, 1, false, NULL); /* half of a block and more: alone in it */
+    assert_non_null(run);
+    memset(run, 1, 300 * PAGE_SIZE);
+    behind = run + 300 * PAGE_SIZE;
+    if ((uintptr_t)run % BLOCK_SIZE / PAGE_SIZE + 300 + 10 <= BLOCK_PAGES &&
+        arena_extend_run(run, 300, 10)) {
+        memset(behind, 2, 10 * PAGE_SIZE);
+        assert_false(arena_extend_run(run, 300, 1));           /* taken, by itself */
+        assert_false(arena_extend_run(run, 310, BLOCK_PAGES)); /* beyond the block */
+        check_all(NULL, 0);
+        arena_free_run(run, 310);
+    } else {
+        fail_msg("a lone run did not grow");
+    }
+    check_all(NULL, 0);
+}
+
+/* ---- spans ---------------------------------------------------------------------------------- */
+
+static void spans(void **unused)
+{
+    static const size_t aligns[] = {1, 2, 4, 16};
+    size_t used = stat_now().used;
+    bool zeroed;
+
+    (void)unused;
+    for (unsigned a = 0; a < 4; a++) {
+        for (size_t blocks = 1; blocks < 6; blocks++) {
+            char *span = arena_alloc_span(0, blocks, aligns[a] * BLOCK_SIZE, false, &zeroed);
+            assert_non_null(span);
+            assert_int_equal((uintptr_t)span % (aligns[a] * BLOCK_SIZE), 0);
+            assert_int_equal(stat_now().used - used, blocks * BLOCK_SIZE);
+            for (size_t b = 0; b < blocks; b++) {
+                assert_int_equal(block_of(span + b * BLOCK_SIZE)->state, BLOCK_SPAN);
+                assert_true(!zeroed || span[b * BLOCK_SIZE + 77] == 0);
+                span[b * BLOCK_SIZE + 77] = 1;
+            }
+            check_all(NULL, 0);
+            arena_free_span(span, blocks);
+            check_all(NULL, 0);
+        }
+    }
+    assert_int_equal(stat_now().used, used);
+}
+
+static void spans_use_freed_blocks_again(void **unused)
+{
+    char *a = arena_alloc_span(0, 3, BLOCK_SIZE, false, NULL);
+    char *b = arena_alloc_span(0, 3, BLOCK_SIZE, false, NULL);
+    size_t blocks = stat_now().blocks;
+
+    (void)unused;
+    assert_true(a && b);
+    arena_free_span(a, 3);
+    for (int i = 0; i < 20; i++) {
+        char *c = arena_alloc_span(0, 3, BLOCK_SIZE, false, NULL);
+        arena_free_span(c, 3);
+    }
+    assert_int_equal(stat_now().blocks, blocks);
+    arena_free_span(b, 3);
+    check_all(NULL, 0);
+}
+
+static void spans_grow_in_place(void **unused)
+{
+    char *span, *behind;
+
+    (void)unused;
+    span = arena_alloc_span(0, 8, BLOCK_SIZE, false, NULL);
+    arena_free_span(span, 8); /* room */
+    span = arena_alloc_span(0, 2, BLOCK_SIZE, false, NULL);
+    assert_true(arena_extend_span(span, 2, 1));
+    span[3 * BLOCK_SIZE - 1] = 1;
+    behind = arena_alloc_span(0, 1, BLOCK_SIZE, false, NULL);
+    if (behind == span + 3 * BLOCK_SIZE)
+        assert_false(arena_extend_span(span, 3, 1));
+    assert_false(arena_extend_span(span, 3, (size_t)1 << 40));
+    check_all(NULL, 0);
+    arena_free_span(span, 3);
+    arena_free_span(behind, 1);
+    check_all(NULL, 0);
+}
+
+static void too_much(void **unused)
+{
+    (void)unused;
+    errno = 0;
+    assert_null(arena_alloc_span(0, (size_t)1 << 40, BLOCK_SIZE, false, NULL));
+    assert_int_equal(errno, ENOMEM);
+    errno = 0;
+    assert_null(arena_alloc_span(0, 1, (size_t)1 << 55, false, NULL));
+    assert_int_equal(errno, ENOMEM);
+    check_all(NULL, 0);
+}
+
+/* ---- metadata ------------------------------------------------------------------------------- */
+
+static void metadata_is_outside(void **unused)
+{
+    char *run = arena_alloc_run(0, 4, 1, false, NULL), *meta[3];
+
+    (void)unused;
+    for (unsigned i = 0; i < 3; i++) {
+        meta[i] = arena_alloc_meta(run, 10 + 100 * i, false);
+        assert_non_null(meta[i]);
+        assert_false(pagemap_covers(meta[i]));
+        assert_int_equal((uintptr_t)meta[i] % ARENA_GRANULE, 0);
+        assert_ptr_equal(arena_meta(run, arena_granule(run, meta[i])), meta[i]);
+        memset(meta[i], 0xff, 10 + 100 * i);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        arena_free_meta(run, meta[i], 10 + 100 * i);
+    arena_free_run(run, 4);
+    check_all(NULL, 0);
+}
+
+/* A block whose metadata is full cannot take a slab; another one does. */
+static void slab_beside_full_metadata(void **unused)
+{
+    static void *meta[BLOCK_GRANULES];
+    char *run = arena_alloc_run(0, 1, 1, false, NULL), *slab;
+    void *descriptor;
+    size_t n = 0;
+
+    (void)unused;
+    while ((meta[n] = arena_alloc_meta(run, ARENA_GRANULE, false)))
+        n++;
+    assert_true(n > 15000);
+    slab = arena_alloc_slab(0, 1, 200, false, &descriptor);
+    assert_non_null(slab);
+    assert_true(block_of(slab) != block_of(run));
+    arena_free_slab(slab, 1, descriptor, 200);
+    while (n-- > 0)
+        arena_free_meta(run, meta[n], ARENA_GRANULE);
+    arena_free_run(run, 1);
+    check_all(NULL, 0);
+}
+
+/* ---- what stays warm ------------------------------------------------------------------------ */
+
+enum { MANY = 96 }; /* MiB: thrice the reserve */
+
+/* All that was freed beyond the reserve goes back at once, and never more stays than the limit. */
+static void freed_memory_goes_back(void **unused)
+{
+    static char *runs[MANY * 4];
+    size_t warm = 0;
+
+    (void)unused;
+    arena_trim();
+    for (unsigned i = 0; i < MANY * 4; i++) {
+        runs[i] = arena_alloc_run(0, 64, 1, false, NULL); /* 256 KiB */
+        memset(runs[i], 1, 64 * PAGE_SIZE);
+    }
+    for (unsigned i = 0; i < MANY * 4; i++) {
+        struct arena_stat stat;
+        arena_free_run(runs[i], 64);
+        stat = stat_now();
+        assert_true(stat.warm <= stat.limit + stat.limit / 8);
+        warm = 0;
+    }
+    for (unsigned i = 0; i < MANY * 4; i++)
+        warm += resident(runs[i], 64 * PAGE_SIZE);
+    assert_true(warm <= stat_now().warm);
+    assert_true(warm <= (36u << 20));
+    check_all(NULL, 0);
+    arena_trim();
+    assert_int_equal(stat_now().warm, 0);
+    warm = 0;
+    for (unsigned i = 0; i < MANY * 4; i++)
+        warm += resident(runs[i], 64 * PAGE_SIZE);
+    assert_int_equal(warm, 0);
+    check_all(NULL, 0);
+}
+
+/* A program that breathes pays no page faults, even after all it had went back. */
+static void breathing_stays_warm(void **unused)
+{
+    enum { RUNS = 24 * 4 };
+    static char *runs[RUNS];
+    struct arena_stat before;
+    struct rusage from, to;
+
+    (void)unused;
+    for (int round = 0; round < 30; round++) {
+        if (round == 10) {
+            before = stat_now();
+            getrusage(RUSAGE_SELF, &from);
+        }
+        for (unsigned i = 0; i < RUNS; i++) {
+            runs[i] = arena_alloc_run(0, 64, 1, false, NULL);
+            for (size_t p = 0; p < 64; p++)
+                runs[i][p * PAGE_SIZE] = 1;
+        }
+        for (unsigned i = 0; i < RUNS; i++)
+            arena_free_run(runs[i], 64);
+    }
+    getrusage(RUSAGE_SELF, &to);
+    assert_int_equal(stat_now().purged, before.purged);
+    assert_true(to.ru_minflt - from.ru_minflt < 100);
+    check_all(NULL, 0);
+}
+
+static void spans_beyond_the_limit_go_back(void **unused)
+{
+    char *span = arena_alloc_span(0, 40, BLOCK_SIZE, false, NULL); /* 80 MiB */
+
+    (void)unused;
+    memset(span, 1, 40 * (size_t)BLOCK_SIZE);
+    arena_free_span(span, 40);
+    assert_true(resident(span, 40 * (size_t)BLOCK_SIZE) <= stat_now().warm);
+    assert_true(stat_now().warm <= 36u << 20);
+    check_all(NULL, 0);
+    span = arena_alloc_span(0, 2, BLOCK_SIZE, false, NULL);
+    memset(span, 1, 2 * BLOCK_SIZE);
+    arena_free_span(span, 2); /* a small one stays */
+    assert_true(resident(span, 2 * BLOCK_SIZE) > 0);
+    arena_trim();
+    assert_int_equal(resident(span, 2 * BLOCK_SIZE), 0);
+    check_all(NULL, 0);
+}
+
+/* ---- in a new process ----------------------------------------------------------------------- */
+
+static const char *self;
+
+struct start {
+    const char *part, *reserve;
+    size_t limit;
+};
+
+static int start_part(void *arg)
+{
+    struct start *start = arg;
+    struct rlimit limit = {start->limit, start->limit};
+
+    if (start->reserve)
+        setenv("STOOK_RESERVE", start->reserve, 1);
+    if (start->limit && setrlimit(RLIMIT_AS, &limit) != 0)
+        return 99;
+    execl(self, self, start->part, NULL);
+    return 98;
+}
+
+static void new_process(struct start start)
+{
+    struct child child;
+
+    child_run(&child, start_part, &start);
+    assert_true(child_passed(&child));
+}
+
+#define PART(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "part: line %d: %s\n", __LINE__, #condition);                          \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static size_t part_free(size_t mib)
+{
+    size_t n = mib << 20 >> BLOCK_SHIFT;
+    static char *spans_had[1000];
+
+    for (size_t i = 0; i < n; i++) {
+        PART((spans_had[i] = arena_alloc_span(0, 1, BLOCK_SIZE, false, NULL)));
+        memset(spans_had[i], 1, BLOCK_SIZE);
+    }
+    for (size_t i = 0; i < n; i++)
+        arena_free_span(spans_had[i], 1);
+    return stat_now().warm;
+}
+
+static void part_no_reserve(void)
+{
+    PART(stat_now().reserve == 0);
+    PART(part_free(10) == 0);
+    check_all(NULL, 0);
+}
+
+static void part_large_reserve(void)
+{
+    size_t warm = part_free(90);
+
+    PART(stat_now().reserve == (size_t)128 << 20);
+    PART(warm == (size_t)90 << 20);
+    PART(arena_trim() == warm);
+}
+
+static void part_bad_reserve(void)
+{
+    PART(stat_now().reserve == (size_t)32 << 20);
+}
+
+/* All pages are taken but one: a slab of the least order it is. */
+static void part_least_order(void)
+{
+    static char *had[256];
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
+    struct stook_cache *cache = stook_cache_create("least", 3000, &args);
+    char *last = arena_alloc_run(0, 256, 1, false, NULL);
+    struct check_object held[1];
+    size_t n = 0;
+
+    PART(cache && cache->layout.min_order == 0 && cache->layout.order > 0 && last);
+    for (size_t pages = 256; pages > 0; pages /= 2)
+        for (unsigned zone = 0; zone < pagemap.zones; zone++)
+            while (arena_alloc_run(zone, pages, 1, false, NULL))
+                ; /* for good */
+    arena_free_run(last, 256);
+    while (n < 256 && (had[n] = arena_alloc_run(0, 1, 1, false, NULL)))
+        n++;
+    PART(n == 256 && !stook_alloc(cache, 0) && errno == ENOMEM);
+    arena_free_run(had[--n], 1);
+    held[0] = (struct check_object){cache, stook_alloc(cache, 0)};
+    PART(held[0].object && cache->nodes[0].node.nr_pages == 1);
+    memset(held[0].object, 1, 3000);
+    check_all(held, 1);
+    PART(!stook_alloc(cache, 0) && errno == ENOMEM); /* 4096 bytes hold one */
+    stook_free(cache, held[0].object);
+    PART(stook_cache_destroy(cache) == 0);
+    check_all(NULL, 0);
+}
+
+/* Under a limit it reserves less and works until that is full; then it fails, and recovers. */
+static void part_limited(void)
+{
+    static char *had[4096];
+    struct stook_cache *cache = stook_cache_create("limited", 1000, NULL);
+    size_t n = 0;
+    void *object;
+
+    PART(cache && pagemap.size >= 32u << 20 && pagemap.size < 1u << 30);
+    while (n < 4096 && (had[n] = arena_alloc_run(0, 100, 1, false, NULL))) {
+        had[n][0] = 1;
+        n++;
+    }
+    PART(errno == ENOMEM && n > 20 && n < 4096);
+    check_all(NULL, 0);
+    object = NULL;
+    while (n > 0 && !(object = stook_alloc(cache, 0)))
+        arena_free_run(had[--n], 100);
+    PART(object);
+    stook_free(cache, object);
+    while (n > 0)
+        arena_free_run(had[--n], 100);
+    PART(stook_cache_destroy(cache) == 0);
+    check_all(NULL, 0);
+}
+
+static void reserve_is_a_tunable(void **unused)
+{
+    (void)unused;
+    if (getenv("STOOK_EMULATED"))
+        skip(); /* exec() of this program fails there */
+    new_process((struct start){.part = "no_reserve", .reserve = "0"});
+    new_process((struct start){.part = "large_reserve", .reserve = "128M"});
+    new_process((struct start){.part = "bad_reserve", .reserve = "much"});
+}
+
+static void limited_address_space(void **unused)
+{
+    (void)unused;
+    if (getenv("STOOK_EMULATED"))
+        skip(); /* exec() of this program fails there */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their shadows need all of the address space */
+#endif
+    for (size_t mib = 64; mib <= 1024; mib *= 2)
+        new_process((struct start){.part = "limited", .limit = mib << 20});
+    new_process((struct start){.part = "least_order", .limit = 256 << 20});
+}
+
+static void no_address_space(void **unused)
+{
+    struct start start = {.part = "limited", .limit = 30 << 20};
+    struct child child;
+
+    (void)unused;
+    if (getenv("STOOK_EMULATED"))
+        skip(); /* exec() of this program fails there */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip();
+#endif
+    child_run(&child, start_part, &start);
+    assert_true(child_died_saying(&child, "MiB are needed at least"));
+    assert_true(child_died_saying(&child, "ulimit -v"));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_are_ours_and_aligned),
+        cmocka_unit_test(zeroed_pages_are_zero),
+        cmocka_unit_test(runs_grow_in_place),
+        cmocka_unit_test(spans),
+        cmocka_unit_test(spans_use_freed_blocks_again),
+        cmocka_unit_test(spans_grow_in_place),
+        cmocka_unit_test(too_much),
+        cmocka_unit_test(metadata_is_outside),
+        cmocka_unit_test(slab_beside_full_metadata),
+        cmocka_unit_test(freed_memory_goes_back),
+        cmocka_unit_test(breathing_stays_warm),
+        cmocka_unit_test(spans_beyond_the_limit_go_back),
+        cmocka_unit_test(reserve_is_a_tunable),
+        cmocka_unit_test(limited_address_space),
+        cmocka_unit_test(no_address_space),
+    };
+
+    if (argc > 1) {
+        if (strcmp(argv[1], "no_reserve") == 0)
+            part_no_reserve();
+        else if (strcmp(argv[1], "large_reserve") == 0)
+            part_large_reserve();
+        else if (strcmp(argv[1], "bad_reserve") == 0)
+            part_bad_reserve();
+        else if (strcmp(argv[1], "least_order") == 0)
+            part_least_order();
+        else
+            part_limited();
+        return 0;
+    }
+    self = argv[0];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "sheaf/barn.h"
+
+#include "base/context.h"
+#include "slab/node.h"
+#include "support/check.h"
+
+#include <stook/stook.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { CAPACITY = 8 };
+
+static struct stook_cache *cache;
+static struct barn *barn;
+
+static int setup(void **unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
+
+    (void)unused;
+    cache = stook_cache_create("barn", 256, &args);
+    barn = &cache->nodes[0].barn;
+    return cache ? 0 : -1;
+}
+
+static int teardown(void **unused)
+{
+    (void)unused;
+    assert_int_equal(stook_cache_destroy(cache), 0); /* flushes what lies in the barn */
+    check_all(NULL, 0);
+    return 0;
+}
+
+static struct sheaf *empty_sheaf(void)
+{
+    struct sheaf *sheaf = sheaf_alloc(CAPACITY, 0, false);
+
+    assert_non_null(sheaf);
+    return sheaf;
+}
+
+static struct sheaf *full_sheaf(void)
+{
+    struct sheaf *sheaf = empty_sheaf();
+
+    sheaf->size = node_take(cache, 0, sheaf->object, CAPACITY, CAPACITY, false);
+    assert_int_equal(sheaf->size, CAPACITY);
+    return sheaf;
+}
+
+static void scrap(struct sheaf *chain)
+{
+    while (chain) {
+        struct sheaf *next = chain->next;
+        sheaf_flush(cache, chain, false);
+        sheaf_free(chain, false);
+        chain = next;
+    }
+}
+
+static unsigned length(const struct sheaf *chain)
+{
+    unsigned n = 0;
+
+    for (; chain; chain = chain->next)
+        n++;
+    return n;
+}
+
+static void full_and_empty_change_places(void **unused)
+{
+    struct sheaf *a = full_sheaf(), *b = full_sheaf(), *empty = NULL, *got;
+
+    (void)unused;
+    assert_null(barn_put_full(cache, 0, a, &empty, false));
+    assert_null(empty); /* it has none to give */
+    assert_null(barn_put_full(cache, 0, b, NULL, false));
+    check_all(NULL, 0);
+    empty = empty_sheaf();
+    got = barn_get_full(cache, 0, &empty, false);
+    assert_ptr_equal(got, b); /* the warm one */
+    assert_null(empty);
+    assert_int_equal(barn->nr_full, 1);
+    assert_int_equal(barn->nr_empty, 1);
+    assert_null(barn_put_full(cache, 0, got, &empty, false));
+    assert_non_null(empty);
+    assert_int_equal(empty->size, 0);
+    assert_int_equal(barn->nr_empty, 0);
+    barn_put_empty(cache, 0, empty, false);
+    assert_ptr_equal(barn_get_empty(cache, 0, false), empty);
+    assert_null(barn_get_empty(cache, 0, false));
+    sheaf_free(empty, false);
+    assert_int_equal(barn->get, 1);
+    assert_int_equal(barn->put, 3);
+}
+
+static void empty_sheaves_are_few(void **unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < 40; i++)
+        barn_put_empty(cache, 0, empty_sheaf(), false);
+    assert_true(barn->nr_empty >= barn->full_limit && barn->nr_empty <= barn->full_limit + 2);
+    check_all(NULL, 0);
+}
+
+static void limit_falls_and_rises(void **unused)
+{
+    unsigned limit = barn->full_limit, refused = 0;
+    struct sheaf *empty = NULL, *chain;
+
+    (void)unused;
+    assert_int_equal(limit, cache->barn_limit);
+    assert_true(limit >= 2);
+    for (unsigned i = 0; i < limit; i++)
+        assert_null(barn_put_full(cache, 0, full_sheaf(), &empty, false));
+    /* Only coming: refused, then the limit is halved and what is beyond it handed out, down to 0. */
+    while (!barn_declines(cache, 0)) {
+        struct sheaf *more = full_sheaf();
+        unsigned before = barn->full_limit;
+        bool among = false;
+        chain = barn_put_full(cache, 0, more, NULL, false);
+        assert_non_null(chain);
+        for (struct sheaf *s = chain; s; s = s->next)
+            among |= s == more;
+        assert_true(among);
+        if (barn->full_limit == before) {
+            assert_int_equal(length(chain), 1);
+        } else {
+            assert_int_equal(barn->full_limit, before / 2);
+            assert_int_equal(length(chain), 1 + before - before / 2);
+        }
+        scrap(chain);
+        check_all(NULL, 0);
+        assert_true(refused++ < 100);
+    }
+    assert_int_equal(barn->nr_full, 0); /* nothing stays parked */
+    assert_true(barn->put_fail >= refused);
+    /* Missed: it grows by one each time, up to what it was. */
+    for (unsigned i = 1; i < limit + 5; i++) {
+        empty = NULL;
+        assert_null(barn_get_full(cache, 0, &empty, false));
+        assert_int_equal(barn->full_limit, i < limit ? i : limit);
+    }
+}
+
+static void one_object_at_a_time(void **unused)
+{
+    struct sheaf *sheaf = full_sheaf();
+    struct check_object held[CAPACITY];
+
+    (void)unused;
+    assert_null(barn_take_object(cache, 0, false));
+    assert_null(barn_put_full(cache, 0, sheaf, NULL, false));
+    for (unsigned i = 0; i < CAPACITY; i++) {
+        held[i] = (struct check_object){cache, barn_take_object(cache, 0, false)};
+        assert_non_null(held[i].object);
+        check_all(held, i + 1);
+    }
+    assert_null(barn_take_object(cache, 0, false));
+    assert_int_equal(barn->nr_full, 0);
+    assert_int_equal(barn->nr_empty, 1);
+    for (unsigned i = 0; i < CAPACITY; i++)
+        node_put(cache, &held[i].object, 1, false);
+}
+
+static void drain(void **unused)
+{
+    struct check_counts counts;
+
+    (void)unused;
+    assert_null(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+    assert_null(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+    barn_put_empty(cache, 0, empty_sheaf(), false);
+    check_count(cache, NULL, 0, &counts);
+    assert_int_equal(counts.cached, 2 * CAPACITY);
+    barn_drain(cache, 0);
+    check_count(cache, NULL, 0, &counts);
+    assert_int_equal(counts.cached, 0);
+    assert_int_equal(barn->nr_full + barn->nr_empty, 0);
+}
+
+/* A handler meets the lock held: it gets nothing, and keeps what it brought. */
+static void held_lock_is_only_tried(void **unused)
+{
+    struct sheaf *full = full_sheaf(), *second = full_sheaf(), *empty = empty_sheaf();
+    struct sheaf *asked = empty;
+
+    (void)unused;
+    assert_null(barn_put_full(cache, 0, full, NULL, false));
+    barn_put_empty(cache, 0, empty_sheaf(), false);
+    context_enter();
+    lock_take(&barn->lock, LOCK_BARN);
+    context_enter();
+    assert_null(barn_get_full(cache, 0, &asked, true));
+    assert_ptr_equal(asked, empty);
+    assert_null(barn_get_empty(cache, 0, true));
+    assert_null(barn_take_object(cache, 0, true));
+    assert_ptr_equal(barn_put_full(cache, 0, second, NULL, true), second);
+    assert_null(second->next);
+    barn_put_empty(cache, 0, empty, true); /* freed instead */
+    context_leave();
+    lock_drop(&barn->lock, LOCK_BARN);
+    context_leave();
+    scrap(second);
+    assert_int_equal(barn->nr_full, 1);
+    assert_int_equal(barn->nr_empty, 1);
+    check_all(NULL, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(full_and_empty_change_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(empty_sheaves_are_few, setup, teardown),
+        cmocka_unit_test_setup_teardown(limit_falls_and_rises, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_object_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(drain, setup, teardown),
+        cmocka_unit_test_setup_teardown(held_lock_is_only_tried, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab/cache.h"
+
+#include "support/check.h"
+#include "support/child.h"
+#include "support/random.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+enum { MOST = 70000 };
+static void *objects[2 * MOST];
+static struct check_object list[MOST];
+
+static void check(struct stook_cache *cache, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        list[i] = (struct check_object){cache, objects[i]};
+    check_all(list, n);
+}
+
+/* Sizes around a sheaf's, a slab's and the chunk of the slow path. */
+static void all_sizes(void **unused)
+{
+    static const unsigned sizes[] = {1,   2,   3,   7,    61,    62,    63,
+                                     124, 125, 400, 5000, 65535, 65536, 65537};
+    static const size_t of[] = {8, 64, 512};
+
+    (void)unused;
+    for (unsigned k = 0; k < 3; k++) {
+        struct stook_cache *cache = stook_cache_create("bulk", of[k], NULL);
+        for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            unsigned n = sizes[i];
+            assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), n);
+            check(cache, n);
+            for (unsigned o = 0; o < n; o++)
+                memset(objects[o], (int)o, of[k]);
+            for (unsigned o = 0; o < n; o++)
+                assert_int_equal(*(unsigned char *)objects[o], o & 0xff);
+            stook_free_bulk(cache, n, objects);
+            check_all(NULL, 0);
+        }
+        assert_int_equal(stook_cache_destroy(cache), 0);
+    }
+}
+
+static void none_and_nulls(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("bulk", 100, NULL);
+    void *untouched = &untouched;
+
+    (void)unused;
+    assert_int_equal(stook_alloc_bulk(cache, 0, 0, &untouched), 0);
+    assert_ptr_equal(untouched, &untouched);
+    stook_free_bulk(cache, 0, &untouched);
+    memset(objects, 0, 100 * sizeof(void *));
+    stook_free_bulk(cache, 100, objects);
+    check_all(NULL, 0);
+    for (unsigned first = 0; first < 4; first++) { /* NULLs at the ends and between */
+        assert_int_equal(stook_alloc_bulk(cache, 0, 200, objects + MOST), 200);
+        for (unsigned i = 0; i < 600; i++)
+            objects[i] = i % 3 == first % 3 ? objects[MOST + i / 3] : NULL;
+        stook_free_bulk(cache, 600, objects);
+        check_all(NULL, 0);
+    }
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+static void any_order(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("bulk", 48, NULL);
+    uint64_t seed = 7;
+
+    (void)unused;
+    assert_int_equal(stook_alloc_bulk(cache, 0, 20000, objects), 20000);
+    for (unsigned i = 20000; i > 1; i--) {
+        unsigned k = random_below(&seed, i);
+        void *object = objects[i - 1];
+        objects[i - 1] = objects[k];
+        objects[k] = object;
+    }
+    stook_free_bulk(cache, 20000, objects);
+    check_all(NULL, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* All or nothing: more than there is room for leaves everything as it was. */
+static int exhaust(void *unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args)};
+    struct stook_cache *cache = stook_cache_create("bulk", 65536, &args);
+    struct rlimit limit = {0, 0};
+    size_t n = 40000; /* 2.5 GiB */
+    unsigned rounds = 0;
+
+    (void)unused;
+    /* What is mapped already stays; commits need none of RLIMIT_AS, so limit the data. */
+    limit.rlim_cur = limit.rlim_max = 256 << 20;
+    if (!cache || setrlimit(RLIMIT_DATA, &limit) != 0)
+        return 77;
+    for (; rounds < 3; rounds++) {
+        void *one = stook_alloc(cache, 0);
+        struct check_object held = {cache, one};
+        if (!one)
+            return 1;
+        errno = 0;
+        if (stook_alloc_bulk(cache, 0, n, objects) != 0 || errno != ENOMEM)
+            return 2;
+        check_all(&held, 1);
+        if (stook_alloc_bulk(cache, 0, 500, objects) != 500) /* what there is can be had */
+            return 3;
+        stook_free_bulk(cache, 500, objects);
+        stook_free(cache, one);
+    }
+    return stook_cache_destroy(cache);
+}
+
+static void larger_than_everything(void **unused)
+{
+    struct child child;
+
+    (void)unused;
+    if (getenv("STOOK_EMULATED"))
+        skip(); /* no limits there */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their own memory is data too */
+#endif
+    child_run(&child, exhaust, NULL);
+    if (child.status == 77 << 8)
+        skip();
+    assert_true(child_passed(&child));
+}
+
+static void without_sheaves(void **unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
+    struct stook_cache *cache = stook_cache_create("bulk", 333, &args);
+    struct check_counts counts;
+
+    (void)unused;
+    assert_int_equal(stook_alloc_bulk(cache, 0, 777, objects), 777);
+    check(cache, 777);
+    stook_free_bulk(cache, 777, objects);
+    check_count(cache, NULL, 0, &counts);
+    assert_int_equal(counts.cached, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_sizes),       cmocka_unit_test(none_and_nulls),
+        cmocka_unit_test(any_order),       cmocka_unit_test(larger_than_everything),
+        cmocka_unit_test(without_sheaves),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

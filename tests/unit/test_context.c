@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a handler leaves behind is settled by whoever it interrupted, who then looks again.  The
+ * settler here is the test's: it counts, and pretends that a handler leaves more behind.
+ */
+#include "base/context.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include <cmocka.h>
+
+static unsigned settled, again;
+static unsigned depth_seen;
+
+static void settle(struct slab *unused)
+{
+    (void)unused;
+    depth_seen = context_tls.depth;
+    settled++;
+    atomic_store(&context_tls.deferred, NULL);
+    if (again > 0) { /* a handler interrupts the settling and defers */
+        again--;
+        atomic_store(&context_tls.deferred, (struct slab *)8);
+    }
+}
+
+static unsigned large_settled;
+
+static void settle_large(void)
+{
+    large_settled++;
+    atomic_store(&context_tls.large, NULL);
+}
+
+static int setup(void **unused)
+{
+    (void)unused;
+    context_settler = settle;
+    context_large_settler = settle_large;
+    settled = again = large_settled = 0;
+    return 0;
+}
+
+static void nesting(void **unused)
+{
+    (void)unused;
+    assert_false(context_enter());
+    assert_true(context_enter());
+    assert_true(context_enter());
+    assert_int_equal(context_tls.depth, 3);
+    context_leave();
+    context_leave();
+    context_leave();
+    assert_int_equal(context_tls.depth, 0);
+    assert_int_equal(settled, 0);
+}
+
+static void outermost_settles(void **unused)
+{
+    (void)unused;
+    context_enter();
+    context_enter();
+    atomic_store(&context_tls.deferred, (struct slab *)8);
+    context_leave(); /* the handler's end settles nothing: it interrupted the holder */
+    assert_int_equal(settled, 0);
+    context_leave();
+    assert_int_equal(settled, 1);
+    assert_int_equal(depth_seen, 1); /* handlers meanwhile defer anew */
+    assert_int_equal(context_tls.depth, 0);
+}
+
+static void looks_again(void **unused)
+{
+    (void)unused;
+    context_enter();
+    atomic_store(&context_tls.deferred, (struct slab *)8);
+    again = 3;
+    context_leave();
+    assert_int_equal(settled, 4);
+    assert_null(atomic_load(&context_tls.deferred));
+    assert_int_equal(context_tls.depth, 0);
+}
+
+static void large_too(void **unused)
+{
+    (void)unused;
+    context_enter();
+    atomic_store(&context_tls.large, (struct large *)8);
+    context_leave();
+    assert_int_equal(large_settled, 1);
+    assert_int_equal(settled, 0);
+}
+
+/*
+ * A handler at every instruction of context_leave(): what it leaves behind is settled before the
+ * call is over, above all what it left after the last look and before the depth fell.
+ */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+static unsigned steps, target;
+static bool fired, found_inside;
+
+static void on_step(int signal, siginfo_t *info, void *ucontext)
+{
+    (void)signal;
+    (void)info;
+    if (++steps != target)
+        return;
+    fired = true;
+    found_inside = context_enter();
+    if (found_inside)
+        atomic_store(&context_tls.deferred, (struct slab *)8);
+    context_leave();
+    ((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+}
+
+static __attribute__((noinline)) void leave(void)
+{
+    context_leave();
+}
+
+/* The trap flag: a SIGTRAP after every instruction. */
+static void single_step(bool on)
+{
+    uint64_t flags = __builtin_ia32_readeflags_u64();
+
+    __builtin_ia32_writeeflags_u64(on ? flags | 0x100 : flags & ~(uint64_t)0x100);
+}
+
+static void handler_at_every_instruction(void **unused)
+{
+    struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
+    unsigned inside = 0, outside = 0;
+
+    (void)unused;
+    sigaction(SIGTRAP, &action, &old);
+    for (target = 1, fired = true; fired; target++) {
+        steps = 0;
+        fired = found_inside = false;
+        settled = 0;
+        context_enter();
+        single_step(true);
+        leave();
+        single_step(false);
+        assert_null(atomic_load(&context_tls.deferred));
+        assert_int_equal(context_tls.depth, 0);
+        assert_int_equal(settled, found_inside);
+        inside += fired && found_inside;
+        outside += fired && !found_inside;
+    }
+    sigaction(SIGTRAP, &old, NULL);
+    assert_true(inside > 5 && outside > 2);
+}
+#else
+static void handler_at_every_instruction(void **unused)
+{
+    (void)unused;
+    skip();
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(nesting, setup),
+        cmocka_unit_test_setup(outermost_settles, setup),
+        cmocka_unit_test_setup(looks_again, setup),
+        cmocka_unit_test_setup(large_too, setup),
+        cmocka_unit_test_setup(handler_at_every_instruction, setup),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab/freelist_iter.h"
+
+#include <stook/stook.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct stook_cache *cache;
+static struct slab *slab;
+
+/* A slab that nobody else sees. */
+static void make(size_t size, void (*ctor)(void *))
+{
+    struct stook_cache_args args = {
+        .size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF, .ctor = ctor};
+
+    cache = stook_cache_create("freelist_iter", size, &args);
+    assert_non_null(cache);
+    slab = slab_make(cache, 0, false);
+    assert_non_null(slab);
+}
+
+static void unmake(void)
+{
+    atomic_store(&slab->state, slab_word(SLAB_NONE, 0, 0, 0));
+    slab_unmake(cache, slab);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+static void emits_whole_without_writing(void **unused)
+{
+    static void *objects[1000];
+    size_t bytes;
+    char *base;
+    struct freelist_iter iter;
+
+    (void)unused;
+    make(8, NULL); /* links inside: whoever linked would write to the pages */
+    base = slab_base(slab);
+    bytes = (size_t)PAGE_SIZE << cache->layout.order;
+    memset(base, 0x6b, bytes);
+    iter = freelist_iter_begin(cache, slab);
+    assert_int_equal(iter.end, cache->layout.objects);
+    assert_int_equal(freelist_iter_emit(&iter, cache, slab, objects, 100), 100);
+    assert_int_equal(freelist_iter_emit(&iter, cache, slab, objects + 100, 900),
+                     cache->layout.objects - 100u);
+    assert_int_equal(freelist_iter_emit(&iter, cache, slab, objects, 1), 0);
+    assert_int_equal(freelist_iter_link(&iter, cache, slab), SLAB_NONE);
+    for (unsigned i = 0; i < cache->layout.objects; i++)
+        assert_ptr_equal(objects[i], base + i * cache->layout.stride);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(base[i], 0x6b);
+    unmake();
+}
+
+static void constructor(void *object)
+{
+    memset(object, 0x3c, 10);
+}
+
+static void links_the_rest(void **unused)
+{
+    static const struct {
+        size_t size;
+        void (*ctor)(void *);
+    } kinds[] = {{8, NULL}, {256, NULL}, {10, constructor}, {3000, NULL}};
+    void *objects[8];
+
+    (void)unused;
+    for (unsigned k = 0; k < 4; k++) {
+        struct freelist_iter iter;
+        uint32_t index;
+        make(kinds[k].size, kinds[k].ctor);
+        iter = freelist_iter_begin(cache, slab);
+        assert_int_equal(freelist_iter_emit(&iter, cache, slab, objects, 3), 3);
+        index = freelist_iter_link(&iter, cache, slab);
+        for (uint32_t want = 3; want < cache->layout.objects; want++) {
+            assert_int_equal(index, want);
+            index = slab_next(cache, slab, index, cache->layout.objects);
+        }
+        assert_int_equal(index, SLAB_NONE);
+        for (uint32_t i = 0; kinds[k].ctor && i < cache->layout.objects; i++)
+            for (int b = 0; b < 10; b++) /* links are none of the objects' bytes */
+                assert_int_equal(slab_base(slab)[i * cache->layout.stride + b], 0x3c);
+        unmake();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(emits_whole_without_writing),
+        cmocka_unit_test(links_the_rest),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

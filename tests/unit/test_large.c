@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Large objects from below: descriptors come and go with them, they resize in place and move by
+ * page tables, and what a handler frees is freed by the call it interrupted.
+ */
+#include "page/large.h"
+
+#include "base/context.h"
+#include "os/os.h"
+#include "page/arena.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+enum { MIB = 1 << 20 };
+
+static size_t used(void)
+{
+    struct arena_stat stat;
+
+    arena_stat(&stat);
+    return stat.used;
+}
+
+static uint64_t alive(void)
+{
+    uint64_t objects, bytes;
+
+    large_count(&objects, &bytes);
+    return objects;
+}
+
+static void *make(size_t size)
+{
+    char *object = large_alloc(0, size, 1, false, NULL);
+
+    assert_non_null(object);
+    assert_int_equal((uintptr_t)object % PAGE_SIZE, 0);
+    return object;
+}
+
+static void only_the_start_is_the_object(void **unused)
+{
+    static const size_t sizes[] = {1, 4096, 40000, MIB, 2 * MIB, 2 * MIB + 1, 9 * MIB};
+    size_t before = used();
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *object = make(sizes[i]);
+        size_t size = large_size(object);
+        assert_true(size >= sizes[i] && used() == before + size);
+        memset(object, 1, size);
+        for (size_t at = 16; at < size; at = at < 8192 ? at + 16 : at * 2)
+            assert_int_equal(large_size(object + at), 0);
+        assert_int_equal(large_size(object + size), 0);
+        assert_false(large_free(object + (size > PAGE_SIZE ? PAGE_SIZE : 16), false));
+        assert_true(large_free(object, false));
+        assert_int_equal(large_size(object), 0);
+        assert_false(large_free(object, false));
+        assert_int_equal(used(), before);
+    }
+    assert_false(large_free(NULL, false));
+    assert_false(large_free(&before, false));
+    assert_int_equal(alive(), 0);
+}
+
+static void alignment_beyond_a_block(void **unused)
+{
+    (void)unused;
+    for (size_t align = PAGE_SIZE; align <= 16 * MIB; align *= 2) {
+        char *object = large_alloc(0, 5000, align, false, NULL);
+        assert_non_null(object);
+        assert_int_equal((uintptr_t)object % align, 0);
+        assert_true(large_free(object, false));
+    }
+    errno = 0;
+    assert_null(large_alloc(0, 5000, (size_t)1 << 60, false, NULL));
+    assert_int_equal(errno, ENOMEM);
+    assert_null(large_alloc(0, (size_t)1 << 60, 1, false, NULL));
+}
+
+static void runs_resize_in_place(void **unused)
+{
+    size_t before = used();
+    char *object = make(40000), *wall;
+    size_t size = large_size(object);
+
+    (void)unused;
+    memset(object, 7, 40000);
+    assert_true(large_resize(object, 400000));
+    assert_true(large_size(object) >= 400000);
+    for (size_t i = 0; i < 40000; i++)
+        assert_int_equal(object[i], 7);
+    wall = make(40000);
+    if (wall == object + large_size(object)) /* something is in the way now */
+        assert_false(large_resize(object, 500000));
+    assert_true(large_resize(object, 40000));
+    assert_int_equal(large_size(object), size);
+    assert_false(large_resize(object, 0));
+    assert_false(large_resize(object, 100 * MIB)); /* a run does not become a span */
+    assert_int_equal(used(), before + size + large_size(wall));
+    large_free(wall, false);
+    large_free(object, false);
+    assert_int_equal(used(), before);
+}
+
+static void spans_resize_and_move(void **unused)
+{
+    size_t before = used();
+    char *object = make(6 * MIB), *wall, *moved;
+    bool zeroed;
+
+    (void)unused;
+    for (size_t i = 0; i < 6 * MIB; i += PAGE_SIZE)
+        object[i] = (char)(i >> 12);
+    assert_true(large_resize(object, 9 * MIB));
+    assert_int_equal(large_size(object), 10 * MIB);
+    assert_true(large_resize(object, 5 * MIB + 1));
+    assert_int_equal(large_size(object), 6 * MIB);
+    assert_true(large_resize(object, 6 * MIB));
+    wall = make(4 * MIB);
+    moved = large_move(0, object, 20 * MIB);
+    if (moved) { /* kernels before 5.7 cannot */
+        assert_int_equal(large_size(object), 0);
+        assert_true(large_size(moved) >= 20 * MIB);
+        for (size_t i = 0; i < 5 * MIB; i += PAGE_SIZE)
+            assert_int_equal(moved[i], (char)(i >> 12));
+        memset(moved, 1, 20 * MIB);
+        large_free(moved, false);
+        /* What it left behind reads as zeros. */
+        object = large_alloc(0, 6 * MIB, 1, false, &zeroed);
+        for (size_t i = 0; zeroed && i < 6 * MIB; i += PAGE_SIZE)
+            assert_int_equal(object[i], 0);
+    }
+    large_free(object, false);
+    large_free(wall, false);
+    assert_int_equal(used(), before);
+}
+
+static void the_tail_of_a_span_costs_nothing(void **unused)
+{
+    static unsigned char pages[8 * MIB / 4096];
+    char *object;
+    size_t touched = 0;
+
+    (void)unused;
+    if (getenv("STOOK_EMULATED"))
+        skip(); /* no mincore() there */
+    arena_trim();
+    object = make(4 * MIB + 4096); /* three blocks, the last nearly unused */
+    memset(object, 1, 4 * MIB + 4096);
+    assert_int_equal(mincore(object, 6 * MIB, pages), 0);
+    for (size_t i = 0; i < 6 * MIB / 4096; i++)
+        touched += pages[i] & 1;
+    assert_true(touched * 4096 <= 4 * MIB + 4096 + MIB / 2);
+    large_free(object, false);
+}
+
+static void what_a_handler_frees_is_freed_by_the_interrupted(void **unused)
+{
+    size_t before = used();
+    char *run = make(100000), *span = make(5 * MIB);
+
+    (void)unused;
+    assert_false(context_enter()); /* a call of the library … */
+    assert_true(context_enter());  /* … is interrupted */
+    assert_true(large_free(run, true));
+    assert_true(large_free(span, true));
+    assert_int_equal(large_size(run), 0);
+    assert_true(used() > before);
+    context_leave();
+    assert_true(used() > before);
+    context_leave();
+    assert_int_equal(used(), before);
+    assert_int_equal(alive(), 0);
+}
+
+static int start(void **unused)
+{
+    (void)unused;
+    return stook_mode(NULL) == NULL;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_start_is_the_object),
+        cmocka_unit_test(alignment_beyond_a_block),
+        cmocka_unit_test(runs_resize_in_place),
+        cmocka_unit_test(spans_resize_and_move),
+        cmocka_unit_test(the_tail_of_a_span_costs_nothing),
+        cmocka_unit_test(what_a_handler_frees_is_freed_by_the_interrupted),
+    };
+
+    return cmocka_run_group_tests(tests, start, NULL);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The planner over all sizes and alignments, against its definition.
+ */
+#include "slab/layout.h"
+
+#include "page/pagemap.h"
+#include "support/random.h"
+
+#include <stook/stook.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* Objects that a slab needs to be worth its descriptor, as the planner's comment says. */
+static unsigned wanted(uint32_t stride)
+{
+    return stride <= 1024 ? 32 : stride <= 2048 ? 16 : stride <= 4096 ? 8 : 4;
+}
+
+static unsigned objects_of(unsigned order, uint32_t stride)
+{
+    return (4096u << order) / stride;
+}
+
+/* What must hold of every layout.  Plain ifs: this runs half a million times. */
+static const char *violated(const struct layout *l, size_t size, size_t align, bool writable)
+{
+    uint32_t slab = (uint32_t)PAGE_SIZE << l->order;
+    bool possible = false, reached;
+
+    if (l->stride < size || l->stride % align != 0)
+        return "the stride";
+    if (l->objects == 0 || l->objects > STOOK_SLAB_OBJECTS_MAX || l->min_objects == 0)
+        return "the objects";
+    if (l->order > LAYOUT_ORDER_MAX || l->min_order > l->order)
+        return "the orders";
+    if (l->objects != objects_of(l->order, l->stride) ||
+        l->min_objects != objects_of(l->min_order, l->stride))
+        return "objects of an order";
+    if (l->min_order > 0 && objects_of(l->min_order - 1u, l->stride) > 0)
+        return "the minimum order is not the least";
+    if (l->waste != slab - l->objects * l->stride)
+        return "the waste";
+    for (unsigned order = l->min_order; order <= LAYOUT_ORDER_MAX; order++) {
+        uint32_t bytes = 4096u << order, n = objects_of(order, l->stride);
+        if (n >= wanted(l->stride) && bytes - n * l->stride <= bytes / 16)
+            possible = true;
+    }
+    reached = l->waste <= slab / 16 && l->objects >= wanted(l->stride);
+    if (possible && !reached)
+        return "waste beyond 1/16 though some order has less";
+    for (unsigned order = l->min_order; !possible && order <= LAYOUT_ORDER_MAX; order++) {
+        uint32_t bytes = 4096u << order, waste = bytes - objects_of(order, l->stride) * l->stride;
+        if ((uint64_t)waste * 65536 / bytes + 2 < (uint64_t)l->waste * 65536 / slab)
+            return "another order wastes less";
+    }
+    if (l->link_outside) {
+        if (l->link_stride != 2 || l->link_offset != LAYOUT_DESCRIPTOR)
+            return "links outside";
+    } else {
+        if (l->link_stride != l->stride || l->link_offset % 2 != 0 || l->stride % 2 != 0)
+            return "links at odd addresses";
+        if (l->link_offset + 2 > l->stride)
+            return "a link in the next object";
+        if (!writable && l->link_offset < size)
+            return "a link in a constructed object";
+        if (l->stride >= LAYOUT_LINK_MIN)
+            return "a large object's link inside";
+    }
+    return NULL;
+}
+
+static void every_size(void **unused)
+{
+    (void)unused;
+    for (size_t align = 1; align <= STOOK_ALIGN_MAX; align *= 2) {
+        for (size_t size = 1; size <= STOOK_OBJECT_SIZE_MAX; size++) {
+            for (int writable = 0; writable < 2; writable++) {
+                struct layout l;
+                const char *what;
+                if (!layout_plan(&l, size, align, writable))
+                    fail_msg("no layout for %zu aligned to %zu", size, align);
+                if ((what = violated(&l, size, align, writable)))
+                    fail_msg("%zu aligned to %zu, %s: %s", size, align,
+                             writable ? "writable" : "constructed", what);
+            }
+        }
+    }
+}
+
+/* object index = offset / stride, without a division, for every byte of a slab. */
+static void index_arithmetic(void **unused)
+{
+    uint64_t seed = 3;
+
+    (void)unused;
+    for (size_t size = 1; size <= STOOK_OBJECT_SIZE_MAX; size += size < 600 ? 1 : size / 40) {
+        struct layout l;
+        assert_true(layout_plan(&l, size, 1 + (size >= 2), true));
+        /* Every offset for small strides; for others around every object, and some more. */
+        if (size < 64) {
+            for (uint32_t offset = 0; offset < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX; offset++)
+                if (layout_index(&l, offset) != offset / l.stride)
+                    fail_msg("offset %u of stride %u", offset, l.stride);
+            continue;
+        }
+        for (uint32_t at = 0; at < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX; at += l.stride) {
+            assert_int_equal(layout_index(&l, at), at / l.stride);
+            assert_int_equal(layout_index(&l, at + l.stride - 1), at / l.stride);
+            if (at > 0)
+                assert_int_equal(layout_index(&l, at - 1), at / l.stride - 1);
+        }
+        for (int i = 0; i < 200; i++) {
+            uint32_t offset = random_below(&seed, (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX);
+            assert_int_equal(layout_index(&l, offset), offset / l.stride);
+        }
+    }
+}
+
+/* The multiplication is exact for every stride there can be, at the last byte of each object. */
+static void index_of_every_stride(void **unused)
+{
+    (void)unused;
+    for (uint32_t stride = 4; stride <= STOOK_OBJECT_SIZE_MAX; stride++) {
+        struct layout l = {.reciprocal =
+                               (((uint64_t)1 << LAYOUT_RECIPROCAL) + stride - 1) / stride};
+        uint32_t last = ((uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX) / stride;
+        for (uint32_t k = last > 3 ? last - 3 : 0; k <= last; k++) {
+            if (k * stride < (uint32_t)PAGE_SIZE << LAYOUT_ORDER_MAX)
+                if (layout_index(&l, k * stride) != k)
+                    fail_msg("object %u of stride %u", k, stride);
+            if (k > 0 && layout_index(&l, k * stride - 1) != k - 1)
+                fail_msg("the end of object %u of stride %u", k - 1, stride);
+        }
+    }
+}
+
+static void refusals(void **unused)
+{
+    struct layout l;
+
+    (void)unused;
+    assert_false(layout_plan(&l, 0, 8, true));
+    assert_false(layout_plan(&l, STOOK_OBJECT_SIZE_MAX + 1, 8, true));
+    assert_false(layout_plan(&l, SIZE_MAX, 8, true)); /* and does not wrap */
+    assert_false(layout_plan(&l, SIZE_MAX - 100, 4096, true));
+    assert_true(layout_plan(&l, STOOK_OBJECT_SIZE_MAX, STOOK_ALIGN_MAX, true));
+}
+
+static void examples(void **unused)
+{
+    struct layout l;
+
+    (void)unused;
+    assert_true(layout_plan(&l, 256, 16, true));
+    assert_true(l.objects >= 32);
+    assert_int_equal(l.waste, 0);
+    assert_true(l.link_outside);
+    assert_true(layout_plan(&l, 1, 1, true)); /* no more objects than a slab can count */
+    assert_int_equal(l.stride, 8);
+    assert_true(layout_plan(&l, 4096, 4096, true));
+    assert_int_equal(l.objects, 8);
+    assert_int_equal(l.min_order, 0);
+    assert_true(layout_plan(&l, STOOK_OBJECT_SIZE_MAX, 16, true));
+    assert_int_equal(l.order, 8);
+    assert_int_equal(l.objects, 4);
+    assert_int_equal(l.min_objects, 1);
+    assert_true(layout_plan(&l, 12, 4, false)); /* tiny and constructed: links behind each */
+    assert_false(l.link_outside);
+    assert_int_equal(l.link_offset, 12);
+    assert_int_equal(l.stride, 16);
+    assert_int_equal(layout_meta(&l, 5), LAYOUT_DESCRIPTOR);
+    assert_true(layout_plan(&l, 64, 16, false));
+    assert_int_equal(layout_meta(&l, 5), LAYOUT_DESCRIPTOR + 10);
+}
+
+static void capacities(void **unused)
+{
+    unsigned last = STOOK_SHEAF_CAPACITY_MAX;
+
+    (void)unused;
+    for (size_t stride = 8; stride <= STOOK_OBJECT_SIZE_MAX; stride += 8) {
+        unsigned capacity = layout_capacity(stride);
+        assert_true(capacity >= 6 && capacity <= last); /* falls as objects grow */
+        assert_true(capacity == 6 || capacity * stride <= 32 << 10);
+        last = capacity;
+    }
+    assert_true(layout_capacity(256) >= 60 && layout_capacity(256) <= 126);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_size),
+        cmocka_unit_test(index_arithmetic),
+        cmocka_unit_test(index_of_every_stride),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(examples),
+        cmocka_unit_test(capacities),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

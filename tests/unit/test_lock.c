@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/lock.h"
+
+#include "support/child.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void try_and_enter(void **unused)
+{
+    struct lock lock;
+
+    (void)unused;
+    lock_init(&lock);
+    assert_true(lock_try(&lock, LOCK_NODE));
+    assert_false(lock_try(&lock, LOCK_NODE));
+    assert_false(lock_enter(&lock, LOCK_NODE, true));
+    lock_drop(&lock, LOCK_NODE);
+    assert_true(lock_enter(&lock, LOCK_NODE, true));
+    lock_drop(&lock, LOCK_NODE);
+    assert_true(lock_enter(&lock, LOCK_NODE, false));
+    lock_drop(&lock, LOCK_NODE);
+    assert_int_equal(atomic_load(&lock.word), 0);
+}
+
+enum { THREADS = 4, ROUNDS = 20000 };
+static struct lock shared;
+static long counter; /* under `shared` */
+
+static void *count(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < ROUNDS; i++) {
+        errno = 17;
+        lock_take(&shared, LOCK_ARENA);
+        counter++;
+        if (i % 512 == 0)
+            sched_yield(); /* makes others sleep */
+        lock_drop(&shared, LOCK_ARENA);
+        if (errno != 17)
+            return (void *)1;
+    }
+    return NULL;
+}
+
+static void excludes_and_keeps_errno(void **unused)
+{
+    pthread_t thread[THREADS];
+    void *failed;
+
+    (void)unused;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, count, NULL), 0);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(counter, THREADS * ROUNDS);
+    assert_int_equal(atomic_load(&shared.word), 0);
+}
+
+static atomic_bool through;
+
+static void *sleeper(void *unused)
+{
+    (void)unused;
+    lock_take(&shared, LOCK_ARENA);
+    atomic_store(&through, true);
+    lock_drop(&shared, LOCK_ARENA);
+    return NULL;
+}
+
+static void wakes_a_sleeper(void **unused)
+{
+    pthread_t thread;
+
+    (void)unused;
+    lock_take(&shared, LOCK_ARENA);
+    assert_int_equal(pthread_create(&thread, NULL, sleeper, NULL), 0);
+    while (atomic_load(&shared.word) != 2) /* it announced that it sleeps */
+        usleep(1000);
+    usleep(20000);
+    assert_false(atomic_load(&through));
+    lock_drop(&shared, LOCK_ARENA);
+    pthread_join(thread, NULL);
+    assert_true(atomic_load(&through));
+}
+
+static void holder_of_all_passes(void **unused)
+{
+    struct lock lock;
+
+    (void)unused;
+    lock_init(&lock);
+    lock_take(&lock, LOCK_NODE);
+    context_tls.fork = FORK_HOLDING;
+    lock_take(&lock, LOCK_NODE); /* would wait for itself */
+    lock_drop(&lock, LOCK_NODE);
+    assert_true(lock_try(&lock, LOCK_NODE));
+    lock_drop(&lock, LOCK_NODE);
+    assert_int_equal(atomic_load(&lock.word), 1);
+    context_tls.fork = FORK_NONE;
+    lock_drop(&lock, LOCK_NODE);
+    assert_int_equal(atomic_load(&lock.word), 0);
+}
+
+#ifdef STOOK_DEBUG
+static struct lock first, second;
+
+static int take_in_order(void *unused)
+{
+    (void)unused;
+    lock_take(&first, LOCK_CACHES);
+    lock_take(&second, LOCK_NODE);
+    lock_drop(&second, LOCK_NODE);
+    lock_drop(&first, LOCK_CACHES);
+    lock_take(&first, LOCK_NODE); /* what was dropped counts no more */
+    lock_drop(&first, LOCK_NODE);
+    lock_take(&first, LOCK_CACHES);
+    return 0;
+}
+
+static int take_out_of_order(void *unused)
+{
+    (void)unused;
+    lock_take(&first, LOCK_NODE);
+    lock_take(&second, LOCK_BARN);
+    return 0;
+}
+
+static int take_two_of_a_rank(void *unused)
+{
+    (void)unused;
+    lock_take(&first, LOCK_NODE);
+    lock_take(&second, LOCK_NODE);
+    return 0;
+}
+
+static int try_out_of_order_in_handler(void *unused)
+{
+    (void)unused;
+    context_enter();
+    lock_take(&first, LOCK_ARENA);
+    context_enter(); /* as a handler does */
+    return lock_try(&second, LOCK_CACHES) ? 0 : 1;
+}
+
+static void ranks(void **unused)
+{
+    struct child child;
+
+    (void)unused;
+    child_run(&child, take_in_order, NULL);
+    assert_true(child_passed(&child));
+    child_run(&child, take_out_of_order, NULL);
+    assert_true(child_died_saying(&child, "lock order: rank 3 taken while ranks 0x10 are held"));
+    child_run(&child, take_two_of_a_rank, NULL);
+    assert_true(child_died_saying(&child, "lock order: rank 4 taken while ranks 0x10 are held"));
+    child_run(&child, try_out_of_order_in_handler, NULL);
+    assert_true(child_passed(&child));
+}
+#endif
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(try_and_enter),   cmocka_unit_test(excludes_and_keeps_errno),
+        cmocka_unit_test(wakes_a_sleeper), cmocka_unit_test(holder_of_all_passes),
+#ifdef STOOK_DEBUG
+        cmocka_unit_test(ranks),
+#endif
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/os.h"
+
+#include "support/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static void sizes(void **unused)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+    } good[] = {
+        {"0", 0},
+        {"4096", 4096},
+        {"1k", 1 << 10},
+        {"64M", 64u << 20},
+        {"64m", 64u << 20},
+        {"2G", (size_t)2 << 30},
+        {"007K", 7 << 10},
+        {"18446744073709551615", SIZE_MAX},
+        {"17179869183G", (size_t)17179869183u << 30},
+    };
+    static const char *const bad[] = {"",
+                                      "M",
+                                      " 1",
+                                      "1 ",
+                                      "-1",
+                                      "1MB",
+                                      "1.5M",
+                                      "0x10",
+                                      "12T",
+                                      "18446744073709551616",
+                                      "17179869184G",
+                                      "99999999999999999999999"};
+    size_t size;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_true(os_parse_size(good[i].text, &size));
+        assert_int_equal(size, good[i].size);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        size = 17;
+        if (os_parse_size(bad[i], &size) || size != 17)
+            fail_msg("\"%s\" passed as a size", bad[i]);
+    }
+}
+
+static void reads_files(void **unused)
+{
+    char path[] = "/tmp/stook-os-XXXXXX", buf[16];
+    int fd = mkstemp(path);
+
+    (void)unused;
+    assert_true(fd >= 0);
+    errno = 17;
+    assert_int_equal(os_read_file(path, buf, sizeof(buf)), 0);
+    assert_string_equal(buf, "");
+    assert_int_equal(write(fd, "0123456789abcdefghij", 20), 20);
+    assert_int_equal(os_read_file(path, buf, sizeof(buf)), 15); /* cut, and ended */
+    assert_string_equal(buf, "0123456789abcde");
+    close(fd);
+    unlink(path);
+    assert_int_equal(os_read_file(path, buf, sizeof(buf)), -1);
+    assert_int_equal(os_read_file("/", buf, sizeof(buf)), 0); /* opens, cannot be read */
+    assert_int_equal(errno, 17);
+}
+
+static bool readable(const char *p)
+{
+    int pipes[2];
+    bool ok;
+
+    assert_int_equal(pipe(pipes), 0);
+    ok = write(pipes[1], p, 1) == 1;
+    close(pipes[0]);
+    close(pipes[1]);
+    return ok;
+}
+
+static void reserve_commit_release(void **unused)
+{
+    const size_t size = 1 << 20, align = 4 << 20;
+    char *p = os_reserve(size, align);
+
+    (void)unused;
+    assert_non_null(p);
+    assert_int_equal((uintptr_t)p % align, 0);
+    assert_false(readable(p));
+    assert_true(os_readable(p, size));
+    assert_true(readable(p + size - 1));
+    assert_int_equal(p[size - 1], 0);
+    assert_true(os_commit(p, size));
+    memset(p, 0x77, size);
+    errno = 17;
+    os_release(p + 4096, 8192);
+    assert_int_equal(errno, 17);
+    assert_int_equal(p[4095], 0x77);
+    assert_int_equal(p[4096], 0);
+    assert_int_equal(p[4096 + 8191], 0);
+    assert_int_equal(p[4096 + 8192], 0x77);
+    p[5000] = 1; /* still usable */
+    os_unmap(p, size);
+    assert_false(readable(p));
+    assert_null(os_reserve(SIZE_MAX - 4096, 8192));
+    assert_null(os_reserve((size_t)1 << 62, 4096));
+}
+
+/* mlockall() makes MADV_DONTNEED fail. */
+static int release_locked(void *unused)
+{
+    char *p = os_map(1 << 16);
+
+    (void)unused;
+    memset(p, 0x77, 1 << 16);
+    if (mlock(p, 1 << 16) != 0)
+        return 77;
+    os_release(p, 1 << 16);
+    for (size_t i = 0; i < 1 << 16; i++)
+        if (p[i] != 0)
+            return 1;
+    p[0] = 1;
+    return 0;
+}
+
+static void releases_locked_pages(void **unused)
+{
+    struct child child;
+
+    (void)unused;
+    child_run(&child, release_locked, NULL);
+    if (child.status == 77 << 8)
+        skip();
+    assert_true(child_passed(&child));
+}
+
+static int limited(void *unused)
+{
+    struct rlimit limit = {64 << 20, 64 << 20};
+    char *p;
+
+    (void)unused;
+    if (setrlimit(RLIMIT_AS, &limit) != 0)
+        return 77;
+    errno = 0;
+    if (os_map((size_t)1 << 30) != NULL || errno != ENOMEM)
+        return 1;
+    if (os_reserve((size_t)1 << 30, 4096) != NULL)
+        return 2;
+    p = os_map(1 << 20);
+    return p && p[(1 << 20) - 1] == 0 ? 0 : 3;
+}
+
+static void refuses_beyond_limits(void **unused)
+{
+    struct child child;
+
+    (void)unused;
+    if (getenv("STOOK_EMULATED"))
+        skip(); /* no limits there */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their shadows need all of the address space */
+#endif
+    child_run(&child, limited, NULL);
+    assert_true(child_passed(&child));
+}
+
+static void moves_pages(void **unused)
+{
+    const size_t size = 1 << 16;
+    char *from = os_map(size), *to = os_map(size);
+
+    (void)unused;
+    assert_true(from && to);
+    memset(from, 0x33, size);
+    errno = 17;
+    if (!os_move(from, to, size)) {
+        assert_int_equal(errno, 17);
+        skip(); /* before Linux 5.7 */
+    }
+    for (size_t i = 0; i < size; i += 1000)
+        assert_int_equal(to[i], 0x33);
+    assert_int_equal(from[0], 0); /* stays mapped, and empty */
+    from[1] = 1;
+}
+
+static void random_differs(void **unused)
+{
+    uint64_t all = 0, any = ~(uint64_t)0;
+
+    (void)unused;
+    for (int i = 0; i < 64; i++) {
+        uint64_t value = os_random();
+        all |= value;
+        any &= value;
+    }
+    assert_true(all == ~(uint64_t)0 && any == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(reads_files),
+        cmocka_unit_test(reserve_commit_release),
+        cmocka_unit_test(releases_locked_pages),
+        cmocka_unit_test(refuses_beyond_limits),
+        cmocka_unit_test(moves_pages),
+        cmocka_unit_test(random_differs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * How a process comes to its mode, and what becomes of threads and contexts that cannot run
+ * sections: not registered, single-stepped, or in a sandbox that was entered late.
+ */
+#include "support/percpu_fixture.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#if defined(__x86_64__) && STOOK_RSEQ
+#define HAS_SECTIONS 1
+#else
+#define HAS_SECTIONS 0
+#endif
+
+enum { SLOT = 1 };
+
+static uintptr_t offset;
+static struct sheaf *sheaf;
+static char **arguments;
+
+static void *token(uintptr_t i)
+{
+    return (void *)(0x10000 + i * 16);
+}
+
+/* A slot of this CPU with `size` tokens. */
+static void slot_fill(uint32_t size)
+{
+    struct slot *slot;
+
+    percpu_slot_init(SLOT);
+    for (uint32_t i = 0; i < size; i++)
+        sheaf->object[i] = token(i);
+    sheaf->size = size;
+    assert_non_null(percpu_close(offset, &slot, false));
+    percpu_open(slot, sheaf);
+}
+
+static bool asked_for_locked(void)
+{
+    const char *mode = getenv("STOOK_MODE");
+
+    return mode && strcmp(mode, "locked") == 0;
+}
+
+static void test_mode_as_asked(void **state)
+{
+    (void)state;
+    assert_non_null(percpu.why);
+    assert_true(strlen(percpu.why) > 0);
+    if (asked_for_locked() || !HAS_SECTIONS)
+        assert_false(percpu.rseq);
+    if (percpu.rseq)
+        assert_true(percpu_cpu() >= 0);
+}
+
+/* This program again, with another environment: its mode, as main() says it. */
+static int mode_of(const char *variable, const char *value)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        unsetenv("STOOK_MODE");
+        setenv(variable, value, 1);
+        execl("/proc/self/exe", arguments[0], "--mode", (char *)NULL);
+        _exit(99);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+enum { MODE_LOCKED = 10, MODE_RSEQ = 11 };
+
+static void test_mode_is_fixed_at_start(void **state)
+{
+    (void)state;
+    if (!HAS_SECTIONS) {
+        assert_false(percpu.rseq);
+        return;
+    }
+    assert_int_equal(mode_of("STOOK_MODE", "locked"), MODE_LOCKED);
+    /* glibc's switch; sections must not be run by threads it did not register. */
+    assert_int_equal(mode_of("GLIBC_TUNABLES", "glibc.pthread.rseq=0"), MODE_LOCKED);
+    if (percpu.rseq)
+        assert_int_equal(mode_of("GLIBC_TUNABLES", "glibc.pthread.rseq=1"), MODE_RSEQ);
+}
+
+/* From here on a system call fails with EPERM. */
+static bool sandbox(unsigned call)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+enum { CHILD_GOOD = 0, CHILD_BAD = 1, CHILD_SKIP = 77 };
+
+static int child_of(int (*body)(void))
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(body());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* A sandbox that is there at start means locked mode, and the slots work. */
+static int start_in_sandbox(void)
+{
+    struct slot *slot;
+    void *object;
+
+    if (!sandbox(SYS_membarrier))
+        return CHILD_SKIP;
+    memset(&percpu, 0, sizeof(percpu));
+    percpu_init();
+    if (percpu.rseq || !strstr(percpu.why, "membarrier"))
+        return CHILD_BAD;
+    percpu_slot_init(SLOT);
+    if (percpu_close(offset, &slot, false) != PERCPU_NONE)
+        return CHILD_BAD;
+    sheaf->size = 0;
+    percpu_open(slot, sheaf);
+    if (!percpu_push(offset, token(3)) || !percpu_pop(offset, &object) || object != token(3))
+        return CHILD_BAD;
+    return CHILD_GOOD;
+}
+
+/* Without a file to map, areas are filled in; the rest is the same. */
+static int start_without_file(void)
+{
+    struct slot *slot;
+    void *object;
+
+    if (!sandbox(SYS_memfd_create))
+        return CHILD_SKIP;
+    memset(&percpu, 0, sizeof(percpu));
+    percpu_init();
+    if (!percpu.filled)
+        return CHILD_BAD;
+    for (unsigned index = 1; index < 200; index++) {
+        percpu_slot_init(index);
+        for (int cpu = -2; cpu < (int)percpu.rows; cpu++)
+            if (atomic_load(&percpu_slot_at(cpu, percpu_offset(index))->main) != PERCPU_NONE)
+                return CHILD_BAD;
+        if (percpu_close(percpu_offset(index), &slot, false) != PERCPU_NONE)
+            return CHILD_BAD;
+        sheaf->size = 0;
+        percpu_open(slot, sheaf);
+        if (!percpu_push(percpu_offset(index), token(3)) ||
+            !percpu_pop(percpu_offset(index), &object) || object != token(3))
+            return CHILD_BAD;
+    }
+    return CHILD_GOOD;
+}
+
+/* One that comes later: a fence that was refused is said, so that nobody reads the sheaf. */
+static int enter_sandbox_late(void)
+{
+    if (!percpu_fence(fixture_cpu[0]))
+        return CHILD_BAD;
+    if (!sandbox(SYS_membarrier))
+        return CHILD_SKIP;
+    errno = 5;
+    if (percpu_fence(fixture_cpu[0]) == percpu.rseq || errno != 5)
+        return CHILD_BAD;
+    return CHILD_GOOD;
+}
+
+static void test_sandbox_at_start(void **state)
+{
+    (void)state;
+    if (asked_for_locked() || !HAS_SECTIONS)
+        skip();
+    int result = child_of(start_in_sandbox);
+    if (result == CHILD_SKIP)
+        skip();
+    assert_int_equal(result, CHILD_GOOD);
+}
+
+static void test_no_file(void **state)
+{
+    (void)state;
+    int result = child_of(start_without_file);
+    if (result == CHILD_SKIP)
+        skip();
+    assert_int_equal(result, CHILD_GOOD);
+}
+
+static void test_sandbox_later(void **state)
+{
+    (void)state;
+    int result = child_of(enter_sandbox_late);
+    if (result == CHILD_SKIP)
+        skip();
+    assert_int_equal(result, CHILD_GOOD);
+}
+
+/* Every call of a thread that is not registered; NULL, or what it should not have done. */
+static void *unregistered_thread(void *arg)
+{
+    void *objects[4] = {0};
+    struct slot *slot;
+
+    (void)arg;
+    if (!fixture_pin(fixture_cpu[0]) || !rseq_unregister())
+        return "could not unregister";
+    if (percpu_cpu() >= 0)
+        return "has a CPU number";
+    if (percpu_pop(offset, objects) || percpu_pop_bulk(offset, objects, 4) != 0)
+        return "popped";
+    if (percpu_push(offset, token(9)) || percpu_push_bulk(offset, objects, 4) != 0)
+        return "pushed";
+    if (percpu_close(offset, &slot, false))
+        return "closed";
+#if HAS_SECTIONS
+    if (stook_rseq_pop(percpu.areas + offset, percpu.rseq_offset, objects) ||
+        stook_rseq_push(percpu.areas + offset, percpu.rseq_offset, objects))
+        return "ran an inlined section";
+#endif
+    /* It may take, as anybody may. */
+    slot = percpu_slot(fixture_cpu[0], offset);
+    if (percpu_take(slot) != sheaf || !percpu_fence(fixture_cpu[0]) || sheaf->size != 4)
+        return "did not take";
+    percpu_open(slot, sheaf);
+    /* -2 is what a failed registration leaves; only this thread reads it here. */
+    *(volatile int32_t *)((char *)__builtin_thread_pointer() + __rseq_offset + 4) = -2;
+    if (percpu_cpu() != -2 || percpu_pop(offset, objects) || percpu_close(offset, &slot, false))
+        return "took -2 for a CPU";
+    *(volatile int32_t *)((char *)__builtin_thread_pointer() + __rseq_offset + 4) = -1;
+    if (!rseq_register())
+        return "could not register again";
+    if (!percpu_pop(offset, objects) || objects[0] != token(3))
+        return "did not pop once registered";
+    return NULL;
+}
+
+static void test_unregistered_thread(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *wrong = "did not run";
+
+    if (!percpu.rseq)
+        skip();
+    assert_true(fixture_pin(fixture_cpu[0]));
+    slot_fill(4);
+    assert_int_equal(pthread_create(&thread, NULL, unregistered_thread, NULL), 0);
+    assert_int_equal(pthread_join(thread, &wrong), 0);
+    if (wrong)
+        fail_msg("an unregistered thread %s", (const char *)wrong);
+    assert_int_equal(sheaf->size, 3);
+}
+
+/* In locked mode registration plays no part. */
+static void test_unregistered_thread_in_locked_mode(void **state)
+{
+    (void)state;
+    void *object = NULL;
+
+    if (percpu.rseq || !HAS_SECTIONS || !rseq_unregister())
+        skip();
+    assert_true(fixture_pin(fixture_cpu[0]));
+    slot_fill(4);
+    assert_true(percpu_pop(offset, &object));
+    assert_ptr_equal(object, token(3));
+    assert_true(percpu_push(offset, object));
+    assert_true(rseq_register());
+}
+
+#if defined(__x86_64__)
+enum { TRAP_FLAG = 0x100, STEPS_MAX = 20000 };
+
+static volatile sig_atomic_t steps;
+
+static void count_step(int signal, siginfo_t *info, void *context)
+{
+    ucontext_t *interrupted = context;
+
+    (void)signal;
+    (void)info;
+    if (++steps >= STEPS_MAX) /* without a bound it would go on for ever */
+        interrupted->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+}
+
+static inline void single_step(bool on)
+{
+    if (on)
+        __asm__ __volatile__("leaq -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"
+                             "leaq 128(%%rsp), %%rsp" ::
+                                 : "memory", "cc");
+    else
+        __asm__ __volatile__(
+            "leaq -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\t"
+            "leaq 128(%%rsp), %%rsp" ::
+                : "memory", "cc");
+}
+
+/* Under a debugger's single-stepping no section completes: calls return empty-handed, all of them. */
+static void test_single_stepped(void **state)
+{
+    (void)state;
+    struct sigaction action = {.sa_sigaction = count_step, .sa_flags = SA_SIGINFO}, old;
+    void *objects[4] = {0};
+    struct slot *slot = NULL;
+    struct sheaf *closed = NULL;
+    uint32_t popped = 0, pushed = 0;
+    int each[5];
+
+    assert_true(fixture_pin(fixture_cpu[0]));
+    slot_fill(4);
+    assert_int_equal(sigaction(SIGTRAP, &action, &old), 0);
+    for (int call = 0; call < 5; call++) {
+        steps = 0;
+        single_step(true);
+        switch (call) {
+        case 0:
+            popped += percpu_pop(offset, objects);
+            break;
+        case 1:
+            pushed += percpu_push(offset, token(4));
+            break;
+        case 2:
+            popped += percpu_pop_bulk(offset, objects + 1, 2);
+            break;
+        case 3:
+            pushed += percpu_push_bulk(offset, objects + 1, 2);
+            break;
+        default:
+            closed = percpu_close(offset, &slot, false);
+            break;
+        }
+        single_step(false);
+        each[call] = steps;
+    }
+    sigaction(SIGTRAP, &old, NULL);
+    for (int call = 0; call < 5; call++) {
+        assert_true(each[call] > 10); /* it was stepped */
+        assert_true(each[call] < STEPS_MAX);
+    }
+    if (percpu.rseq) {
+        assert_int_equal(popped, 0);
+        assert_int_equal(pushed, 0);
+        assert_null(closed);
+    } else {
+        assert_int_equal(popped, 3);
+        assert_int_equal(pushed, 3);
+        assert_ptr_equal(closed, sheaf);
+        percpu_open(slot, sheaf);
+    }
+    assert_int_equal(sheaf->size, 4);
+    assert_true(percpu_pop(offset, objects));
+    assert_true(percpu_push(offset, objects[0]));
+    assert_ptr_equal(percpu_close(offset, &slot, false), sheaf);
+    percpu_open(slot, PERCPU_NONE);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mode_as_asked),
+        cmocka_unit_test(test_mode_is_fixed_at_start),
+        cmocka_unit_test(test_sandbox_at_start),
+        cmocka_unit_test(test_sandbox_later),
+        cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_unregistered_thread),
+        cmocka_unit_test(test_unregistered_thread_in_locked_mode),
+#if defined(__x86_64__)
+        cmocka_unit_test(test_single_stepped),
+#endif
+    };
+
+    arguments = argv;
+    fixture_start();
+    if (argc > 1 && strcmp(argv[1], "--mode") == 0)
+        return percpu.rseq ? MODE_RSEQ : MODE_LOCKED;
+    offset = percpu_offset(SLOT);
+    sheaf = fixture_sheaf(8);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

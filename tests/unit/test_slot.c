@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow half of alloc and free on one CPU: main and spare change places, sheaves travel to the
+ * barn and back, a closed slot makes nobody wait.  Pinned, so that one slot is looked at.
+ */
+#include "sheaf/slot.h"
+
+#include "base/context.h"
+#include "page/arena.h"
+#include "os/topology.h"
+#include "sheaf/barn.h"
+#include "support/check.h"
+
+#include <stook/stook.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { CAPACITY = 10, MOST = 2000 };
+
+static struct stook_cache *cache;
+static uintptr_t offset;
+static unsigned cpu;
+static void *objects[MOST];
+static unsigned held;
+
+static int setup(void **unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
+    cpu_set_t one;
+
+    (void)unused;
+    cpu = (unsigned)sched_getcpu();
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof(one), &one) != 0)
+        return -1;
+    cache = stook_cache_create("slot", 256, &args);
+    offset = percpu_offset(cache->index);
+    held = 0;
+    return cache ? 0 : -1;
+}
+
+static void check(void)
+{
+    static struct check_object list[MOST];
+
+    for (unsigned i = 0; i < held; i++)
+        list[i] = (struct check_object){cache, objects[i]};
+    check_all(list, held);
+}
+
+static void alloc(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        objects[held] = slot_alloc(cache, false);
+        assert_non_null(objects[held++]);
+    }
+    check();
+}
+
+static void put(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        slot_free(cache, objects[--held], false);
+    check();
+}
+
+static int teardown(void **unused)
+{
+    (void)unused;
+    put(held);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+    check_all(NULL, 0);
+    return 0;
+}
+
+static uint64_t cached(uint64_t *sheaves)
+{
+    uint64_t count, n;
+
+    slot_count(cache, &count, &n);
+    if (sheaves)
+        *sheaves = n;
+    return count;
+}
+
+static void refill_and_pop(void **unused)
+{
+    uint64_t sheaves, took;
+
+    (void)unused;
+    assert_int_equal(cached(&sheaves), 0);
+    assert_int_equal(sheaves, 0);
+    alloc(1);
+    assert_true(cached(&sheaves) > 0); /* a refill brought more than one */
+    assert_int_equal(sheaves, 1);
+    took = cache->nodes[0].node.took;
+    alloc((unsigned)cached(NULL));
+    assert_int_equal(cache->nodes[0].node.took, took); /* the rest touched no slab */
+    assert_int_equal(cached(NULL), 0);
+}
+
+/* Two sheaves in hand: putting and getting around a boundary asks the barn for nothing. */
+static void no_bouncing(void **unused)
+{
+    struct barn *barn = &cache->nodes[0].barn;
+    uint64_t get, put_count, took;
+
+    (void)unused;
+    alloc(4 * CAPACITY);
+    put(2 * CAPACITY);
+    get = barn->get + barn->get_fail;
+    put_count = barn->put + barn->put_fail;
+    took = cache->nodes[0].node.took;
+    for (int round = 0; round < 50; round++) {
+        alloc(CAPACITY / 2);
+        put(CAPACITY / 2);
+    }
+    assert_true(barn->get + barn->get_fail - get <= 2);
+    assert_true(barn->put + barn->put_fail - put_count <= 2);
+    assert_true(cache->nodes[0].node.took - took <= 2);
+}
+
+static void whole_sheaves_travel(void **unused)
+{
+    struct barn *barn = &cache->nodes[0].barn;
+    uint64_t full;
+
+    (void)unused;
+    alloc(8 * CAPACITY);
+    put(6 * CAPACITY);
+    full = barn->nr_full;
+    assert_true(full >= 3);
+    assert_int_equal(barn->full->size, CAPACITY);
+    alloc(5 * CAPACITY);
+    assert_true(barn->nr_full < full && barn->get >= 3);
+}
+
+static void closed_slot_makes_nobody_wait(void **unused)
+{
+    struct slot *slot;
+    struct sheaf *main;
+
+    (void)unused;
+    alloc(3);
+    main = percpu_close(offset, &slot, false);
+    assert_non_null(main);
+    assert_null(percpu_close(offset, &slot, false));
+    objects[held] = slot_alloc(cache, false); /* from the slabs */
+    assert_non_null(objects[held++]);
+    slot_free(cache, objects[0], false); /* to the slabs */
+    objects[0] = objects[--held];
+    slot_drain(&cache, 1, false); /* passes by */
+    percpu_open(percpu_slot(cpu, offset), main);
+    check();
+}
+
+static void drain(void **unused)
+{
+    uint64_t sheaves;
+
+    (void)unused;
+    alloc(3 * CAPACITY);
+    put(2 * CAPACITY);
+    assert_true(cached(&sheaves) > 0 && sheaves > 0);
+    slot_drain(&cache, 1, false);
+    assert_int_equal(cached(&sheaves), 0);
+    assert_int_equal(sheaves, 0);
+    check();
+    alloc(1);
+    put(1);
+    slot_drain(&cache, 1, true);
+    assert_int_equal(cached(NULL), 0);
+}
+
+static atomic_bool slot_taken;
+
+/* As a fork of another thread does, or a shrink. */
+static void *hold_slot(void *unused)
+{
+    struct slot *slot = percpu_slot(cpu, offset);
+    struct sheaf *main = percpu_take(slot);
+
+    (void)unused;
+    atomic_store(&slot_taken, true);
+    usleep(30000);
+    percpu_open(slot, main);
+    return NULL;
+}
+
+/* What is destroyed is emptied, though somebody else holds a slot for a moment. */
+static void drain_alone_waits(void **unused)
+{
+    pthread_t thread;
+
+    (void)unused;
+    alloc(CAPACITY);
+    put(CAPACITY);
+    assert_true(cached(NULL) > 0);
+    assert_int_equal(pthread_create(&thread, NULL, hold_slot, NULL), 0);
+    while (!atomic_load(&slot_taken))
+        sched_yield();
+    slot_drain(&cache, 1, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(cached(NULL), 0);
+    check();
+}
+
+/* CPUs that no fence may interrupt keep their sheaves, but do not keep a cache from going. */
+static void isolated_cpus(void **unused)
+{
+    static uint64_t all[TOPOLOGY_CPUS_MAX / 64];
+    uint64_t before;
+
+    (void)unused;
+    memset(all, 0xff, sizeof(all));
+    alloc(CAPACITY);
+    put(CAPACITY);
+    before = cached(NULL);
+    assert_true(before > 0);
+    percpu.isolated = all;
+    slot_drain(&cache, 1, false);
+    assert_int_equal(cached(NULL), before);
+    slot_drain(&cache, 1, true);
+    assert_int_equal(cached(NULL), 0);
+    alloc(3);
+    put(3);
+    teardown(NULL);
+    percpu.isolated = NULL;
+    setup(NULL);
+}
+
+static void bulk(void **unused)
+{
+    unsigned got, before;
+
+    (void)unused;
+    alloc(6 * CAPACITY);
+    put(5 * CAPACITY);
+    before = held;
+    got = slot_alloc_bulk(cache, objects + held, 4 * CAPACITY, false);
+    held += got;
+    assert_true(got >= 3 * CAPACITY); /* both sheaves and the barn's */
+    check();
+    got = slot_free_bulk(cache, objects + before, held - before, false);
+    assert_true(got > 0 && got <= 2 * CAPACITY);
+    memmove(objects + before, objects + before + got, (held - before - got) * sizeof(void *));
+    held -= got;
+    check();
+}
+
+/* An interrupted owner: the handler finds the slot closed and every lock held, and still gets by. */
+static void handler_over_everything(void **unused)
+{
+    struct slot *slot;
+    struct sheaf *main;
+    void *object;
+
+    (void)unused;
+    alloc(2 * CAPACITY);
+    context_enter();
+    main = percpu_close(offset, &slot, false);
+    assert_non_null(main);
+    lock_take(&cache->nodes[0].barn.lock, LOCK_BARN);
+    lock_take(&cache->nodes[0].node.lock, LOCK_NODE);
+    context_enter();
+    object = slot_alloc(cache, true); /* a new slab, its rest deferred */
+    assert_non_null(object);
+    slot_free(cache, object, true);
+    slot_free(cache, objects[--held], true);
+    context_leave();
+    lock_drop(&cache->nodes[0].node.lock, LOCK_NODE);
+    lock_drop(&cache->nodes[0].barn.lock, LOCK_BARN);
+    percpu_open(slot, main);
+    context_leave();
+    check();
+}
+
+/* Threads that are not registered, or forked: all slots taken and opened again. */
+static void take_and_open_all(void **unused)
+{
+    uint64_t before;
+
+    (void)unused;
+    alloc(CAPACITY);
+    put(CAPACITY / 2);
+    before = cached(NULL);
+    assert_true(before > 0);
+    slot_take_all();
+    objects[held] = slot_alloc(cache, false);
+    assert_non_null(objects[held++]);
+    slot_open_all();
+    assert_int_equal(cached(NULL), before);
+    check();
+}
+
+/* When slabs cannot be had, what lies in the barn is. */
+static void barn_is_asked_last(void **unused)
+{
+    struct slot *slot;
+    struct sheaf *main;
+
+    (void)unused;
+    alloc(6 * CAPACITY);
+    put(6 * CAPACITY);
+    assert_true(cache->nodes[0].barn.nr_full > 0);
+    context_enter();
+    main = percpu_close(offset, &slot, false);
+    lock_take(&cache->nodes[0].node.lock, LOCK_NODE);
+    context_tls.fork = FORK_TAKING;
+    arena_lock_all();
+    context_tls.fork = FORK_NONE;
+    context_enter();
+    objects[held] = slot_alloc(cache, true);
+    context_leave();
+    arena_unlock_all();
+    lock_drop(&cache->nodes[0].node.lock, LOCK_NODE);
+    percpu_open(slot, main);
+    context_leave();
+    assert_non_null(objects[held++]);
+    check();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(refill_and_pop, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_bouncing, setup, teardown),
+        cmocka_unit_test_setup_teardown(whole_sheaves_travel, setup, teardown),
+        cmocka_unit_test_setup_teardown(closed_slot_makes_nobody_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(drain, setup, teardown),
+        cmocka_unit_test_setup_teardown(drain_alone_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(isolated_cpus, setup, teardown),
+        cmocka_unit_test_setup_teardown(bulk, setup, teardown),
+        cmocka_unit_test_setup_teardown(handler_over_everything, setup, teardown),
+        cmocka_unit_test_setup_teardown(take_and_open_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(barn_is_asked_last, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

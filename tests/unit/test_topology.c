@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/topology.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- lists ---------------------------------------------------------------------------------- */
+
+static uint64_t bits[TOPOLOGY_CPUS_MAX / 64];
+static unsigned called;
+
+static void add(unsigned number, void *arg)
+{
+    assert_ptr_equal(arg, bits);
+    bits[number / 64] |= (uint64_t)1 << number % 64;
+    called++;
+}
+
+static int parse(const char *text)
+{
+    memset(bits, 0, sizeof(bits));
+    called = 0;
+    return topology_parse_list(text, add, bits);
+}
+
+static void lists(void **unused)
+{
+    (void)unused;
+    assert_int_equal(parse("0\n"), 0);
+    assert_int_equal(bits[0], 1);
+    assert_int_equal(parse("0-3"), 3);
+    assert_int_equal(bits[0], 0xf);
+    assert_int_equal(parse("0-3,8,10-11\n"), 11);
+    assert_int_equal(bits[0], 0xd0f);
+    assert_int_equal(called, 7);
+    assert_int_equal(parse("62-65"), 65); /* across words */
+    assert_int_equal(bits[0], (uint64_t)3 << 62);
+    assert_int_equal(bits[1], 3);
+    assert_int_equal(parse("10,2"), 10); /* the highest need not be last */
+    assert_int_equal(parse("8191"), 8191);
+    assert_int_equal(topology_parse_list("5-6", NULL, NULL), 6);
+}
+
+static void garbage_is_no_list(void **unused)
+{
+    static const char *const garbage[] = {"",     "\n",   "x",    "-1",     "1-",
+                                          "3-1",  "1-x",  "1;2",  "1 2",    "1,,2",
+                                          ",1",   "0x10", "8192", "0-8192", "99999999999999999999",
+                                          "1-2-3"};
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(garbage) / sizeof(garbage[0]); i++)
+        if (parse(garbage[i]) != -1)
+            fail_msg("\"%s\" passed as a list", garbage[i]);
+}
+
+/* ---- a sysfs of our own --------------------------------------------------------------------- */
+
+static char root[] = "/tmp/stook-topology-XXXXXX";
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+    int fd;
+
+    snprintf(path, sizeof(path), "%s%s", root, name);
+    for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+        *p = '\0';
+        mkdir(path, 0700);
+        *p = '/';
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+}
+
+static void remove_root(void)
+{
+    char command[64];
+
+    snprintf(command, sizeof(command), "rm -rf %s", root);
+    assert_int_equal(system(command), 0);
+}
+
+static int setup(void **unused)
+{
+    (void)unused;
+    memcpy(root + strlen(root) - 6, "XXXXXX", 6);
+    assert_non_null(mkdtemp(root));
+    topology_root = root;
+    return 0;
+}
+
+static int teardown(void **unused)
+{
+    (void)unused;
+    remove_root();
+    topology_root = "";
+    return 0;
+}
+
+static void init(void)
+{
+    memset(&topology, 0, sizeof(topology));
+    errno = 17;
+    topology_init();
+    assert_int_equal(errno, 17);
+}
+
+static void nothing_there(void **unused)
+{
+    (void)unused;
+    init();
+    assert_true(topology.cpus >= 1 && topology.cpus <= TOPOLOGY_CPUS_MAX);
+    assert_int_equal(topology.nodes, 1);
+    assert_int_equal(topology.memory_nodes, 1);
+    assert_true(topology.allowed_cpus >= 1);
+    assert_int_equal(topology.quota_percent, 0);
+    assert_int_equal(topology_home(topology.cpus - 1), 0);
+}
+
+static void garbage_there(void **unused)
+{
+    (void)unused;
+    put("/sys/devices/system/cpu/possible", "what?\n");
+    put("/sys/devices/system/node/online", "none");
+    put("/sys/fs/cgroup/cpu.max", "max 100000\n");
+    nothing_there(NULL);
+}
+
+static void one_node(void **unused)
+{
+    (void)unused;
+    put("/sys/devices/system/cpu/possible", "0-7\n");
+    put("/sys/devices/system/node/online", "0\n");
+    put("/sys/fs/cgroup/cpu.max", "150000 100000\n");
+    init();
+    assert_int_equal(topology.cpus, 8);
+    assert_int_equal(topology.nodes, 1);
+    assert_int_equal(topology.quota_percent, 150);
+}
+
+/* Nodes 0, 2 and 5; CPUs with a gap; node 2 has CPUs and no memory, and is nearer to node 5. */
+static void gaps_and_a_memoryless_node(void **unused)
+{
+    (void)unused;
+    put("/sys/devices/system/cpu/possible", "0-3,64-67\n");
+    put("/sys/devices/system/node/online", "0,2,5\n");
+    put("/sys/devices/system/node/has_memory", "0,5\n");
+    put("/sys/devices/system/node/node0/cpulist", "0-1\n");
+    put("/sys/devices/system/node/node2/cpulist", "2-3,66\n");
+    put("/sys/devices/system/node/node5/cpulist", "64-65,67\n");
+    put("/sys/devices/system/node/node2/distance", "30 10 20\n");
+    init();
+    assert_int_equal(topology.cpus, 68);
+    assert_int_equal(topology.nodes, 6);
+    assert_int_equal(topology.online_nodes, 0x25);
+    assert_int_equal(topology.memory_nodes, 0x21);
+    assert_int_equal(topology_node(1), 0);
+    assert_int_equal(topology_node(3), 2);
+    assert_int_equal(topology_node(66), 2);
+    assert_int_equal(topology_node(67), 5);
+    assert_int_equal(topology_home(0), 0);
+    assert_int_equal(topology_home(66), 5);
+    assert_int_equal(topology_home(67), 5);
+    assert_int_equal(topology.home_of_node[1], 0); /* not there: anything with memory */
+    put("/sys/devices/system/node/node2/distance", "15 10 20\n");
+    init();
+    assert_int_equal(topology_home(66), 0);
+    put("/sys/devices/system/node/node2/distance", "30"); /* cut short */
+    init();
+    assert_int_equal(topology_home(66), 0);
+    put("/sys/devices/system/node/node2/distance", "");
+    init();
+    assert_int_equal(topology_home(66), 0);
+}
+
+static void only_node_one(void **unused)
+{
+    (void)unused;
+    put("/sys/devices/system/cpu/possible", "0-1");
+    put("/sys/devices/system/node/online", "1");
+    put("/sys/devices/system/node/has_memory", "1");
+    put("/sys/devices/system/node/node1/cpulist", "1");
+    init();
+    assert_int_equal(topology.nodes, 2);
+    assert_int_equal(topology_home(0), 1); /* a CPU of no node that is there */
+    assert_int_equal(topology_home(1), 1);
+}
+
+/* A container hides has_memory, or names nodes that are not online. */
+static void memory_unknown(void **unused)
+{
+    (void)unused;
+    put("/sys/devices/system/node/online", "0-1");
+    put("/sys/devices/system/node/node1/cpulist", "1");
+    init();
+    assert_int_equal(topology.memory_nodes, 3);
+    put("/sys/devices/system/node/has_memory", "7");
+    init();
+    assert_int_equal(topology.memory_nodes, 3);
+    assert_int_equal(topology_home(1), 1);
+}
+
+static void this_machine(void **unused)
+{
+    cpu_set_t set;
+
+    (void)unused;
+    init();
+    assert_true(topology.nodes >= 1 && topology.nodes <= TOPOLOGY_NODES_MAX);
+    assert_true((topology.memory_nodes & ~topology.online_nodes) == 0 && topology.memory_nodes);
+    assert_int_equal(sched_getaffinity(0, sizeof(set), &set), 0);
+    assert_int_equal(topology.allowed_cpus, CPU_COUNT(&set));
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        assert_true(topology.memory_nodes >> topology_home(cpu) & 1);
+    assert_true(sched_getcpu() < (int)topology.cpus);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists),
+        cmocka_unit_test(garbage_is_no_list),
+        cmocka_unit_test_setup_teardown(nothing_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(garbage_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(gaps_and_a_memoryless_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_node_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_unknown, setup, teardown),
+        cmocka_unit_test(this_machine),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
