@@ -32,6 +32,7 @@ bench       python3                 python3
 bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so
 bench       libjemalloc-dev         /usr/lib/*/libjemalloc.a
 bench       libgoogle-perftools-dev /usr/lib/*/libtcmalloc_minimal.a
+bench       libdpdk-dev             pc:libdpdk
 
 programs    libpython3.11-testsuite /usr/lib/python3.11/test/test_json/__init__.py
 programs    sqlite3                 sqlite3
