@@ -169,6 +169,31 @@ STOOK_API int stook_report(int fd, unsigned format);
  */
 STOOK_API const char *stook_mode(const char **why);
 
+/* ---- simulated topology ---------------------------------------------------------------------- */
+
+/*
+ * Let the process believe that it runs on the machine that a text, or the file of that name,
+ * describes: CPUs, nodes, memory and distances, e.g. "node:2 core:4 memory:0=16G"
+ * (docs/topology.md).  The environment variable STOOK_TOPOLOGY does the same from the start; this
+ * call replaces what that said.  A process with a simulated topology runs in locked mode.
+ *
+ * errors:  EINVAL   no such file, or the text is wrong: stderr was told what is, and where
+ *          EBUSY    something was allocated or a cache made already (where malloc is this
+ *                   library's, that is before main)
+ * context: no other thread may be in a call of the library.  cost: the library starts once more.
+ */
+STOOK_API int stook_topology_set(const char *text_or_file);
+
+/*
+ * This thread is on that CPU of the simulated topology from here on.  Threads that never call it
+ * are dealt out to the CPUs in turn.  Gives the CPU it was on before, or -1.
+ *
+ * errors:  EINVAL   the topology has no such CPU
+ *          ENOTSUP  the topology is not simulated
+ * context: not from a signal handler.  locks: none.
+ */
+STOOK_API int stook_topology_cpu(int cpu);
+
 #ifdef __cplusplus
 }
 #endif

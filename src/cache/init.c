@@ -5,17 +5,31 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "os/percpu.h"
-#include "os/topology.h"
+#include "os/topology_text.h"
 #include "page/arena.h"
 #include "page/large.h"
 #include "slab/node.h"
 
+#include <stook/stook.h>
+
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <string.h>
 
 _Atomic unsigned init_state;
+
+/* What follows from the topology. */
+static void init_above_topology(void)
+{
+    percpu_init();
+    arena_init();
+    context_settler = node_settle_deferred;
+    context_large_settler = large_settle;
+    cache_boot();
+}
 
 void init_slow(void)
 {
@@ -28,11 +42,7 @@ void init_slow(void)
         return;
     }
     topology_init();
-    percpu_init();
-    arena_init();
-    context_settler = node_settle_deferred;
-    context_large_settler = large_settle;
-    cache_boot();
+    init_above_topology();
     atomic_store_explicit(&init_state, INIT_DONE, memory_order_release);
     /* After: it may allocate. */
     pthread_atfork(fork_prepare, fork_parent, fork_child);
@@ -50,6 +60,58 @@ const char *stook_mode(const char **why)
     if (why)
         *why = percpu.why;
     return percpu.rseq ? "rseq" : "locked";
+}
+
+/* Every cache's descriptor and every large object is from the arena. */
+static bool init_is_unused(void)
+{
+    struct arena_stat stat;
+
+    context_enter();
+    arena_stat(&stat);
+    context_leave();
+    return stat.blocks == 0;
+}
+
+/*
+ * The library has started before main().  While nobody has taken anything it starts once more;
+ * the descriptors of its own caches are all that the first start leaves behind, a few KiB.
+ */
+int stook_topology_set(const char *text_or_file)
+{
+    init_once();
+    if (!init_is_unused()) {
+        errno = EBUSY;
+        return -1;
+    }
+    if (!text_or_file || !topology_text_load(text_or_file, &topology)) {
+        errno = EINVAL;
+        return -1;
+    }
+    memset(cache_table, 0, percpu.slots * sizeof(cache_table[0]));
+    memset(&cache_list, 0, sizeof(cache_list));
+    arena_exit();
+    percpu_exit();
+    init_above_topology();
+    return 0;
+}
+
+int stook_topology_cpu(int cpu)
+{
+    int before;
+
+    init_once();
+    if (!topology.simulated) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    if (cpu < 0 || !topology_has_cpu(&topology, (unsigned)cpu)) {
+        errno = EINVAL;
+        return -1;
+    }
+    before = (int)topology_cpu();
+    topology_stated = (unsigned)cpu + 1;
+    return before;
 }
 
 /* Absent in static programs, which unload nothing.  dlopen by name: ld warns of a reference. */

@@ -65,6 +65,8 @@ static int percpu_registered_cpu(intptr_t offset)
 /* NULL when the rseq way can be gone, else why not. */
 static const char *percpu_refusal(void)
 {
+    if (topology.simulated)
+        return "the topology is simulated";
 #if PERCPU_HAS_SECTIONS
     const char *mode = os_getenv("STOOK_MODE");
 
@@ -101,6 +103,8 @@ static unsigned percpu_rows(void)
     long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
     unsigned rows = topology.cpus;
 
+    if (topology.simulated)
+        return rows;
     for (unsigned i = 0; bytes > 0 && i < (unsigned)bytes * 8; i++)
         if (i >= rows && (mask[i / BITS] >> i % BITS & 1))
             rows = i + 1;
@@ -173,6 +177,15 @@ void percpu_init(void)
     percpu_slot_init(0); /* nobody's: what is in no slab falls into the slow path */
 }
 
+void percpu_exit(void)
+{
+    os_unmap(percpu.areas - 2 * (size_t)PERCPU_AREA_SIZE,
+             ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE);
+    if (percpu.isolated)
+        os_unmap(percpu.isolated, TOPOLOGY_CPUS_MAX / 8);
+    memset(&percpu, 0, sizeof(percpu));
+}
+
 void percpu_child(void)
 {
     if (percpu.rseq)
@@ -187,7 +200,7 @@ int percpu_cpu(void)
         return registered < (int)percpu.rows ? registered : -1;
     }
 #endif
-    int cpu = sched_getcpu();
+    int cpu = topology.simulated ? (int)topology_cpu() : sched_getcpu();
     return cpu < (int)percpu.rows ? cpu : -1;
 }
 

@@ -94,13 +94,16 @@ extern const struct sheaf percpu_closed, percpu_none;
 /* Decides the mode.  Once, after topology_init(), before the first slot. */
 void percpu_init(void);
 
+/* Undoes percpu_init(), while no slot is in use and nobody else is in the library. */
+void percpu_exit(void);
+
 /* The forked child: registers what the kernel may have dropped. */
 void percpu_child(void);
 
 /* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
 void percpu_slot_init(unsigned index);
 
-/* The CPU this thread runs on, or negative when it is not registered. */
+/* The CPU this thread runs on, or states (topology.h); negative when it is not registered. */
 int percpu_cpu(void);
 
 static inline uintptr_t percpu_offset(unsigned index)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topology.h - CPUs and nodes as the kernel states them; read once, at start, without malloc.
+ * topology.h - CPUs and nodes as the kernel states them, or as a text states them for the whole
+ * process (topology_text.h); read once, at start, without malloc.
  *
  * CPU and node numbers may have gaps: tables are indexed by number and sized by the highest
  * possible one.  Cpusets and affinity do not shrink them, since they may change while we run;
@@ -9,32 +10,51 @@
 #ifndef STOOK_OS_TOPOLOGY_H
 #define STOOK_OS_TOPOLOGY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
     TOPOLOGY_CPUS_MAX = 8192, /* Linux's largest NR_CPUS */
     TOPOLOGY_NODES_MAX = 64,
+    TOPOLOGY_LOCAL = 10, /* the distance of a node to itself, as in ACPI's tables */
+    TOPOLOGY_FAR = 255,  /* where the kernel states none */
 };
 
 struct topology {
-    unsigned cpus;          /* highest possible CPU number + 1 */
-    unsigned nodes;         /* highest online node number + 1 */
-    unsigned allowed_cpus;  /* in this thread's affinity at start */
-    unsigned quota_percent; /* cgroup CPU quota in percent of one CPU; 0: none */
-    uint64_t online_nodes;  /* bit per node */
-    uint64_t memory_nodes;  /* bit per node that has memory */
+    unsigned cpus;                       /* highest possible CPU number + 1 */
+    unsigned nodes;                      /* highest online node number + 1 */
+    unsigned allowed_cpus;               /* in this thread's affinity at start */
+    unsigned quota_percent;              /* cgroup CPU quota in percent of one CPU; 0: none */
+    unsigned memories;                   /* nodes that have memory */
+    bool simulated;                      /* a text states all this, threads state their CPUs */
+    uint64_t online_nodes;               /* bit per node */
+    uint64_t memory_nodes;               /* bit per node that has memory */
+    uint64_t memory[TOPOLOGY_NODES_MAX]; /* bytes; 0 where the kernel states them */
+    uint64_t possible_cpus[TOPOLOGY_CPUS_MAX / 64]; /* bit per CPU */
     uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX];
     uint8_t home_of_node[TOPOLOGY_NODES_MAX]; /* the nearest node with memory */
+    uint8_t distance[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
+    /* From each node all nodes with memory, nearest first: itself, then by distance and number. */
+    uint8_t near[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
 };
 
 extern struct topology topology __attribute__((visibility("hidden")));
 /* Stands before every path that is read: tests put their own sysfs there. */
 extern const char *topology_root __attribute__((visibility("hidden")));
 
+/* Reads what the kernel states, unless the topology is simulated or STOOK_TOPOLOGY asks for it. */
 void topology_init(void);
+
+/* Homes and orders, from nodes, memory and distances. */
+void topology_settle(struct topology *t);
 
 /* Parses "0-3,8,10-11"; calls `each` for every number; the highest, or -1 if it is no list. */
 int topology_parse_list(const char *text, void (*each)(unsigned number, void *arg), void *arg);
+
+static inline bool topology_has_cpu(const struct topology *t, unsigned cpu)
+{
+    return cpu < TOPOLOGY_CPUS_MAX && (t->possible_cpus[cpu / 64] >> cpu % 64 & 1);
+}
 
 static inline unsigned topology_node(unsigned cpu)
 {
@@ -45,6 +65,35 @@ static inline unsigned topology_node(unsigned cpu)
 static inline unsigned topology_home(unsigned cpu)
 {
     return topology.home_of_node[topology.node_of_cpu[cpu]];
+}
+
+/* Of two nodes below topology.nodes; TOPOLOGY_LOCAL of one. */
+static inline unsigned topology_distance(unsigned a, unsigned b)
+{
+    return topology.distance[a][b];
+}
+
+/* The i-th nearest node with memory, i < topology.memories; the first is the home. */
+static inline unsigned topology_near(unsigned node, unsigned i)
+{
+    return topology.near[node][i];
+}
+
+/* ---- where threads of a simulated topology are ----------------------------------------------- */
+
+/* The CPU that this thread states + 1; 0: it has stated none yet. */
+extern __thread unsigned topology_stated
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+/* Gives this thread the next CPU in turn. */
+unsigned topology_deal(void);
+
+/* This thread's simulated CPU.  Threads that state none are dealt out to the CPUs in turn. */
+static inline unsigned topology_cpu(void)
+{
+    unsigned cpu = topology_stated - 1;
+
+    return topology_has_cpu(&topology, cpu) ? cpu : topology_deal();
 }
 
 #endif

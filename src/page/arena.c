@@ -434,9 +434,14 @@ static size_t arena_size_allowed(size_t least)
     return size;
 }
 
+static size_t arena_free_maps_size(size_t blocks)
+{
+    return blocks / 8 + ZONE_COUNT_MAX * 8;
+}
+
 static bool arena_reserve(size_t size)
 {
-    size_t blocks = size >> BLOCK_SHIFT, map = blocks / 8 + ZONE_COUNT_MAX * 8;
+    size_t blocks = size >> BLOCK_SHIFT, map = arena_free_maps_size(blocks);
     size_t entries = blocks * BLOCK_PAGES * sizeof(uint32_t);
     char *base = os_reserve(size, BLOCK_SIZE), *meta = os_reserve(blocks * BLOCK_META, PAGE_SIZE);
     char *entry = os_reserve(entries, PAGE_SIZE), *free_map = os_map(map);
@@ -500,6 +505,18 @@ void arena_init(void)
         zone->limit_pages = zone->reserve_pages;
     }
     pagemap.size = size; /* from here on addresses may be ours */
+}
+
+void arena_exit(void)
+{
+    size_t blocks = pagemap.size >> BLOCK_SHIFT;
+
+    os_unmap((void *)pagemap.base, pagemap.size);
+    os_unmap(zone_all.meta, blocks * BLOCK_META);
+    os_unmap(pagemap.entry, blocks * BLOCK_PAGES * sizeof(uint32_t));
+    os_unmap(zone_all.free_maps, arena_free_maps_size(blocks));
+    memset(&zone_all, 0, sizeof(zone_all));
+    memset(&pagemap, 0, sizeof(pagemap));
 }
 
 void arena_lock_all(void)

@@ -77,6 +77,8 @@ void arena_stat(struct arena_stat *stat);
 
 /* Reserves the range: as much as the process may have.  Fatal, with what it needs, if none. */
 void arena_init(void);
+/* Undoes it, while nothing was ever taken. */
+void arena_exit(void);
 /* fork: all arena locks, in order. */
 void arena_lock_all(void);
 void arena_unlock_all(void);
