@@ -9,12 +9,12 @@
 #include <math.h>
 
 #define METRICS(X)                                                                                 \
-    X(alloc_ns)           /* an object, allocation alone */                                        \
-    X(free_ns)            /* an object, free alone */                                              \
-    X(pair_ns)            /* an object, allocated and freed */                                     \
-    X(kib_per_thread)     /* idle threads that ran one at a time */                                \
-    X(kib_at_once)        /* idle threads that ran all at once, less the reserve */                \
-    X(reserve_mib)        /* free memory the allocator says it keeps warm for everybody */         \
+    X(alloc_ns)       /* an object, allocation alone */                                            \
+    X(free_ns)        /* an object, free alone */                                                  \
+    X(pair_ns)        /* an object, allocated and freed */                                         \
+    X(kib_per_thread) /* idle threads that ran one at a time */                                    \
+    X(kib_at_once)    /* idle threads that ran all at once, less the reserve */                    \
+    X(reserve_mib)    /* free memory the allocator says it keeps warm, or may, for everybody */    \
     X(resident_over_live) /* resident memory over the bytes requested and not yet freed */         \
     X(resident_mib)       /* resident memory at the end, less the program's own */                 \
     X(faults_per_1000)    /* minor faults in 1000 allocations and frees */

@@ -8,7 +8,11 @@
 #include <stook/inline.h>
 #endif
 
+#include "cache/private.h"
 #include "stook_reserve.h"
+
+#define ADAPTER_BULK 1
+#define ADAPTER_OPENS_AS 1
 
 typedef struct stook_cache *adapter_t;
 
@@ -18,6 +22,35 @@ static inline adapter_t adapter_open(size_t object_size)
     if (!cache)
         case_die("stook_cache_create failed");
     return cache;
+}
+
+static inline adapter_t adapter_open_as(const struct case_params *params, size_t count)
+{
+    struct stook_cache_args args = {.size = sizeof(args)};
+    struct stook_cache *cache;
+
+    (void)count;
+    if (params->order == ORDER_RANDOM)
+        args.flags |= STOOK_CACHE_RANDOM;
+    if (params->mode == MODE_LINK_INSIDE)
+        args.flags |= STOOK_CACHE_LINK_INSIDE;
+    if (params->mode == MODE_LINK_FIRST)
+        cache = stook_private_link_first_cache("bench", params->object_size, args.flags);
+    else
+        cache = stook_cache_create("bench", params->object_size, &args);
+    if (!cache)
+        case_die("a cache cannot be made");
+    return cache;
+}
+
+static inline size_t adapter_alloc_bulk(adapter_t cache, void **objects, size_t n)
+{
+    return stook_alloc_bulk(cache, 0, n, objects);
+}
+
+static inline void adapter_free_bulk(adapter_t cache, void **objects, size_t n)
+{
+    stook_free_bulk(cache, n, objects);
 }
 
 static inline void *adapter_alloc(adapter_t cache)

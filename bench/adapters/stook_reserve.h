@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What Stook keeps warm for the whole process, as its own report says it: free memory that stays
- * resident on purpose, up to a bound, for whoever asks next.
+ * Numbers out of Stook's own report; of these, what it keeps warm for the whole process: free memory
+ * that stays resident on purpose, up to a bound, for whoever asks next.
  */
 #ifndef STOOK_BENCH_STOOK_RESERVE_H
 #define STOOK_BENCH_STOOK_RESERVE_H
@@ -13,9 +13,10 @@
 
 #include <stook/stook.h>
 
-#define STOOK_RESERVE_KEY "\"warm_bytes\":"
+#define ADAPTER_LIMIT 1
 
-static inline long adapter_reserve(void)
+/* The first number after `key` that follows `after` (NULL: the report's start). */
+static inline long adapter_report_number(const char *after, const char *key)
 {
     int fd = memfd_create("report", MFD_CLOEXEC);
     if (fd < 0 || stook_report(fd, STOOK_REPORT_JSON))
@@ -24,13 +25,24 @@ static inline long adapter_reserve(void)
     char *text = mmap(NULL, (size_t)length + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
     if (text == MAP_FAILED)
         case_die("the report cannot be read");
-    const char *at = strstr(text, STOOK_RESERVE_KEY);
+    const char *at = after ? strstr(text, after) : text;
+    at = at ? strstr(at, key) : NULL;
     if (!at)
-        case_die("the report says nothing of warm memory");
-    long reserve = strtol(at + strlen(STOOK_RESERVE_KEY), NULL, 10);
+        case_die("the report lacks a number");
+    long number = strtol(at + strlen(key), NULL, 10);
     munmap(text, (size_t)length + 1);
     close(fd);
-    return reserve;
+    return number;
+}
+
+static inline long adapter_reserve(void)
+{
+    return adapter_report_number(NULL, "\"warm_bytes\":");
+}
+
+static inline long adapter_limit(void)
+{
+    return adapter_report_number(NULL, "\"reserve_bytes\":");
 }
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
 
+#include "output_bulk.h"
+
 #include <stdio.h>
 #include <string.h>
-
-#define VALUE(record, metric) ((record)->median.value[METRIC_##metric])
 
 static void output_json_number(const char *key, double value)
 {
@@ -12,6 +12,28 @@ static void output_json_number(const char *key, double value)
         printf(", \"%s\": null", key);
     else
         printf(", \"%s\": %.3f", key, value);
+}
+
+/* null where the record has no such choice. */
+static void output_json_word(const char *key, const char *word)
+{
+    if (*word)
+        printf(", \"%s\": \"%s\"", key, word);
+    else
+        printf(", \"%s\": null", key);
+}
+
+static void output_json_variant(const struct plan_case *plan, const struct output_record *record)
+{
+    const struct variant *variant = &record->variant;
+
+    output_json_word("mode", mode_names[variant->mode]);
+    if (plan->record == RECORD_SLUB_BULK) {
+        output_json_word("order", order_names[variant->order]);
+        output_json_word("free_order", free_order_names[variant->free_order]);
+    }
+    if (plan->record != RECORD_SLAB_BULK)
+        output_json_number("reserve_mib", VALUE(record, reserve_mib));
 }
 
 static void output_json_times(const struct output_record *record)
@@ -47,24 +69,24 @@ void output_json(const struct plan_case *plan, const struct output_record *recor
             output_json_number("resident_mib", VALUE(record, resident_mib));
             output_json_number("faults_per_1000", VALUE(record, faults_per_1000));
         }
-        if (plan->record != RECORD_TIME && !isnan(VALUE(record, reserve_mib)))
+        if (plan->record >= RECORD_SLAB_BULK)
+            output_json_variant(plan, record);
+        else if (plan->record != RECORD_TIME && !isnan(VALUE(record, reserve_mib)))
             output_json_number("reserve_mib", VALUE(record, reserve_mib));
         printf("}\n");
     }
     fflush(stdout);
 }
 
-static void output_cell(double value, int decimals)
+void output_cell(double value, int width, int decimals)
 {
     if (isnan(value))
-        printf(" %9s", "-");
+        printf(" %*s", width, "-");
     else
-        printf(" %9.*f", decimals, value);
+        printf(" %*.*f", width, decimals, value);
 }
 
-/* The fastest peer; of one linking, or of any where `linked` is NULL. */
-static double output_best_peer(const struct output_record *records, size_t count,
-                               const char *linked)
+double output_best_peer(const struct output_record *records, size_t count, const char *linked)
 {
     double best = NAN;
     for (size_t i = 0; i < count; i++) {
@@ -79,47 +101,55 @@ static double output_best_peer(const struct output_record *records, size_t count
     return best;
 }
 
-static void output_table_row(const struct plan_case *plan, const struct output_record *record,
-                             const struct output_record *records, size_t count)
+const char *output_peers_of(const struct output_record *record)
 {
     const struct roster_entry *entry = record->entry;
     int is_inline = !strcmp(entry->allocator, "stook-inline");
 
+    return is_inline || entry->kind == KIND_FLOOR || entry->kind == KIND_POOL ? NULL
+                                                                              : entry->linked;
+}
+
+static void output_table_row(const struct plan_case *plan, const struct output_record *record,
+                             const struct output_record *records, size_t count)
+{
+    const struct roster_entry *entry = record->entry;
+
     printf("  %-14s %-7s", entry->allocator, plan->record == RECORD_MEMORY ? "" : entry->linked);
     switch (plan->record) {
     case RECORD_TIME:
-        output_cell(VALUE(record, alloc_ns), 2);
-        output_cell(VALUE(record, free_ns), 2);
-        output_cell(VALUE(record, pair_ns), 2);
-        output_cell(record->pair_min, 2);
-        output_cell(record->pair_max, 2);
-        /* Inlined code and floors have no linking: they stand beside the best of all. */
-        output_cell(VALUE(record, pair_ns) / output_best_peer(records, count,
-                                                              is_inline || entry->kind == KIND_FLOOR
-                                                                  ? NULL
-                                                                  : entry->linked),
-                    2);
+        output_cell(VALUE(record, alloc_ns), 9, 2);
+        output_cell(VALUE(record, free_ns), 9, 2);
+        output_cell(VALUE(record, pair_ns), 9, 2);
+        output_cell(record->pair_min, 9, 2);
+        output_cell(record->pair_max, 9, 2);
+        output_cell(VALUE(record, pair_ns) /
+                        output_best_peer(records, count, output_peers_of(record)),
+                    9, 2);
         break;
     case RECORD_IDLE:
-        output_cell(VALUE(record, kib_per_thread), 2);
-        output_cell(VALUE(record, kib_at_once), 2);
-        output_cell(VALUE(record, reserve_mib), 1);
+        output_cell(VALUE(record, kib_per_thread), 9, 2);
+        output_cell(VALUE(record, kib_at_once), 9, 2);
+        output_cell(VALUE(record, reserve_mib), 9, 1);
         break;
     case RECORD_MEMORY:
-        output_cell(VALUE(record, resident_over_live), 3);
-        output_cell(VALUE(record, resident_mib), 1);
-        output_cell(VALUE(record, faults_per_1000), 3);
-        output_cell(VALUE(record, reserve_mib), 1);
+        output_cell(VALUE(record, resident_over_live), 9, 3);
+        output_cell(VALUE(record, resident_mib), 9, 1);
+        output_cell(VALUE(record, faults_per_1000), 9, 3);
+        output_cell(VALUE(record, reserve_mib), 9, 1);
+        break;
+    case RECORD_SLAB_BULK:
+    case RECORD_SLUB_BULK:
+    case RECORD_KMALLOC:
         break;
     }
     printf("\n");
 }
 
-void output_table(const struct plan_case *plan, const struct output_record *records, size_t count)
+/* Heads and rows. */
+static void output_table_body(const struct plan_case *plan, const struct output_record *records,
+                              size_t count)
 {
-    printf("%s: %s\n", plan->name, plan->what);
-    if (plan->record == RECORD_TIME && count)
-        printf("  (%zu bytes, n = %zu)\n", records[0].object_size, records[0].n);
     switch (plan->record) {
     case RECORD_TIME:
         printf("  %-14s %-7s %9s %9s %9s %9s %9s %9s\n", "allocator", "linked", "alloc", "free",
@@ -133,10 +163,27 @@ void output_table(const struct plan_case *plan, const struct output_record *reco
         printf("  %-14s %-7s %9s %9s %9s %9s\n", "allocator", "", "/ live", "MiB", "flt/1000",
                "reserve");
         break;
+    case RECORD_SLAB_BULK:
+        output_slab_bulk(records, count);
+        return;
+    case RECORD_SLUB_BULK:
+        output_slub_bulk(records, count);
+        return;
+    case RECORD_KMALLOC:
+        output_kmalloc(records, count);
+        return;
     }
     for (size_t i = 0; i < count; i++)
         if (records[i].measured)
             output_table_row(plan, &records[i], records, count);
+}
+
+void output_table(const struct plan_case *plan, const struct output_record *records, size_t count)
+{
+    printf("%s: %s\n", plan->name, plan->what);
+    if ((plan->record == RECORD_TIME || plan->record >= RECORD_SLAB_BULK) && count)
+        printf("  (%zu bytes, n = %zu)\n", records[0].object_size, records[0].n);
+    output_table_body(plan, records, count);
     for (size_t i = 0; i < count; i++)
         if (!records[i].measured)
             printf("  %-14s %-7s missing: %s\n", records[i].entry->allocator,

@@ -8,9 +8,25 @@
 #define PLAN_VALUES_MAX 16
 
 /* The groups that allocators declare to take part in (roster.c). */
-enum plan_group { GROUP_LOOP = 1, GROUP_HANDOFF = 2, GROUP_IDLE = 4, GROUP_MEMORY = 8 };
+enum plan_group {
+    GROUP_LOOP = 1,
+    GROUP_HANDOFF = 2,
+    GROUP_IDLE = 4,
+    GROUP_MEMORY = 8,
+    GROUP_SLAB_BULK = 16,
+    GROUP_SLUB_BULK = 32,
+    GROUP_KMALLOC = 64,
+};
 
-enum plan_record { RECORD_TIME, RECORD_IDLE, RECORD_MEMORY };
+/* The last three have the keys of RECORD_TIME and the mode, and what else variant.c varies. */
+enum plan_record {
+    RECORD_TIME,
+    RECORD_IDLE,
+    RECORD_MEMORY,
+    RECORD_SLAB_BULK,
+    RECORD_SLUB_BULK,
+    RECORD_KMALLOC,
+};
 
 struct plan_case {
     const char *name;   /* what the worker is asked for, and the record's "case" */
@@ -20,8 +36,9 @@ struct plan_case {
     enum plan_record record;
     unsigned repeats;
     /* Defaults of what the options of the same names set; zero where the case has no use for it. */
-    size_t object_size;
-    size_t n[PLAN_VALUES_MAX]; /* up to the first zero */
+    size_t object_size[PLAN_VALUES_MAX]; /* up to the first zero */
+    size_t n[PLAN_VALUES_MAX];           /* the same */
+    int paired;                          /* n[i] belongs to object_size[i], and to no other */
     size_t threads;
     size_t mib;
     unsigned rounds;

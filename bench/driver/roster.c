@@ -6,36 +6,46 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../modes.h"
 #include "plan.h"
 
-#define LOOPS (GROUP_LOOP | GROUP_HANDOFF | GROUP_IDLE)
+#define LOOPS (GROUP_LOOP | GROUP_HANDOFF | GROUP_IDLE | GROUP_SLAB_BULK | GROUP_KMALLOC)
+/* Memory records, and those of slub_bulk: of one linking. */
+#define ONCE (GROUP_MEMORY | GROUP_SLUB_BULK)
+
+#define MODE_BIT(mode) (1u << MODE_##mode)
+#define POOL_MODES (MODE_BIT(SINGLE) | MODE_BIT(BULK))
+#define STOOK_MODES (POOL_MODES | MODE_BIT(EMIT) | MODE_BIT(LINK_FIRST) | MODE_BIT(LINK_INSIDE))
 
 /*
  * Memory records do not say how they were linked, and it makes no difference to them: they are made
- * with the shared library where there is one, as most programs use it.
+ * with the shared library where there is one, as most programs use it. A call for a batch makes no
+ * difference of it either, and single calls to memory this cold hardly any: slub_bulk is run the same way.
  */
 const struct roster_entry roster[] = {
-    {"floor-rseq", "static", KIND_FLOOR, GROUP_LOOP},
-    {"floor-ring", "static", KIND_FLOOR, GROUP_HANDOFF},
-    {"stook-inline", "static", KIND_STOOK, LOOPS},
-    {"stook-inline", "shared", KIND_STOOK, LOOPS},
-    {"stook", "static", KIND_STOOK, LOOPS},
-    {"stook", "shared", KIND_STOOK, LOOPS},
-    {"stook-malloc", "static", KIND_STOOK, LOOPS},
-    {"stook-malloc", "shared", KIND_STOOK, LOOPS | GROUP_MEMORY},
-    {"glibc", "static", KIND_PEER, LOOPS},
-    {"glibc", "shared", KIND_PEER, LOOPS | GROUP_MEMORY},
-    {"mimalloc", "shared", KIND_PEER, LOOPS | GROUP_MEMORY},
-    {"jemalloc", "static", KIND_PEER, LOOPS},
-    {"jemalloc", "shared", KIND_PEER, LOOPS | GROUP_MEMORY},
-    {"tcmalloc", "static", KIND_PEER, LOOPS},
-    {"tcmalloc", "shared", KIND_PEER, LOOPS | GROUP_MEMORY},
-    {"snmalloc", "static", KIND_PEER, LOOPS},
-    {"snmalloc", "shared", KIND_PEER, LOOPS | GROUP_MEMORY},
-    {"mimalloc3", "static", KIND_PEER, LOOPS},
-    {"mimalloc3", "shared", KIND_PEER, LOOPS | GROUP_MEMORY},
-    {"jemalloc531", "static", KIND_PEER, LOOPS},
-    {"jemalloc531", "shared", KIND_PEER, LOOPS | GROUP_MEMORY},
+    {"floor-rseq", "static", KIND_FLOOR, GROUP_LOOP, 0},
+    {"floor-ring", "static", KIND_FLOOR, GROUP_HANDOFF, 0},
+    {"floor-link", "static", KIND_FLOOR, GROUP_SLUB_BULK, MODE_BIT(LINK_FIRST)},
+    {"stook-inline", "static", KIND_STOOK, LOOPS, 0},
+    {"stook-inline", "shared", KIND_STOOK, LOOPS, 0},
+    {"stook", "static", KIND_STOOK, LOOPS, STOOK_MODES},
+    {"stook", "shared", KIND_STOOK, LOOPS | GROUP_SLUB_BULK, STOOK_MODES},
+    {"stook-malloc", "static", KIND_STOOK, LOOPS, 0},
+    {"stook-malloc", "shared", KIND_STOOK, LOOPS | GROUP_MEMORY, 0},
+    {"dpdk", "shared", KIND_POOL, GROUP_SLAB_BULK | GROUP_SLUB_BULK | GROUP_KMALLOC, POOL_MODES},
+    {"glibc", "static", KIND_PEER, LOOPS, 0},
+    {"glibc", "shared", KIND_PEER, LOOPS | ONCE, 0},
+    {"mimalloc", "shared", KIND_PEER, LOOPS | ONCE, 0},
+    {"jemalloc", "static", KIND_PEER, LOOPS, 0},
+    {"jemalloc", "shared", KIND_PEER, LOOPS | ONCE, 0},
+    {"tcmalloc", "static", KIND_PEER, LOOPS, 0},
+    {"tcmalloc", "shared", KIND_PEER, LOOPS | ONCE, 0},
+    {"snmalloc", "static", KIND_PEER, LOOPS, 0},
+    {"snmalloc", "shared", KIND_PEER, LOOPS | ONCE, 0},
+    {"mimalloc3", "static", KIND_PEER, LOOPS, 0},
+    {"mimalloc3", "shared", KIND_PEER, LOOPS | ONCE, 0},
+    {"jemalloc531", "static", KIND_PEER, LOOPS, 0},
+    {"jemalloc531", "shared", KIND_PEER, LOOPS | ONCE, 0},
 };
 
 const size_t roster_count = sizeof(roster) / sizeof(roster[0]);
@@ -70,5 +80,26 @@ const char *roster_worker(const struct roster_entry *entry, const char **missing
         fclose(file);
     }
     *missing = reason;
+    return NULL;
+}
+
+const char *roster_keep(const struct roster_entry *entry)
+{
+    static const struct {
+        const char *allocator, *setting;
+    } keeps[] = {
+        {"stook-inline", "STOOK_RESERVE=512M"},
+        {"stook", "STOOK_RESERVE=512M"},
+        {"stook-malloc", "STOOK_RESERVE=512M"},
+        {"glibc", "GLIBC_TUNABLES=glibc.malloc.trim_threshold=2147483648"},
+        {"mimalloc", "MIMALLOC_ALLOW_DECOMMIT=0"},
+        {"mimalloc3", "MIMALLOC_PURGE_DELAY=-1"},
+        {"jemalloc", "MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1"},
+        {"jemalloc531", "_RJEM_MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1"},
+        {"tcmalloc", "TCMALLOC_RELEASE_RATE=0"},
+    };
+    for (size_t i = 0; i < sizeof(keeps) / sizeof(keeps[0]); i++)
+        if (!strcmp(keeps[i].allocator, entry->allocator))
+            return keeps[i].setting;
     return NULL;
 }

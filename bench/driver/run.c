@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,28 @@ static void run_read(struct run_figures *figures, int fd)
         run_read_pair(figures, pair);
 }
 
-enum run_status run_worker(char *const argv[], struct run_figures *figures)
+/* The environment with the setting; the array is reused by the next call. */
+static char **run_environment(const char *setting)
+{
+    static char **copy;
+    size_t count = 0, kept = 0, name = setting ? (size_t)(strchr(setting, '=') - setting) + 1 : 0;
+
+    if (!setting)
+        return environ;
+    while (environ[count])
+        count++;
+    free(copy);
+    copy = calloc(count + 2, sizeof(*copy));
+    if (!copy)
+        return environ;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], setting, name) != 0)
+            copy[kept++] = environ[i];
+    copy[kept] = (char *)(uintptr_t)setting;
+    return copy;
+}
+
+enum run_status run_worker(char *const argv[], const char *setting, struct run_figures *figures)
 {
     posix_spawn_file_actions_t actions;
     int ends[2], status;
@@ -53,7 +75,7 @@ enum run_status run_worker(char *const argv[], struct run_figures *figures)
     }
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    int error = posix_spawn(&worker, argv[0], &actions, NULL, argv, environ);
+    int error = posix_spawn(&worker, argv[0], &actions, NULL, argv, run_environment(setting));
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (error) {

@@ -12,9 +12,10 @@ struct run_figures {
 enum run_status { RUN_OK, RUN_CANNOT, RUN_FAILED };
 
 /*
- * Starts argv[0] with argv and waits for it. What the worker writes to stderr goes to the driver's.
+ * Starts argv[0] with argv and waits for it. `setting` (NAME=value, or NULL) is added to its
+ * environment, in place of what that name may have. What the worker writes to stderr goes to the driver's.
  * RUN_FAILED after saying on stderr how it ended.
  */
-enum run_status run_worker(char *const argv[], struct run_figures *figures);
+enum run_status run_worker(char *const argv[], const char *setting, struct run_figures *figures);
 
 #endif

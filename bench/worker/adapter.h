@@ -7,11 +7,18 @@
  *   adapter_open(size)          makes it, for objects of one size
  *   adapter_alloc(a)            one object, or NULL
  *   adapter_free(a, object)     takes it back, from any thread
+ *   ADAPTER_BULK                1 if these two exist:
+ *   adapter_alloc_bulk(a, objects, n)  n, or 0 and nothing taken
+ *   adapter_free_bulk(a, objects, n)
+ *   ADAPTER_OPENS_AS            1 if adapter_open_as(params, count) exists: adapter_open() for
+ *                               params->mode and params->order and no more than `count` objects at
+ *                               one time. Ends the worker where it cannot be had
  *   ADAPTER_ANY_SIZE            1 if these two exist:
  *   adapter_alloc_size(size)    an object of any size: a malloc
  *   adapter_free_any(object)
  *   adapter_reserve()           bytes of free memory that the allocator itself says it keeps warm
  *                               for the whole process, or -1 where it says nothing of the kind
+ *   ADAPTER_LIMIT               1 if adapter_limit() exists: the bytes it keeps warm at most
  *   adapter_check()             ends the worker if not the allocator it is named after answers
  *   ADAPTER_HANDOFF_ONLY        1 for what can only pass a pointer on: the bare ring
  *
@@ -32,5 +39,27 @@
 #ifndef ADAPTER_HANDOFF_ONLY
 #define ADAPTER_HANDOFF_ONLY 0
 #endif
+
+#ifndef ADAPTER_BULK
+#define ADAPTER_BULK 0
+#endif
+
+#if !defined(ADAPTER_OPENS_AS) && !ADAPTER_HANDOFF_ONLY
+static inline adapter_t adapter_open_as(const struct case_params *params, size_t count)
+{
+    (void)count;
+    return adapter_open(params->object_size);
+}
+#endif
+
+/* reserve_mib of the cases that need warm memory: the limit, where there is one to be asked for. */
+static inline void adapter_report_kept(struct case_result *result)
+{
+#ifdef ADAPTER_LIMIT
+    CASE_SET(result, reserve_mib, (double)adapter_limit() / (1 << 20));
+#else
+    (void)result;
+#endif
+}
 
 #endif

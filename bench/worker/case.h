@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "../metrics.h"
+#include "../modes.h"
 
 struct case_params {
     size_t object_size; /* bytes; cases of mixed sizes ignore it */
@@ -21,6 +22,9 @@ struct case_params {
     unsigned ms;     /* length of a timed round */
     double settle;   /* seconds between the last free and reading what is resident */
     int in_order;    /* returned: free in the order of allocation, not in random order */
+    enum mode mode;  /* modes.h, as the next two; _NONE where the case has no such choice */
+    enum order order;
+    enum free_order free_order;
 };
 
 struct case_result {
@@ -33,6 +37,9 @@ struct case_result {
 int case_pair(const struct case_params *params, struct case_result *result);
 int case_batch(const struct case_params *params, struct case_result *result);
 int case_handoff(const struct case_params *params, struct case_result *result);
+int case_slab_bulk(const struct case_params *params, struct case_result *result);
+int case_slub_bulk(const struct case_params *params, struct case_result *result);
+int case_kmalloc(const struct case_params *params, struct case_result *result);
 int case_idle(const struct case_params *params, struct case_result *result);
 int case_returned(const struct case_params *params, struct case_result *result);
 int case_breathing(const struct case_params *params, struct case_result *result);

@@ -49,3 +49,18 @@ void *resident_map(size_t bytes)
         case_die("mmap failed");
     return memory;
 }
+
+void *resident_map_huge(size_t bytes)
+{
+    size_t huge = (size_t)2 << 20;
+    size_t size = (bytes + huge - 1) & ~(huge - 1);
+    char *memory =
+        mmap(NULL, size + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        case_die("mmap failed");
+    memory += -(uintptr_t)memory & (huge - 1);
+    (void)madvise(memory, size, MADV_HUGEPAGE);
+    for (size_t at = 0; at < size; at += 4096)
+        *(volatile char *)(memory + at) = 0;
+    return memory;
+}

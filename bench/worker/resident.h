@@ -21,4 +21,10 @@ uint64_t resident_faults(void);
  */
 void *resident_map(size_t bytes);
 
+/*
+ * The same, but private, and of huge pages where the kernel has some: for arrays so large that going
+ * through them would cost more in page walks than what is timed.
+ */
+void *resident_map_huge(size_t bytes);
+
 #endif

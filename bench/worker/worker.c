@@ -20,6 +20,9 @@ static const struct {
     {"pair", case_pair},
     {"batch", case_batch},
     {"handoff", case_handoff},
+    {"slab_bulk", case_slab_bulk},
+    {"slub_bulk", case_slub_bulk},
+    {"kmalloc", case_kmalloc},
     {"idle", case_idle},
     {"returned", case_returned},
     {"breathing", case_breathing},
@@ -31,6 +34,15 @@ void case_die(const char *what)
 {
     dprintf(STDERR_FILENO, "%s: %s\n", ADAPTER_NAME, what);
     _exit(1);
+}
+
+/* One of a list of words; the worker ends at any other. */
+static int worker_word(const char *const *names, int count, const char *word)
+{
+    int found = modes_find(names, count, word);
+    if (found < 0)
+        case_die("an argument has an unknown value");
+    return found;
 }
 
 static void worker_parse(struct case_params *params, char *argument)
@@ -56,6 +68,13 @@ static void worker_parse(struct case_params *params, char *argument)
         params->settle = number;
     else if (!strcmp(argument, "in_order"))
         params->in_order = (int)number;
+    else if (!strcmp(argument, "mode"))
+        params->mode = (enum mode)worker_word(mode_names, MODE_COUNT, value);
+    else if (!strcmp(argument, "order"))
+        params->order = (enum order)worker_word(order_names, ORDER_COUNT, value);
+    else if (!strcmp(argument, "free_order"))
+        params->free_order =
+            (enum free_order)worker_word(free_order_names, FREE_ORDER_COUNT, value);
     else
         case_die("an argument has an unknown key");
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "variant.h"
+
+#define BIT(mode) (1u << MODE_##mode)
+
+struct variant_sink {
+    struct variant *variants;
+    size_t count;
+};
+
+static void variant_add(struct variant_sink *sink, struct variant variant)
+{
+    if (sink->count < VARIANTS_MAX)
+        sink->variants[sink->count++] = variant;
+}
+
+static unsigned variant_modes(const struct roster_entry *entry)
+{
+    return entry->modes ? entry->modes : BIT(SINGLE);
+}
+
+/* What is said of whole slabs takes the place of plain bulk, and plain bulk that of single calls. */
+static unsigned variant_slub_modes(const struct roster_entry *entry)
+{
+    static const unsigned ranks[] = {BIT(EMIT) | BIT(LINK_FIRST) | BIT(LINK_INSIDE), BIT(BULK),
+                                     BIT(SINGLE)};
+    unsigned modes = variant_modes(entry);
+    for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++)
+        if (modes & ranks[i])
+            return modes & ranks[i];
+    return 0;
+}
+
+/* Single frees in random order of memory this cold take most of a run's time: one round of them. */
+static void variant_slub_bulk(const struct roster_entry *entry, int quick,
+                              struct variant_sink *sink)
+{
+    unsigned modes = variant_slub_modes(entry);
+    /* Only slabs have an order of their own. */
+    int slabs = (modes & (BIT(BULK) | BIT(SINGLE))) == 0;
+
+    for (int order = slabs ? ORDER_SEQUENTIAL : ORDER_NONE;
+         order <= (slabs ? ORDER_RANDOM : ORDER_NONE); order++)
+        for (int mode = 0; mode < MODE_COUNT; mode++)
+            for (int free_order = FREE_ORDER_ORDERED; free_order <= FREE_ORDER_SHUFFLED;
+                 free_order++) {
+                int slow = mode == MODE_SINGLE && free_order == FREE_ORDER_SHUFFLED;
+                struct variant variant = {
+                    .mode = (enum mode)mode,
+                    .order = (enum order)order,
+                    .free_order = (enum free_order)free_order,
+                    .rounds = quick || slow,
+                    .raised = 1,
+                };
+                if (!(modes >> mode & 1) || (quick && slow))
+                    continue;
+                variant_add(sink, variant);
+                variant.raised = 0;
+                if (mode == MODE_EMIT && !quick)
+                    variant_add(sink, variant);
+            }
+}
+
+size_t variant_list(const struct plan_case *plan, const struct roster_entry *entry, int quick,
+                    struct variant *variants)
+{
+    struct variant_sink sink = {variants, 0};
+
+    switch (plan->record) {
+    case RECORD_SLAB_BULK:
+        for (int mode = MODE_SINGLE; mode <= MODE_BULK; mode++)
+            if (variant_modes(entry) >> mode & 1)
+                variant_add(&sink, (struct variant){.mode = (enum mode)mode});
+        break;
+    case RECORD_SLUB_BULK:
+        variant_slub_bulk(entry, quick, &sink);
+        break;
+    case RECORD_KMALLOC:
+        variant_add(&sink, (struct variant){.mode = MODE_SINGLE, .raised = 1});
+        if (entry->kind == KIND_STOOK && !quick)
+            variant_add(&sink, (struct variant){.mode = MODE_SINGLE});
+        break;
+    case RECORD_TIME:
+    case RECORD_IDLE:
+    case RECORD_MEMORY:
+        variant_add(&sink, (struct variant){0});
+    }
+    return sink.count;
+}
