@@ -14,7 +14,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
-BENCH ?= pair batch handoff idle memory
+BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 

@@ -12,6 +12,9 @@ import sys
 TIME = {"case", "allocator", "linked", "object_size", "n",
         "alloc_ns", "free_ns", "pair_ns", "pair_min", "pair_max"}
 IDLE = TIME | {"kib_per_thread", "kib_at_once"}
+SLAB_BULK = TIME | {"mode"}
+KMALLOC = SLAB_BULK | {"reserve_mib"}
+SLUB_BULK = KMALLOC | {"order", "free_order"}
 MEMORY = {"case", "allocator", "resident_over_live", "resident_mib", "faults_per_1000"}
 
 STOOK = {("stook-inline", "static"), ("stook-inline", "shared"), ("stook", "static"),
@@ -68,6 +71,87 @@ def check_times(bench, case, n, wanted, split, *arguments):
     return lines
 
 
+def check_variants(lines, case, keys, *by):
+    """The records' keys and figures, and that no two are of the same; returns what told them apart."""
+    found = set()
+    for line in lines:
+        check(set(line) == keys, f"{case}: keys {sorted(line)}")
+        check(line["case"] == case, f"{case}: {line}")
+        check(0 < line["pair_min"] <= line["pair_ns"] <= line["pair_max"], f"{case}: {line}")
+        check(line["alloc_ns"] > 0 and line["free_ns"] > 0, f"{case}: no split in {line}")
+        is_ours = line["allocator"].startswith("stook")
+        if "reserve_mib" in keys:
+            check((line["reserve_mib"] is not None) == is_ours, f"{case}: {line}")
+        what = tuple(line[key] for key in ("allocator", "linked", "object_size", "n", *by))
+        check(what not in found, f"{case}: twice {what}")
+        found.add(what)
+    return found
+
+
+def check_slab_bulk(bench):
+    lines, missing = records(bench, "slab_bulk", "--ms", "1", "--rounds", "3", "--n", "1,5,250")
+    check_variants(lines, "slab_bulk", SLAB_BULK, "n", "mode")
+    for n in (1, 5, 250):
+        for mode, wanted in (("single", ALWAYS | {("dpdk", "shared")}),
+                             ("bulk", {("stook", "static"), ("stook", "shared"),
+                                       ("dpdk", "shared")})):
+            found = {(line["allocator"], line["linked"]) for line in lines
+                     if line["n"] == n and line["mode"] == mode}
+            said_or_there(wanted, found, missing, f"slab_bulk {mode} of {n}")
+            if mode == "bulk":
+                check(found <= wanted, f"slab_bulk: who has bulk calls? {found}")
+
+
+def check_slub_bulk(bench):
+    sizes = {16: 256, 64: 64, 512: 32}
+    lines, missing = records(bench, "slub_bulk", "--mib", "2", "--rounds", "1",
+                             "--size", ",".join(str(size) for size in sizes))
+    check_variants(lines, "slub_bulk", SLUB_BULK, "mode", "order", "free_order", "reserve_mib")
+    for line in lines:
+        check(line["n"] == sizes[line["object_size"]], f"slub_bulk: batch of {line}")
+        slabs = line["allocator"] in ("stook", "floor-link")
+        check((line["order"] in ("sequential", "random")) if slabs else line["order"] is None,
+              f"slub_bulk: {line}")
+        check(line["free_order"] in ("ordered", "shuffled"), f"slub_bulk: {line}")
+    for size in sizes:
+        ours = [line for line in lines
+                if line["allocator"] == "stook" and line["object_size"] == size]
+        raised = max(line["reserve_mib"] for line in ours)
+        for order in ("sequential", "random"):
+            for free_order in ("ordered", "shuffled"):
+                found = sorted((line["mode"], line["reserve_mib"] == raised) for line in ours
+                               if line["order"] == order and line["free_order"] == free_order)
+                check(found == [("emit", False), ("emit", True), ("link-first", True),
+                                ("link-inside", True)], f"slub_bulk of {size}: {found}")
+                check(any(line["allocator"] == "floor-link" and line["object_size"] == size and
+                          line["order"] == order and line["free_order"] == free_order and
+                          line["mode"] == "link-first" for line in lines),
+                      f"slub_bulk of {size}: no floor")
+        peers = {("glibc", "shared"), ("dpdk", "shared"), ("mimalloc", "shared"),
+                 ("jemalloc", "shared"), ("tcmalloc", "shared")}
+        said_or_there(peers, {(line["allocator"], line["linked"]) for line in lines
+                              if line["object_size"] == size}, missing, "slub_bulk")
+
+    lines, _ = records(bench, "slub_bulk", "--mib", "2", "--quick", "--size", "48",
+                       "--mode", "emit,single", "--order", "random", "--free-order", "ordered")
+    modes = {(line["allocator"], line["mode"]) for line in lines}
+    check({("stook", "emit"), ("glibc", "single")} <= modes and
+          all(mode in ("emit", "single") for _, mode in modes) and
+          all(line["order"] in ("random", None) and line["free_order"] == "ordered" and
+              line["n"] == 32 for line in lines), f"slub_bulk, a selection: {lines}")
+
+
+def check_kmalloc(bench):
+    lines, missing = records(bench, "kmalloc", "--n", "500", "--rounds", "2", "--size", "32,4096")
+    check_variants(lines, "kmalloc", KMALLOC, "reserve_mib")
+    for size in (32, 4096):
+        found = [(line["allocator"], line["linked"]) for line in lines
+                 if line["object_size"] == size]
+        said_or_there(ALWAYS | {("dpdk", "shared")}, found, missing, f"kmalloc of {size}")
+        for one in STOOK:
+            check(found.count(one) == 2, f"kmalloc: {one} with two reserves")
+
+
 def check_idle(bench):
     lines, missing = records(bench, "idle", "--threads", "4", "--n", "50")
     for line in lines:
@@ -95,6 +179,9 @@ def main():
     check_times(bench, "pair", 1, LOOPS, False)
     check_times(bench, "batch", 4, LOOPS, True, "--n", "4")
     check_times(bench, "handoff", 1, ALWAYS | {("floor-ring", "static")}, False)
+    check_slab_bulk(bench)
+    check_slub_bulk(bench)
+    check_kmalloc(bench)
     check_idle(bench)
     check_memory(bench, "returned", "--mib", "8")
     check_memory(bench, "breathing", "--mib", "4", "--rounds", "2")
@@ -105,6 +192,16 @@ def main():
                   "64,4096", "--allocators", "stook,glibc", "--linked", "shared")
     check(text.count("stook ") == 2 and text.count("glibc ") == 2 and "mimalloc" not in text,
           f"the table of a selection:\n{text}")
+    for case, words in (("slab_bulk", ("bulk", "target", "/ dpdk", "/ single")),
+                        ("slub_bulk", ("emit", "link-first", "% less")),
+                        ("kmalloc", ("stook-malloc", "/ best"))):
+        text, _ = run(bench, case, "--quick", "--ms", "1", "--rounds", "1", "--mib", "2",
+                      "--size", "128", "--n", "40", "--allocators",
+                      "stook,stook-malloc,glibc,floor-link")
+        check(all(word in text for word in words), f"the table of {case}:\n{text}")
+    refused = subprocess.run([bench, "slab_bulk", "--mode", "nonsense"], stderr=subprocess.PIPE,
+                             text=True)
+    check(refused.returncode == 2 and "there is no nonsense" in refused.stderr, "an unknown mode")
     refused = subprocess.run([bench, "nonsense"], stderr=subprocess.PIPE, text=True)
     check(refused.returncode == 2 and "no such case" in refused.stderr, "an unknown case")
     return 1 if failures else 0

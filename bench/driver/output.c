@@ -47,14 +47,26 @@ static void output_json_times(const struct output_record *record)
     output_json_number("pair_max", record->pair_max);
 }
 
+/* Variants of one allocator lack for the same reason: it is said once. */
+static int output_says_missing(const struct output_record *records, size_t at)
+{
+    const struct output_record *record = &records[at];
+
+    if (record->measured)
+        return 0;
+    return at == 0 || record[-1].entry != record->entry ||
+           strcmp(record[-1].missing, record->missing) != 0;
+}
+
 void output_json(const struct plan_case *plan, const struct output_record *records, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct output_record *record = &records[i];
         if (!record->measured) {
             /* Not among the records: whoever reads them may rely on the keys. */
-            fprintf(stderr, "missing: %s: %s (%s): %s\n", plan->name, record->entry->allocator,
-                    record->entry->linked, record->missing);
+            if (output_says_missing(records, i))
+                fprintf(stderr, "missing: %s: %s (%s): %s\n", plan->name, record->entry->allocator,
+                        record->entry->linked, record->missing);
             continue;
         }
         printf("{\"case\": \"%s\", \"allocator\": \"%s\"", plan->name, record->entry->allocator);
@@ -185,7 +197,7 @@ void output_table(const struct plan_case *plan, const struct output_record *reco
         printf("  (%zu bytes, n = %zu)\n", records[0].object_size, records[0].n);
     output_table_body(plan, records, count);
     for (size_t i = 0; i < count; i++)
-        if (!records[i].measured)
+        if (output_says_missing(records, i))
             printf("  %-14s %-7s missing: %s\n", records[i].entry->allocator,
                    records[i].entry->linked, records[i].missing);
     printf("\n");
