@@ -176,6 +176,18 @@ static void gaps_and_a_memoryless_node(void **unused)
     assert_int_equal(topology_home(66), 5);
     assert_int_equal(topology_home(67), 5);
     assert_int_equal(topology.home_of_node[1], 0); /* not there: anything with memory */
+    assert_int_equal(topology.memories, 2);
+    assert_true(topology_has_cpu(&topology, 3) && topology_has_cpu(&topology, 67));
+    assert_false(topology_has_cpu(&topology, 4) || topology_has_cpu(&topology, 63));
+    assert_int_equal(topology_distance(2, 0), 30);
+    assert_int_equal(topology_distance(2, 2), TOPOLOGY_LOCAL);
+    assert_int_equal(topology_distance(2, 5), 20);
+    assert_int_equal(topology_distance(0, 5), TOPOLOGY_FAR); /* no file says it */
+    assert_int_equal(topology_distance(0, 0), TOPOLOGY_LOCAL);
+    assert_int_equal(topology_near(2, 0), 5);
+    assert_int_equal(topology_near(2, 1), 0);
+    assert_int_equal(topology_near(5, 0), 5);
+    assert_int_equal(topology_near(5, 1), 0);
     put("/sys/devices/system/node/node2/distance", "15 10 20\n");
     init();
     assert_int_equal(topology_home(66), 0);
@@ -185,6 +197,32 @@ static void gaps_and_a_memoryless_node(void **unused)
     put("/sys/devices/system/node/node2/distance", "");
     init();
     assert_int_equal(topology_home(66), 0);
+}
+
+/* Four nodes with memory: their own first, then by distance, equals by number. */
+static void nearest_first(void **unused)
+{
+    static const char *const rows[] = {"10 40 20 30", "20 10 20 20", "99999 12 10 12",
+                                       "10 10 10 10"};
+    static const unsigned near[4][4] = {{0, 2, 3, 1}, {1, 0, 2, 3}, {2, 1, 3, 0}, {3, 0, 1, 2}};
+    char name[64];
+
+    (void)unused;
+    put("/sys/devices/system/node/online", "0-3");
+    put("/sys/devices/system/node/has_memory", "0-3");
+    for (unsigned node = 0; node < 4; node++) {
+        snprintf(name, sizeof(name), "/sys/devices/system/node/node%u/distance", node);
+        put(name, rows[node]);
+    }
+    init();
+    assert_int_equal(topology.memories, 4);
+    assert_int_equal(topology_distance(2, 0), TOPOLOGY_FAR);
+    assert_int_equal(topology_distance(1, 3), 20);
+    for (unsigned node = 0; node < 4; node++) {
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(topology_near(node, i), near[node][i]);
+        assert_int_equal(topology.home_of_node[node], node);
+    }
 }
 
 static void only_node_one(void **unused)
@@ -238,6 +276,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(garbage_there, setup, teardown),
         cmocka_unit_test_setup_teardown(one_node, setup, teardown),
         cmocka_unit_test_setup_teardown(gaps_and_a_memoryless_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(nearest_first, setup, teardown),
         cmocka_unit_test_setup_teardown(only_node_one, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_unknown, setup, teardown),
         cmocka_unit_test(this_machine),

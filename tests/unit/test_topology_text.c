@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Topologies as text: what is read, what is refused and where, that what is printed reads as the
+ * same, and that no text does harm.
+ */
+#include "os/topology_text.h"
+#include "support/random.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define DOCUMENT "node:8 core:4 smt:2 memory:1,5=32G distance:*=32 distance:0-3=12 distance:4-7=12"
+
+static char error[TOPOLOGY_TEXT_ERROR];
+static struct topology parsed, again;
+
+static bool parse(struct topology *t, const char *text)
+{
+    memset(t, 0, sizeof(*t));
+    memset(error, 0, sizeof(error));
+    return topology_text_parse(t, text, error);
+}
+
+static void good(const char *text)
+{
+    if (!parse(&parsed, text))
+        fail_msg("\"%s\": %s", text, error);
+    assert_true(parsed.simulated);
+}
+
+static bool cpu_on(unsigned cpu, unsigned node)
+{
+    return topology_has_cpu(&parsed, cpu) && parsed.node_of_cpu[cpu] == node;
+}
+
+static uint64_t gib(uint64_t n)
+{
+    return n << 30;
+}
+
+/* ---- what is read ---------------------------------------------------------------------------- */
+
+static void the_documents_machine(void **unused)
+{
+    (void)unused;
+    good(DOCUMENT);
+    assert_int_equal(parsed.cpus, 64);
+    assert_int_equal(parsed.allowed_cpus, 64);
+    assert_int_equal(parsed.nodes, 8);
+    assert_int_equal(parsed.memories, 2);
+    assert_int_equal(parsed.online_nodes, 0xff);
+    assert_int_equal(parsed.memory_nodes, 1 << 1 | 1 << 5);
+    for (unsigned n = 0; n < 8; n++) {
+        assert_int_equal(parsed.memory[n], n == 1 || n == 5 ? gib(32) : 0);
+        for (unsigned i = 0; i < 4; i++)
+            assert_true(cpu_on(4 * n + i, n) && cpu_on(32 + 4 * n + i, n));
+        assert_int_equal(parsed.home_of_node[n], n < 4 ? 1 : 5);
+        assert_int_equal(parsed.near[n][0], n < 4 ? 1 : 5);
+        assert_int_equal(parsed.near[n][1], n < 4 ? 5 : 1);
+        for (unsigned m = 0; m < 8; m++)
+            assert_int_equal(parsed.distance[n][m], n == m ? 10 : n / 4 == m / 4 ? 12 : 32);
+    }
+}
+
+static void defaults(void **unused)
+{
+    (void)unused;
+    good("node:2");
+    assert_int_equal(parsed.cpus, 2);
+    assert_true(cpu_on(0, 0) && cpu_on(1, 1));
+    assert_int_equal(parsed.memory[0], gib(1));
+    assert_int_equal(parsed.memory_nodes, 3);
+    assert_int_equal(parsed.distance[0][1], 20);
+    assert_int_equal(parsed.distance[1][1], 10);
+    good("node:2 core:3");
+    assert_true(cpu_on(2, 0) && cpu_on(3, 1) && parsed.cpus == 6);
+    good("smt:2 node:2"); /* in any order */
+    assert_true(cpu_on(0, 0) && cpu_on(1, 1) && cpu_on(2, 0) && cpu_on(3, 1));
+    good("node:1 distance:*=20");
+    assert_int_equal(parsed.nodes, 1);
+    good("node:1 distance:10");
+}
+
+static void numbers_with_gaps(void **unused)
+{
+    (void)unused;
+    good("cpus:0=0-3,8 cpus:63=8190-8191 memory:0=1 memory:63=1T cpus:0=5");
+    assert_int_equal(parsed.cpus, 8192);
+    assert_int_equal(parsed.allowed_cpus, 8);
+    assert_int_equal(parsed.nodes, 64);
+    assert_int_equal(parsed.online_nodes, (uint64_t)1 << 63 | 1);
+    assert_true(cpu_on(8, 0) && cpu_on(5, 0) && cpu_on(8191, 63));
+    assert_false(topology_has_cpu(&parsed, 4) || topology_has_cpu(&parsed, 8189));
+    assert_int_equal(parsed.memory[0], 1);
+    assert_int_equal(parsed.memory[63], gib(1024));
+    /* Those of a shape and others beside. */
+    good("node:2 core:2 cpus:5=100 cpus:0=50");
+    assert_true(cpu_on(3, 1) && cpu_on(100, 5) && cpu_on(50, 0) && parsed.nodes == 6);
+}
+
+static void memory_without_cpus(void **unused)
+{
+    (void)unused;
+    good("node:2 core:2 memory:0=16G memory:2=64G distance:0/2=17 distance:1/0=30 "
+         "distance:1/2=25");
+    assert_int_equal(parsed.nodes, 3);
+    assert_int_equal(parsed.memory_nodes, 5);
+    assert_int_equal(parsed.home_of_node[0], 0);
+    assert_int_equal(parsed.home_of_node[1], 2); /* it is nearer than node 0 */
+    assert_int_equal(parsed.home_of_node[2], 2);
+    assert_int_equal(parsed.distance[2][0], 17);
+    assert_int_equal(parsed.distance[0][1], 30);
+    good("node:2 memory:0=1G memory:1=0");
+    assert_int_equal(parsed.memory_nodes, 1);
+}
+
+static void sizes(void **unused)
+{
+    (void)unused;
+    good("node:5 memory:0=7 memory:1=7K memory:2=7M memory:3=7G memory:4=7T");
+    for (unsigned node = 0; node < 5; node++)
+        assert_int_equal(parsed.memory[node], (uint64_t)7 << 10 * node);
+    good("node:1 memory:0=1048576T");
+}
+
+static void distances(void **unused)
+{
+    (void)unused;
+    good(
+        "distance:*=40 node:4 distance:0-1=11 distance:0-1/2-3=30 distance:1/2=15"); /* last wins */
+    assert_int_equal(parsed.distance[0][1], 11);
+    assert_int_equal(parsed.distance[2][3], 40);
+    assert_int_equal(parsed.distance[3][0], 30);
+    assert_int_equal(parsed.distance[2][1], 15);
+    assert_int_equal(parsed.distance[1][2], 15);
+    good("cpus:1=0 cpus:4=1 cpus:9=2 distance:10,11,12/11,10,13/12,13,10");
+    assert_int_equal(parsed.distance[1][4], 11);
+    assert_int_equal(parsed.distance[9][1], 12);
+    assert_int_equal(parsed.distance[4][9], 13);
+    assert_int_equal(parsed.distance[9][9], 10);
+    good("node:3 distance:0/*=50");
+    assert_int_equal(parsed.distance[2][0], 50);
+    assert_int_equal(parsed.distance[2][1], 20);
+    /* Of two that are equally near the lower number is the home. */
+    good("node:4 memory:1,3=1G distance:*=30 distance:2/1=12 distance:2/3=12");
+    assert_int_equal(parsed.home_of_node[2], 1);
+    assert_int_equal(parsed.home_of_node[0], 1);
+    good("node:2 distance:*=10"); /* its own all the same */
+    assert_int_equal(parsed.home_of_node[1], 1);
+}
+
+static void white_space(void **unused)
+{
+    (void)unused;
+    good("# a comment\n\n\tnode:2 # another: node:3\r\n  core:2#end\nmemory:1=1G# x");
+    assert_int_equal(parsed.cpus, 4);
+    assert_int_equal(parsed.memory_nodes, 2);
+}
+
+static void the_largest(void **unused)
+{
+    (void)unused;
+    good("node:64 core:64 smt:2");
+    assert_int_equal(parsed.cpus, 8192);
+    assert_int_equal(parsed.nodes, 64);
+    assert_true(cpu_on(8191, 63) && cpu_on(4095, 63) && cpu_on(4096, 0));
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(parsed.near[63][i], i == 0 ? 63 : i - 1);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void wrong_texts(void **unused)
+{
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {"", "line 1, column 1: there is no CPU"},
+        {"# nothing", "column 10: there is no CPU"},
+        {"nodes:2", "column 1: \"nodes\" is none of node"},
+        {"node:2 nod:3", "column 8: \"nod\" is none of"},
+        {"node=2", "column 5: ':' is expected here, not '='"},
+        {"node", "column 5: ':' is expected here, not the end"},
+        {"node:", "column 6: a number is expected here, not the end"},
+        {"node: 2", "column 6: a number is expected here, not a space"},
+        {"node:2,", "column 7: a space is expected here, not ','"},
+        {"node:-2", "column 6: a number is expected here, not '-'"},
+        {"node:\x01", "column 6: a number is expected here, not byte 0x01"},
+        {"node:2 \xff", "column 8: node:, core:, smt:, cpus:, memory: or distance: is expected "
+                        "here, not byte 0xff"},
+        {"node:0", "column 6: a number from 1 to 64 is"},
+        {"node:65", "column 6: a number from 1 to 64 is"},
+        {"node:18446744073709551617", "column 6: a number from 1 to 64 is"},
+        {"node:2 node:2", "column 8: node: is said twice"},
+        {"core:4", "column 1: core: and smt: are of each node: node: is missing"},
+        {"cpus:0=0 smt:2", "column 10: core: and smt:"},
+        {"node:64\ncore:129", "line 2, column 1: these are 8256 CPUs; there can be 8192"},
+        {"node:1 core:8193", "column 13: a number from 1 to 8192"},
+        {"cpus:0=", "column 8: a CPU is expected here, not the end"},
+        {"cpus:0", "column 7: '=' is expected here, not the end"},
+        {"cpus:64=0", "column 6: a node from 0 to 63"},
+        {"cpus:0=8192", "column 8: a CPU from 0 to 8191"},
+        {"cpus:0=0-8192", "column 10: a CPU from 0 to 8191"},
+        {"cpus:0=3-1", "column 8: 3-1 runs backwards"},
+        {"cpus:0=1,", "column 10: a CPU is expected here, not the end"},
+        {"cpus:0=1-", "column 10: a CPU is expected here, not the end"},
+        {"cpus:0=1-2-3", "column 11: a space is expected here, not '-'"},
+        {"cpus:0=0-3\n cpus:1=3", "line 2, column 9: CPU 3 is in node 0 already"},
+        {"node:2 core:2 cpus:0=3", "column 22: CPU 3 is in node 1 already"},
+        {"cpus:0=0 cpus:0=0", "column 17: CPU 0 is in node 0 already"},
+        {"memory:0=1G", "column 12: there is no CPU"},
+        {"node:2 memory:0=0", "column 18: no node has memory"},
+        {"node:2 memory:0=1G memory:2=0", "node 2 has neither CPUs nor memory"},
+        {"node:2 memory:0=1G memory:0-1=2G", "column 27: the memory of node 0 is said twice"},
+        {"node:2 memory:0=x", "column 17: a size is expected here, not 'x'"},
+        {"node:2 memory:0=1X", "column 18: a space is expected here, not 'X'"},
+        {"node:2 memory:0=1GB", "column 19: a space is expected here, not 'B'"},
+        {"node:2 memory:0=9999999T", "column 17: no node has that much memory"},
+        {"node:2 memory:0=99999999999999999999", "column 17: a size from 0 to"},
+        {"node:2 memory:*=1G", "column 15: a node is expected here, not '*'"},
+        {"node:2 memory:0-64=1G", "column 17: a node from 0 to 63"},
+        {"node:2 distance:0-1=9", "column 21: a distance from 10 to 254"},
+        {"node:2 distance:0-1=255", "column 21: a distance from 10 to 254"},
+        {"node:2 distance:0-1=", "column 21: a distance is expected here, not the end"},
+        {"node:2 distance:0-2=12", "column 17: node 2 is not there"},
+        {"node:2 distance:0/2=12", "column 19: node 2 is not there"},
+        {"node:2 distance:0=12", "column 17: a distance is between two nodes"},
+        {"node:2 distance:1/1=12", "column 17: a distance is between two nodes"},
+        {"node:2 distance:0/=12", "column 19: a node is expected here, not '='"},
+        {"node:2 distance:*", "column 18: '=' is expected here, not the end"},
+        {"node:2 distance:", "column 17: a distance is expected here, not the end"},
+        {"node:2 distance:10", "column 19: row 1 has 1 distances for 2 nodes"},
+        {"node:2 distance:10,20", "column 22: the matrix has 1 rows for 2 nodes"},
+        {"node:2 distance:10,20,30/20,10", "column 22: row 1 has more distances than the 2 nodes"},
+        {"node:2 distance:10,20/20,10,", "column 28: a space is expected here, not ','"},
+        {"node:2 distance:10,20/20,10/", "column 28: a space is expected here, not '/'"},
+        {"node:2 distance:10,20/20,11", "column 26: the distance of node 1 to itself is 10"},
+        {"node:2 distance:10,9/9,10", "column 20: a distance from 10 to 254"},
+        {"node:2 distance:10,20/21,10",
+         "column 23: from node 0 to node 1 it is 20, from node 1 to node 0 21"},
+        {"node:2 distance:*=20 distance:10,20/20,10", "column 22: a matrix of distances stands"},
+        {"node:2 distance:10,20/20,10 distance:*=20", "column 29: the matrix of distances says"},
+        {"distance:0-1=12", "column 16: there is no CPU"},
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        if (parse(&parsed, wrong[i].text))
+            fail_msg("\"%s\" passed", wrong[i].text);
+        if (!strstr(error, wrong[i].says) || strncmp(error, "line ", 5) != 0)
+            fail_msg("\"%s\": \"%s\", not \"%s\"", wrong[i].text, error, wrong[i].says);
+    }
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static void print_and_parse(const char *text)
+{
+    static char printed[128 << 10], cut[32];
+    size_t length;
+
+    length = topology_print(&parsed, printed, sizeof(printed));
+    assert_int_equal(length, strlen(printed));
+    if (!parse(&again, printed))
+        fail_msg("\"%s\" was printed as \"%s\": %s", text, printed, error);
+    if (memcmp(&again, &parsed, sizeof(parsed)) != 0)
+        fail_msg("\"%s\" was printed as \"%s\", which is another one", text, printed);
+    assert_int_equal(topology_print(&parsed, NULL, 0), length);
+    assert_int_equal(topology_print(&parsed, cut, sizeof(cut)), length);
+    assert_true(strlen(cut) < sizeof(cut) && strncmp(cut, printed, strlen(cut)) == 0);
+}
+
+static void printed(void **unused)
+{
+    char text[512];
+
+    (void)unused;
+    good(DOCUMENT);
+    topology_print(&parsed, text, sizeof(text));
+    assert_string_equal(
+        text, "cpus:0=0-3,32-35 cpus:1=4-7,36-39 cpus:2=8-11,40-43 cpus:3=12-15,44-47 "
+              "cpus:4=16-19,48-51 cpus:5=20-23,52-55 cpus:6=24-27,56-59 cpus:7=28-31,60-63 "
+              "memory:1,5=32G distance:10,12,12,12,32,32,32,32/12,10,12,12,32,32,32,32/"
+              "12,12,10,12,32,32,32,32/12,12,12,10,32,32,32,32/32,32,32,32,10,12,12,12/"
+              "32,32,32,32,12,10,12,12/32,32,32,32,12,12,10,12/32,32,32,32,12,12,12,10");
+    good("cpus:3=7 memory:0=1536M memory:3=1537");
+    topology_print(&parsed, text, sizeof(text));
+    assert_string_equal(text, "cpus:3=7 memory:0=1536M memory:3=1537 distance:*=20");
+    good("node:1");
+    topology_print(&parsed, text, sizeof(text));
+    assert_string_equal(text, "cpus:0=0 memory:0=1G");
+}
+
+/* The machine's own can be printed, and read elsewhere. */
+static void this_machine(void **unused)
+{
+    static char text[128 << 10];
+
+    (void)unused;
+    memset(&topology, 0, sizeof(topology));
+    unsetenv("STOOK_TOPOLOGY");
+    topology_init();
+    assert_false(topology.simulated);
+    assert_true(topology_print(&topology, text, sizeof(text)) < sizeof(text));
+    good(text);
+    assert_int_equal(parsed.cpus, topology.cpus);
+    assert_int_equal(parsed.memory_nodes, topology.memory_nodes);
+    assert_memory_equal(parsed.possible_cpus, topology.possible_cpus, sizeof(parsed.possible_cpus));
+    assert_memory_equal(parsed.home_of_node, topology.home_of_node, topology.nodes);
+}
+
+/* ---- random ones ----------------------------------------------------------------------------- */
+
+static size_t add(char *text, size_t at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static size_t add(char *text, size_t at, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    at += (size_t)vsprintf(text + at, format, args);
+    va_end(args);
+    return at;
+}
+
+/* A right one: each CPU in some node or none, some memory, rules over pairs. */
+static void random_text(uint64_t *state, char *text)
+{
+    unsigned nodes = 1 + random_below(state, 12), rules = random_below(state, 6), n = 0;
+    uint64_t there = 0;
+    size_t at = 0;
+
+    *text = '\0';
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned node = random_below(state, TOPOLOGY_NODES_MAX);
+        unsigned from = n + random_below(state, 3), to = from + random_below(state, 40);
+        at = add(text, at, "cpus:%u=%u-%u%s ", node, from, to, random_below(state, 2) ? "#\n" : "");
+        n = to + 1;
+        there |= (uint64_t)1 << node;
+    }
+    for (unsigned node = 0, said = 0; node < TOPOLOGY_NODES_MAX; node++)
+        if ((there >> node & 1) && (random_below(state, 2) || !said)) {
+            said = 1;
+            at = add(text, at, "memory:%u=%u%c ", node, 1 + random_below(state, 3000),
+                     "KMGT"[random_below(state, 4)]);
+        }
+    if (!(there & (there - 1)))
+        return;
+    for (unsigned i = 0; i < rules; i++) {
+        unsigned a, b;
+        do {
+            a = random_below(state, TOPOLOGY_NODES_MAX);
+            b = random_below(state, TOPOLOGY_NODES_MAX);
+        } while (a == b || !(there >> a & 1) || !(there >> b & 1));
+        at = add(text, at, random_below(state, 2) ? "distance:%u,%u=%u\n" : "distance:%u/%u=%u ", a,
+                 b, 10 + random_below(state, 245));
+    }
+}
+
+/* What follows from any topology that passes. */
+static void check_parsed(const char *text)
+{
+    for (unsigned node = 0; node < parsed.nodes; node++) {
+        uint64_t seen = 0;
+        for (unsigned i = 0; i < parsed.memories; i++) {
+            unsigned m = parsed.near[node][i];
+            if (i > (parsed.near[node][0] == node) &&
+                parsed.distance[node][m] < parsed.distance[node][parsed.near[node][i - 1]])
+                fail_msg("\"%s\": node %u: %u is too late", text, node, m);
+            seen |= (uint64_t)1 << m;
+        }
+        assert_int_equal(seen, parsed.memory_nodes);
+        assert_int_equal(parsed.home_of_node[node], parsed.near[node][0]);
+        if (parsed.memory_nodes >> node & 1)
+            assert_int_equal(parsed.home_of_node[node], node);
+        for (unsigned m = 0; m < parsed.nodes; m++)
+            assert_int_equal(parsed.distance[node][m], parsed.distance[m][node]);
+    }
+}
+
+static void random_topologies(void **unused)
+{
+    static char text[4096];
+    uint64_t state = 1;
+
+    (void)unused;
+    for (int i = 0; i < 1000; i++) {
+        random_text(&state, text);
+        good(text);
+        check_parsed(text);
+        print_and_parse(text);
+    }
+}
+
+static void mutations(void **unused)
+{
+    static const char *const words[] = {DOCUMENT, "node:3 distance:10,12,30/12,10,30/30,30,10",
+                                        "cpus:0=0-3,9 cpus:7=4-8 memory:0-1=3T memory:7=0 # x\n"};
+    static const char letters[] = "node:core:smt:cpus:memory:distance:0123456789-,/=*# \n\x80KMGT";
+    unsigned passed = 0, refused = 0;
+    uint64_t state = 2;
+
+    (void)unused;
+    for (int i = 0; i < 60000; i++) {
+        const char *word = words[random_below(&state, 3)];
+        size_t length = strlen(word);
+        char *text = malloc(length + 1); /* no byte more: asan sees what is read past it */
+        memcpy(text, word, length + 1);
+        for (unsigned n = 1 + random_below(&state, 3); n > 0; n--)
+            switch (random_below(&state, 3)) {
+            case 0: /* another letter */
+                text[random_below(&state, (unsigned)length)] =
+                    letters[random_below(&state, sizeof(letters) - 1)];
+                break;
+            case 1: /* the end */
+                text[random_below(&state, (unsigned)length)] = '\0';
+                break;
+            default: { /* letters change places */
+                unsigned a = random_below(&state, (unsigned)length),
+                         b = random_below(&state, (unsigned)length);
+                char c = text[a];
+                text[a] = text[b];
+                text[b] = c;
+            }
+            }
+        if (parse(&parsed, text)) {
+            passed++;
+            check_parsed(text);
+            if (passed % 16 == 0)
+                print_and_parse(text);
+        } else {
+            refused++;
+            assert_true(strncmp(error, "line ", 5) == 0 && strlen(error) < sizeof(error) - 1);
+        }
+        free(text);
+    }
+    print_message("%u passed, %u were refused\n", passed, refused);
+    assert_true(passed > 1000 && refused > 10000);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void files_of_the_project(void **unused)
+{
+    const char *source = getenv("STOOK_SOURCE_DIR");
+    char folder[512], path[1024];
+    unsigned n = 0;
+    DIR *dir;
+
+    (void)unused;
+    if (!source)
+        skip();
+    snprintf(folder, sizeof(folder), "%s/topologies", source);
+    assert_non_null(dir = opendir(folder));
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        memset(&parsed, 0, sizeof(parsed));
+        assert_true(topology_text_load(path, &parsed));
+        check_parsed(path);
+        print_and_parse(path);
+        n++;
+    }
+    closedir(dir);
+    assert_true(n >= 8);
+    snprintf(path, sizeof(path), "%s/ublk.topo", folder);
+    assert_true(topology_text_load(path, &parsed));
+    good(DOCUMENT);
+    again = parsed;
+    assert_true(topology_text_load(path, &parsed));
+    assert_memory_equal(&parsed, &again, sizeof(parsed));
+}
+
+/* What was there stays when a text or a file is none. */
+static void files_that_are_none(void **unused)
+{
+    char path[] = "/tmp/stook-topology-XXXXXX", *large = calloc(1, TOPOLOGY_TEXT_MAX + 1);
+    int fd = mkstemp(path);
+
+    (void)unused;
+    assert_true(fd >= 0 && large);
+    good("node:3");
+    again = parsed;
+    errno = 5;
+    assert_false(topology_text_load("/nowhere/at/all", &parsed));
+    assert_false(topology_text_load("2 nodes", &parsed));
+    assert_false(topology_text_load("node:2 core:x", &parsed));
+    assert_int_equal(errno, 5);
+    assert_false(topology_text_load("/tmp", &parsed)); /* a folder */
+    assert_int_equal(write(fd, "node:2\0", 7), 7);
+    assert_false(topology_text_load(path, &parsed)); /* a NUL byte */
+    memset(large, '\n', TOPOLOGY_TEXT_MAX);
+    assert_int_equal(pwrite(fd, large, TOPOLOGY_TEXT_MAX, 0), TOPOLOGY_TEXT_MAX);
+    assert_int_equal(pwrite(fd, "node:2", 6, 0), 6);
+    assert_false(topology_text_load(path, &parsed)); /* what follows would be cut */
+    assert_memory_equal(&parsed, &again, sizeof(parsed));
+    assert_int_equal(ftruncate(fd, TOPOLOGY_TEXT_MAX - 2), 0);
+    assert_true(topology_text_load(path, &parsed));
+    assert_int_equal(parsed.nodes, 2);
+    close(fd);
+    unlink(path);
+    free(large);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_documents_machine),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(numbers_with_gaps),
+        cmocka_unit_test(memory_without_cpus),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(distances),
+        cmocka_unit_test(white_space),
+        cmocka_unit_test(the_largest),
+        cmocka_unit_test(wrong_texts),
+        cmocka_unit_test(printed),
+        cmocka_unit_test(this_machine),
+        cmocka_unit_test(random_topologies),
+        cmocka_unit_test(mutations),
+        cmocka_unit_test(files_of_the_project),
+        cmocka_unit_test(files_that_are_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
