@@ -62,6 +62,19 @@ extern "C" {
 #define STOOK_CACHE_HWALIGN 0x1u /* align objects to cache lines (64 bytes) */
 #define STOOK_CACHE_MERGE 0x2u   /* may share slabs with another cache of the same layout */
 #define STOOK_CACHE_NOSHEAF 0x4u /* no per-CPU sheaves: every call goes to the slabs */
+/*
+ * A new slab's objects are handed out in a random order, so that what lies behind an object cannot
+ * be foretold (as Linux's CONFIG_SLAB_FREELIST_RANDOM).  STOOK_RANDOM=1 in the environment sets it
+ * for all caches.
+ */
+#define STOOK_CACHE_RANDOM 0x8u
+/*
+ * Where the links of free objects live.  By default outside, in an array of 16 bits an object,
+ * from 48 bytes on; inside the free objects below.  INSIDE saves these bytes and costs a cache miss
+ * for each cold object freed; not with a constructor.  OUTSIDE costs them for tiny objects too.
+ */
+#define STOOK_CACHE_LINK_INSIDE 0x10u
+#define STOOK_CACHE_LINK_OUTSIDE 0x20u
 
 struct stook_cache;
 
@@ -86,8 +99,9 @@ struct stook_cache_args {
  * with STOOK_CACHE_MERGE, no constructor and the same layout share one set of slabs: each call
  * returns a cache that must be destroyed once.
  *
- * errors:  EINVAL   object_size 0, align no power of two, unknown flags, args->size too small or
- *                   with non-zero bytes this version does not know, name NULL
+ * errors:  EINVAL   object_size 0, align no power of two, unknown flags or both of LINK_*, links
+ *                   inside with a constructor, args->size too small or with non-zero bytes this
+ *                   version does not know, name NULL
  *          E2BIG    object_size or align or sheaf_capacity beyond its limit
  *          ENFILE   STOOK_CACHES_MAX caches alive
  *          ENOMEM   no memory for the descriptors

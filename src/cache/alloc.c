@@ -9,8 +9,8 @@
 /* Everything but "the main sheaf holds an object". */
 static __attribute__((noinline, cold)) void *alloc_slow(struct stook_cache *cache, unsigned flags)
 {
+    void *object = NULL;
     bool nested;
-    void *object;
 
     if ((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO)) ||
         ((flags & STOOK_ZERO) && cache->ctor)) {
@@ -18,7 +18,7 @@ static __attribute__((noinline, cold)) void *alloc_slow(struct stook_cache *cach
         return NULL;
     }
     nested = context_enter();
-    object = slot_alloc(cache, nested || (flags & STOOK_NOSPIN));
+    slot_alloc(cache, &object, 1, nested || (flags & STOOK_NOSPIN));
     context_leave();
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, cache->object_size);

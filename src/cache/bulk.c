@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/context.h"
-#include "os/topology.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
 
 #include <errno.h>
 #include <string.h>
 
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+#include "os/rseq_x86_64.h"
+#define BULK_SECTIONS 1
+#else
+#define BULK_SECTIONS 0
+#endif
+
 enum { BULK_CHUNK = 1u << 16 };
 
-static unsigned bulk_node(void)
-{
-    int cpu = percpu_cpu();
-
-    return topology_home(cpu < 0 ? 0 : (unsigned)cpu);
-}
-
-/* Sheaves first, then slabs straight into the array; all or nothing. */
+/* Sheaves, barn and slabs; all or nothing. */
 static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache *cache,
                                                               unsigned flags, size_t n,
                                                               void **objects, size_t got)
@@ -25,10 +24,7 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
 
     while (got < n) {
         uint32_t want = n - got < BULK_CHUNK ? (uint32_t)(n - got) : BULK_CHUNK;
-        uint32_t more = slot_alloc_bulk(cache, objects + got, want, nospin);
-        if (more < want)
-            more += node_take(cache, bulk_node(), objects + got + more, want - more, want - more,
-                              nospin);
+        uint32_t more = slot_alloc(cache, objects + got, want, nospin);
         got += more;
         if (more < want) {
             for (size_t i = 0; i < got; i += BULK_CHUNK)
@@ -43,50 +39,69 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
     return got;
 }
 
-size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects)
+static __attribute__((noinline, cold)) size_t bulk_alloc_zero(struct stook_cache *cache,
+                                                              unsigned flags, size_t n,
+                                                              void **objects)
 {
     size_t got;
 
-    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO)) ||
-                             ((flags & STOOK_ZERO) && cache->ctor),
-                         0)) {
+    if ((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO)) ||
+        ((flags & STOOK_ZERO) && cache->ctor)) {
         errno = EINVAL;
         return 0;
     }
-    if (n == 0)
-        return 0;
-    /* Where slots have locks they are only taken in a context that a handler can recognise. */
-    got = percpu.rseq ? percpu_pop_bulk(percpu_offset(cache->index), objects,
-                                        n < BULK_CHUNK ? (uint32_t)n : BULK_CHUNK)
-                      : 0;
-    if (__builtin_expect(got < n, 0))
-        got = bulk_alloc_slow(cache, flags, n, objects, got);
-    if (__builtin_expect(flags & STOOK_ZERO, 0))
-        for (size_t i = 0; i < got; i++)
-            memset(objects[i], 0, cache->object_size);
+    got = bulk_alloc_slow(cache, flags, n, objects, 0);
+    for (size_t i = 0; i < got; i++)
+        memset(objects[i], 0, cache->object_size);
     return got;
+}
+
+__attribute__((aligned(64))) size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags,
+                                                     size_t n, void **objects)
+{
+    uint32_t got = 0;
+
+    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) != 0, 0))
+        return bulk_alloc_zero(cache, flags, n, objects);
+    /* Up to BULK_CHUNK: a section is short, and counts in 32 bits. */
+    if (__builtin_expect(n - 1 >= BULK_CHUNK, 0))
+        return n == 0 ? 0 : bulk_alloc_slow(cache, flags, n, objects, 0);
+#if BULK_SECTIONS
+    if (__builtin_expect(rseq_pop_bulk(cache->head.slots, cache->head.rseq_offset, objects,
+                                       (uint32_t)n, &got) != RSEQ_DONE,
+                         0))
+        got = 0;
+#endif
+    if (__builtin_expect(got < n, 0))
+        return bulk_alloc_slow(cache, flags, n, objects, got);
+    return n;
 }
 
 static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *cache, size_t n,
                                                            void **objects)
 {
     bool nested = context_enter();
-    size_t real = 0;
 
-    /* NULL entries go first: a sheaf holds none. */
-    for (size_t i = 0; i < n; i++)
-        if (objects[i])
-            objects[real++] = objects[i];
-    for (size_t i = 0; i < real; i += BULK_CHUNK) {
-        uint32_t have = real - i < BULK_CHUNK ? (uint32_t)(real - i) : BULK_CHUNK;
-        uint32_t put = slot_free_bulk(cache, objects + i, have, nested);
-        if (put < have)
-            node_put(cache, objects + i + put, have - put, nested);
-    }
+    for (size_t i = 0; i < n; i += BULK_CHUNK)
+        slot_free(cache, objects + i, n - i < BULK_CHUNK ? (uint32_t)(n - i) : BULK_CHUNK, nested);
     context_leave();
 }
 
-void stook_free_bulk(struct stook_cache *cache, size_t n, void **objects)
+__attribute__((aligned(64))) void stook_free_bulk(struct stook_cache *cache, size_t n,
+                                                  void **objects)
 {
+#if BULK_SECTIONS
+    uint32_t put = 0;
+
+    if (__builtin_expect(n - 1 < BULK_CHUNK, 1) &&
+        __builtin_expect(rseq_push_bulk(cache->head.slots, cache->head.rseq_offset, objects,
+                                        (uint32_t)n, &put) == RSEQ_DONE,
+                         1)) {
+        if (__builtin_expect(put == n, 1))
+            return;
+        objects += put;
+        n -= put;
+    }
+#endif
     bulk_free_slow(cache, n, objects);
 }

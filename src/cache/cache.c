@@ -4,6 +4,7 @@
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "os/os.h"
+#include "os/random.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot.h"
@@ -25,6 +26,7 @@ enum {
 };
 
 static struct stook_cache *cache_of_caches;
+static bool cache_random; /* the process's default: every cache in random order */
 
 static size_t cache_struct_size(void)
 {
@@ -110,18 +112,20 @@ void cache_boot(void)
 {
     size_t size = (cache_struct_size() + 63) & ~(size_t)63;
     char *memory = os_map(size * (SHEAF_CLASSES + 1)), name[32];
+    const char *random = os_getenv("STOOK_RANDOM");
     struct layout layout;
 
     if (!memory)
         report_fatal("no memory for the first caches");
+    cache_random = random && strcmp(random, "0") != 0;
     list_init(&cache_list.all);
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (unsigned i = 0; i <= SHEAF_CLASSES; i++) {
         struct stook_cache *cache = (struct stook_cache *)(void *)(memory + i * size);
-        cache->object_size = i < SHEAF_CLASSES ? (size_t)SHEAF_CLASS_MIN << i : size;
+        cache->object_size = i < SHEAF_CLASSES ? sheaf_class_size[i] : size;
         cache->align = 64;
         cache->flags = CACHE_INTERNAL | STOOK_CACHE_NOSHEAF;
-        if (!layout_plan(&layout, cache->object_size, cache->align, true))
+        if (!layout_plan(&layout, cache->object_size, cache->align, LAYOUT_WRITABLE))
             report_fatal("no layout for the library's own objects");
         snprintf(name, sizeof(name), i < SHEAF_CLASSES ? "stook-sheaf-%zu" : "stook-cache",
                  cache->object_size);
@@ -146,20 +150,50 @@ static struct stook_cache *cache_find_mergeable(size_t size, size_t align, unsig
     return NULL;
 }
 
-struct stook_cache *cache_make(const char *name, size_t size, size_t align, unsigned flags,
-                               unsigned capacity, void (*ctor)(void *), void (*dtor)(void *))
+static unsigned cache_wishes(const struct stook_cache_args *args)
 {
-    unsigned node = topology.home_of_node[0], index;
+    return (!args->ctor && !args->dtor ? LAYOUT_WRITABLE : 0) |
+           (args->flags & STOOK_CACHE_LINK_INSIDE ? LAYOUT_LINK_INSIDE : 0) |
+           (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
+}
+
+/* Pages of its own: it is as long as a slab has objects. */
+static size_t cache_permutation_bytes(const struct layout *layout)
+{
+    size_t bytes = layout->objects * sizeof(uint16_t);
+
+    return (bytes + PAGE_SIZE - 1) & ~(size_t)(PAGE_SIZE - 1);
+}
+
+/* False without memory. */
+static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t **permutation)
+{
+    *permutation = NULL;
+    if (!(flags & STOOK_CACHE_RANDOM))
+        return true;
+    *permutation = os_map(cache_permutation_bytes(layout));
+    if (!*permutation)
+        return false;
+    random_permute(*permutation, layout->objects);
+    return true;
+}
+
+struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *args)
+{
+    unsigned node = topology.home_of_node[0], index, flags = args->flags;
     struct stook_cache *cache = NULL;
+    uint16_t *permutation = NULL;
     struct layout layout;
     void *memory = NULL;
 
-    if (!layout_plan(&layout, size, align, !ctor && !dtor)) {
+    if (!layout_plan(&layout, size, args->align, cache_wishes(args))) {
         errno = E2BIG;
         return NULL;
     }
+    if (cache_random && !(flags & CACHE_LINK_FIRST))
+        flags |= STOOK_CACHE_RANDOM;
     lock_take(&cache_list.lock, LOCK_CACHES);
-    if ((flags & STOOK_CACHE_MERGE) && (cache = cache_find_mergeable(size, align, flags))) {
+    if ((flags & STOOK_CACHE_MERGE) && (cache = cache_find_mergeable(size, args->align, flags))) {
         cache->users++;
         goto out;
     }
@@ -168,17 +202,23 @@ struct stook_cache *cache_make(const char *name, size_t size, size_t align, unsi
         errno = ENFILE;
         goto out;
     }
-    if (node_take(cache_of_caches, node, &memory, 1, 1, false) == 0)
+    if (!cache_permute(flags, &layout, &permutation))
         goto out; /* ENOMEM */
+    if (node_take(cache_of_caches, node, &memory, 1, 1, false) == 0) {
+        if (permutation)
+            os_unmap(permutation, cache_permutation_bytes(&layout));
+        goto out; /* ENOMEM */
+    }
     cache = memory;
     memset(cache, 0, cache_struct_size());
     cache->object_size = size;
-    cache->align = align;
+    cache->align = args->align;
     cache->flags = flags;
-    cache->ctor = ctor;
-    cache->dtor = dtor;
+    cache->ctor = args->ctor;
+    cache->dtor = args->dtor;
+    cache->permutation = permutation;
     cache->capacity = flags & STOOK_CACHE_NOSHEAF ? 0
-                      : capacity                  ? capacity
+                      : args->sheaf_capacity      ? args->sheaf_capacity
                       : flags & CACHE_MALLOC      ? layout_capacity(2 * (size_t)layout.stride)
                                                   : layout_capacity(layout.stride);
     cache_setup(cache, &layout, index, name);
@@ -202,10 +242,11 @@ static bool cache_args_valid(const struct stook_cache_args *args)
 struct stook_cache *stook_cache_create(const char *name, size_t object_size,
                                        const struct stook_cache_args *given)
 {
-    const unsigned known = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF;
+    const unsigned links = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE;
+    const unsigned known = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
+                           STOOK_CACHE_RANDOM | links;
     struct stook_cache_args args = {0};
     struct stook_cache *cache;
-    size_t align;
 
     if (given) {
         if (!cache_args_valid(given)) {
@@ -214,24 +255,26 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
         }
         memcpy(&args, given, given->size < sizeof(args) ? given->size : sizeof(args));
     }
-    align = args.align ? args.align : cache_default_align(object_size);
-    if (!name || object_size == 0 || (align & (align - 1)) || (args.flags & ~known)) {
+    if (args.align == 0)
+        args.align = cache_default_align(object_size);
+    if (!name || object_size == 0 || (args.align & (args.align - 1)) || (args.flags & ~known) ||
+        (args.flags & links) == links ||
+        ((args.flags & STOOK_CACHE_LINK_INSIDE) && (args.ctor || args.dtor))) {
         errno = EINVAL;
         return NULL;
     }
-    if (object_size > STOOK_OBJECT_SIZE_MAX || align > STOOK_ALIGN_MAX ||
+    if (object_size > STOOK_OBJECT_SIZE_MAX || args.align > STOOK_ALIGN_MAX ||
         args.sheaf_capacity > STOOK_SHEAF_CAPACITY_MAX) {
         errno = E2BIG;
         return NULL;
     }
-    if ((args.flags & STOOK_CACHE_HWALIGN) && align < 64)
-        align = 64;
+    if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < 64)
+        args.align = 64;
     if (args.ctor || args.dtor || args.sheaf_capacity)
         args.flags &= ~STOOK_CACHE_MERGE;
     init_once();
     context_enter();
-    cache =
-        cache_make(name, object_size, align, args.flags, args.sheaf_capacity, args.ctor, args.dtor);
+    cache = cache_make(name, object_size, &args);
     context_leave();
     return cache;
 }
@@ -353,6 +396,8 @@ int stook_cache_destroy(struct stook_cache *cache)
     list_remove(&cache->link);
     cache_list.count--;
     cache_table[cache->index] = NULL;
+    if (cache->permutation)
+        os_unmap(cache->permutation, cache_permutation_bytes(&cache->layout));
     node_put(cache_of_caches, &memory, 1, false);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();

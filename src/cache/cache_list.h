@@ -18,8 +18,7 @@ extern struct cache_list cache_list __attribute__((visibility("hidden")));
 void cache_boot(void);
 
 /* A cache with internal flags; NULL with errno. */
-struct stook_cache *cache_make(const char *name, size_t size, size_t align, unsigned flags,
-                               unsigned capacity, void (*ctor)(void *), void (*dtor)(void *));
+struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *args);
 
 /* Sheaves of all CPUs and barns are flushed, empty slabs given back; bytes of slabs that went back
  * meanwhile.  `alone`: nobody else uses the cache (slot_drain). */

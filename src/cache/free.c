@@ -15,7 +15,7 @@ static __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache,
         return;
     slab_of(cache, object, &index); /* the report, if it is none of ours */
     nested = context_enter();
-    slot_free(cache, object, nested);
+    slot_free(cache, &object, 1, nested);
     context_leave();
 }
 

@@ -5,6 +5,7 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "os/percpu.h"
+#include "os/random.h"
 #include "os/topology_text.h"
 #include "page/arena.h"
 #include "page/large.h"
@@ -25,6 +26,7 @@ _Atomic unsigned init_state;
 static void init_above_topology(void)
 {
     percpu_init();
+    random_init();
     arena_init();
     context_settler = node_settle_deferred;
     context_large_settler = large_settle;

@@ -27,14 +27,28 @@ void stook_private_view(struct stook_private_view *view)
 
 struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
 {
+    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8, .flags = CACHE_MALLOC};
     struct stook_cache *cache;
 
     init_once();
     context_enter();
-    cache = cache_make(name, size, size % 16 == 0 ? 16 : 8, CACHE_MALLOC, 0, NULL, NULL);
+    cache = cache_make(name, size, &args);
     context_leave();
     if (cache)
         *slot_offset = percpu_offset(cache->index);
+    return cache;
+}
+
+struct stook_cache *stook_private_link_first_cache(const char *name, size_t size, unsigned flags)
+{
+    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
+                                    .flags = flags | STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST};
+    struct stook_cache *cache;
+
+    init_once();
+    context_enter();
+    cache = cache_make(name, size, &args);
+    context_leave();
     return cache;
 }
 

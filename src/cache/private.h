@@ -29,6 +29,13 @@ STOOK_API void stook_private_view(struct stook_private_view *view);
 STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
                                                   uintptr_t *slot_offset);
 
+/*
+ * For stook-bench and tests: a cache with its links in the objects whose new slabs are linked whole
+ * and then drained, which is how slabs were consumed before an iterator emitted them.
+ */
+STOOK_API struct stook_cache *stook_private_link_first_cache(const char *name, size_t object_size,
+                                                             unsigned flags);
+
 /* The cache of an object, its size and whether the pointer is the object's start; or NULL. */
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
 

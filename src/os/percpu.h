@@ -126,7 +126,10 @@ static inline struct slot *percpu_slot(unsigned cpu, uintptr_t offset)
                : NULL;
 }
 
-/* These four retry aborted sections; false/0 means: empty or full, or closed. */
+/*
+ * These four retry aborted sections; false/0 means: empty or full, or closed; or, to the bulk
+ * push, that one of the pointers may be NULL.  `want` and `have` are above 0.
+ */
 bool percpu_pop(uintptr_t offset, void **object);
 bool percpu_push(uintptr_t offset, void *object);
 uint32_t percpu_pop_bulk(uintptr_t offset, void **objects, uint32_t want);

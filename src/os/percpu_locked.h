@@ -66,7 +66,13 @@ static inline uint32_t locked_push_bulk(int cpu, uintptr_t offset, void *const *
         return 0;
     if (m->size < m->capacity) {
         k = m->capacity - m->size < have ? m->capacity - m->size : have;
-        memcpy(&m->object[m->size], objects, k * sizeof(void *));
+        for (uint32_t i = 0; i < k; i++) {
+            if (!objects[i]) {
+                k = 0;
+                break;
+            }
+            m->object[m->size + i] = objects[i];
+        }
         m->size += k;
     }
     locked_open(slot, m);

@@ -5,8 +5,9 @@
  *
  *   pop bulk:   arm; cpu; slot; m = slot.main; k = min(want, m.size); if k == 0 leave;
  *               copy m.object[m.size-k .. m.size) to the caller; m.size -= k       <- commits
- *   push bulk:  arm; cpu; slot; m; k = min(have, m.capacity - m.size); if k == 0 leave;
- *               copy k pointers to m.object[m.size ..); m.size += k                <- commits
+ *   push bulk:  arm; cpu; slot; m; if m.size >= m.capacity leave; k = min(have, m.capacity -
+ *               m.size); copy k pointers to m.object[m.size ..), and leave if one of them could be
+ *               NULL; m.size += k                                                  <- commits
  *   close:      arm; cpu; slot; m = slot.main; if m is `closed` leave busy;
  *               lock cmpxchg slot.main: m -> closed                                <- commits
  *
@@ -23,8 +24,9 @@
 enum rseq_result { RSEQ_ABORTED = -1, RSEQ_LEFT = 0, RSEQ_DONE = 1 };
 
 /*
- * Copies move 8 bytes at a time below four pointers, 16 from there on: pointers that were pushed
- * one by one a moment ago are still in the store buffer, which forwards no two stores to one load.
+ * Copies move 32 bytes a turn in two halves, and the last three pointers one by one: pointers that
+ * were pushed singly a moment ago are still in the store buffer, which forwards no two stores to
+ * one load.
  */
 static inline __attribute__((always_inline)) enum rseq_result
 rseq_pop_bulk(const void *slots, intptr_t rseq, void **objects, uint32_t want,
@@ -46,17 +48,18 @@ rseq_pop_bulk(const void *slots, intptr_t rseq, void **objects, uint32_t want,
         "leaq 16(%[m], %[n], 8), %[i]\n\t" /* source */
         "subq %[objects], %[i]\n\t" /* source - destination */
         "movq %[objects], %%rdx\n\t"
-        "cmpl $4, %k[k]\n\t"
-        "leaq (%[objects], %[k], 8), %[k]\n\t" /* end of destination; keeps the flags */
-        "jb 6f\n"
+        "leaq (%[objects], %[k], 8), %[k]\n\t" /* end of destination */
+        "leaq -32(%[k]), %%rcx\n\t"
+        "cmpq %%rcx, %%rdx\n\t"
+        "ja 6f\n"
         "5:\n\t"
-        "leaq 16(%%rdx), %%rcx\n\t"
-        "cmpq %[k], %%rcx\n\t"
-        "ja 6f\n\t"
         "movups (%%rdx, %[i]), %%xmm0\n\t"
+        "movups 16(%%rdx, %[i]), %%xmm1\n\t"
         "movups %%xmm0, (%%rdx)\n\t"
-        "movq %%rcx, %%rdx\n\t"
-        "jmp 5b\n"
+        "movups %%xmm1, 16(%%rdx)\n\t"
+        "addq $32, %%rdx\n\t"
+        "cmpq %%rcx, %%rdx\n\t"
+        "jbe 5b\n"
         "6:\n\t"
         "cmpq %[k], %%rdx\n\t"
         "jae 7f\n\t"
@@ -71,7 +74,7 @@ rseq_pop_bulk(const void *slots, intptr_t rseq, void **objects, uint32_t want,
         : [m] "=&r"(m), [n] "=&r"(n), [k] "=&r"(k), [i] "=&r"(i)
         : [slots] "r"(slots), [rseq] "r"(rseq), [objects] "r"(objects),
           [want] "m"(want)
-        : "memory", "cc", "rcx", "rdx", "xmm0"
+        : "memory", "cc", "rcx", "rdx", "xmm0", "xmm1"
         : leave, aborted);
     STOOK_RSEQ_EDGE();
     *taken = (uint32_t)((void **)k - objects);
@@ -96,30 +99,40 @@ rseq_push_bulk(const void *slots, intptr_t rseq, void *const *objects,
         STOOK_RSEQ_MAIN("m")
         "movl 8(%[m]), %k[n]\n\t" STOOK_RSEQ_STEP
         "movl 12(%[m]), %k[k]\n\t"
-        "subl %k[n], %k[k]\n\t" /* room */
+        "subl %k[n], %k[k]\n\t" /* room; a sheaf may hold more than its capacity */
+        "jbe %l[leave]\n\t"
         "cmpl %[have], %k[k]\n\t"
         "cmova %[have], %k[k]\n\t"
-        "testl %k[k], %k[k]\n\t"
-        "jz %l[leave]\n\t"
         "leaq 16(%[m], %[n], 8), %[i]\n\t"
         "subq %[objects], %[i]\n\t" /* destination - source */
         "addl %k[k], %k[n]\n\t"
         "movq %[objects], %%rdx\n\t"
-        "cmpl $4, %k[k]\n\t"
-        "leaq (%[objects], %[k], 8), %[k]\n\t" /* end of source; keeps the flags */
-        "jb 6f\n"
-        "5:\n\t"
-        "leaq 16(%%rdx), %%rcx\n\t"
-        "cmpq %[k], %%rcx\n\t"
+        "leaq (%[objects], %[k], 8), %[k]\n\t" /* end of source */
+        "leaq -32(%[k]), %%rcx\n\t"
+        "cmpq %%rcx, %%rdx\n\t"
         "ja 6f\n\t"
+        "pxor %%xmm3, %%xmm3\n\t" /* all ones where the low half of a pointer was zero */
+        "pxor %%xmm2, %%xmm2\n"
+        "5:\n\t"
         "movups (%%rdx), %%xmm0\n\t"
+        "movups 16(%%rdx), %%xmm1\n\t"
         "movups %%xmm0, (%%rdx, %[i])\n\t"
-        "movq %%rcx, %%rdx\n\t"
-        "jmp 5b\n"
+        "movups %%xmm1, 16(%%rdx, %[i])\n\t"
+        "shufps $0x88, %%xmm1, %%xmm0\n\t"
+        "pcmpeqd %%xmm2, %%xmm0\n\t"
+        "por %%xmm0, %%xmm3\n\t"
+        "addq $32, %%rdx\n\t"
+        "cmpq %%rcx, %%rdx\n\t"
+        "jbe 5b\n\t"
+        "pmovmskb %%xmm3, %%ecx\n\t"
+        "testl %%ecx, %%ecx\n\t"
+        "jnz %l[leave]\n"
         "6:\n\t"
         "cmpq %[k], %%rdx\n\t"
         "jae 7f\n\t"
         "movq (%%rdx), %%rcx\n\t"
+        "testq %%rcx, %%rcx\n\t"
+        "jz %l[leave]\n\t"
         "movq %%rcx, (%%rdx, %[i])\n\t"
         "addq $8, %%rdx\n\t"
         "jmp 6b\n"
@@ -130,7 +143,7 @@ rseq_push_bulk(const void *slots, intptr_t rseq, void *const *objects,
         : [m] "=&r"(m), [n] "=&r"(n), [k] "=&r"(k), [i] "=&r"(i)
         : [slots] "r"(slots), [rseq] "r"(rseq), [objects] "r"(objects),
           [have] "m"(have)
-        : "memory", "cc", "rcx", "rdx", "xmm0"
+        : "memory", "cc", "rcx", "rdx", "xmm0", "xmm1", "xmm2", "xmm3"
         : leave, aborted);
     STOOK_RSEQ_EDGE();
     *put = (uint32_t)((void *const *)k - objects);

@@ -377,11 +377,6 @@ uint32_t arena_granule(const void *address, const void *meta)
                       ARENA_GRANULE);
 }
 
-void *arena_meta(const void *address, uint32_t granule)
-{
-    return (char *)zone_block(zone_index(address)) + (size_t)granule * ARENA_GRANULE;
-}
-
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 void arena_stat(struct arena_stat *stat)
@@ -449,7 +444,7 @@ static bool arena_reserve(size_t size)
     if (base && meta && entry && free_map && os_readable(entry, entries)) {
         pagemap.base = (uintptr_t)base;
         pagemap.entry = (uint32_t *)(void *)entry;
-        zone_all.meta = meta;
+        pagemap.meta = meta;
         zone_all.free_maps = free_map;
         return true;
     }
@@ -512,7 +507,7 @@ void arena_exit(void)
     size_t blocks = pagemap.size >> BLOCK_SHIFT;
 
     os_unmap((void *)pagemap.base, pagemap.size);
-    os_unmap(zone_all.meta, blocks * BLOCK_META);
+    os_unmap(pagemap.meta, blocks * BLOCK_META);
     os_unmap(pagemap.entry, blocks * BLOCK_PAGES * sizeof(uint32_t));
     os_unmap(zone_all.free_maps, arena_free_maps_size(blocks));
     memset(&zone_all, 0, sizeof(zone_all));

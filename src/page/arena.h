@@ -57,7 +57,12 @@ void *arena_alloc_meta(const void *address, size_t bytes, bool nospin);
 void arena_free_meta(const void *address, void *meta, size_t bytes);
 /* The granule number of a descriptor in its block, and back. */
 uint32_t arena_granule(const void *address, const void *meta);
-void *arena_meta(const void *address, uint32_t granule);
+static inline void *arena_meta(const void *address, uint32_t granule)
+{
+    size_t block = ((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT;
+
+    return pagemap.meta + block * BLOCK_META + (size_t)granule * ARENA_GRANULE;
+}
 
 /* Gives all warm memory back; bytes. */
 size_t arena_trim(void);

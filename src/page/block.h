@@ -13,7 +13,6 @@
 
 enum {
     BLOCK_WORDS = BLOCK_PAGES / 64,
-    BLOCK_META = 320 << 10, /* room for the worst layout: 512 slabs of 256 outside links each */
     BLOCK_GRANULES = BLOCK_META / ARENA_GRANULE,
 };
 

@@ -21,6 +21,7 @@ enum {
     BLOCK_SHIFT = 21,
     BLOCK_SIZE = 1 << BLOCK_SHIFT,
     BLOCK_PAGES = BLOCK_SIZE / PAGE_SIZE,
+    BLOCK_META = 320 << 10, /* room for the worst layout: 512 slabs of 256 outside links each */
 };
 
 /* The arena as every lookup sees it; written once by arena_init(), `used` grows. */
@@ -28,6 +29,7 @@ struct pagemap {
     uintptr_t base;  /* of the arena, aligned to a block */
     size_t size;     /* of the arena; 0 before init: no address is ours */
     uint32_t *entry; /* one a page; all pages of the arena (unused parts read-only zero) */
+    char *meta;      /* BLOCK_META bytes a block */
     unsigned zone_shift;
     unsigned zones; /* objects of node n are in zone n, the library's own in zone zones/2 + n */
 };

@@ -88,7 +88,7 @@ static bool zone_commit(struct zone *zone, uint32_t upto)
         char *end = entries + (size_t)n * BLOCK_PAGES * sizeof(uint32_t);
         end = (char *)(((uintptr_t)end + PAGE_SIZE - 1) & ~(uintptr_t)(PAGE_SIZE - 1));
         if (!os_commit(from, (size_t)(end - from)) ||
-            !os_commit(zone_all.meta + (size_t)at * BLOCK_META, (size_t)n * BLOCK_META) ||
+            !os_commit(pagemap.meta + (size_t)at * BLOCK_META, (size_t)n * BLOCK_META) ||
             !os_commit(zone_address(at), (size_t)n << BLOCK_SHIFT)) {
             if (goal == upto)
                 return false;

@@ -34,7 +34,6 @@ struct zone {
 
 struct zones {
     struct zone zone[ZONE_COUNT_MAX];
-    char *meta;           /* BLOCK_META bytes a block */
     char *free_maps;      /* all zones', each of whole words: no word has two locks */
     size_t reserve_pages; /* the tunable */
     bool huge;
@@ -43,7 +42,7 @@ extern struct zones zone_all __attribute__((visibility("hidden")));
 
 static inline struct block *zone_block(uint32_t index)
 {
-    return (struct block *)(void *)(zone_all.meta + (size_t)index * BLOCK_META);
+    return (struct block *)(void *)(pagemap.meta + (size_t)index * BLOCK_META);
 }
 
 static inline uint32_t zone_index(const void *address)
@@ -53,7 +52,7 @@ static inline uint32_t zone_index(const void *address)
 
 static inline uint32_t zone_block_index(const struct block *block)
 {
-    return (uint32_t)(((const char *)block - zone_all.meta) / BLOCK_META);
+    return (uint32_t)(((const char *)block - pagemap.meta) / BLOCK_META);
 }
 
 static inline char *zone_address(uint32_t index)

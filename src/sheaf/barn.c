@@ -127,9 +127,9 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
     struct barn *barn = barn_of(cache, node);
 
     STOOK_ASSERT(empty->size == 0);
-    if (lock_enter(&barn->lock, LOCK_BARN, nospin)) {
-        if (empty->capacity == cache->capacity &&
-            barn->nr_empty < barn->full_limit + BARN_EMPTY_MORE) {
+    if (empty->capacity == cache->capacity && !sheaf_is_over(empty) &&
+        lock_enter(&barn->lock, LOCK_BARN, nospin)) {
+        if (barn->nr_empty < barn->full_limit + BARN_EMPTY_MORE) {
             barn_push(&barn->empty, &barn->nr_empty, empty);
             empty = NULL;
         }

@@ -8,26 +8,27 @@
 
 struct stook_cache *sheaf_cache[SHEAF_CLASSES];
 
-static struct stook_cache *sheaf_class(unsigned capacity)
+const uint16_t sheaf_class_size[SHEAF_CLASSES] = {64, 128, 320, 576, 1088, 2048, 4096, 8192};
+_Static_assert(sizeof(struct sheaf) + STOOK_SHEAF_CAPACITY_MAX * sizeof(void *) <= 8192,
+               "the largest sheaf has a class");
+
+static struct stook_cache *sheaf_class(unsigned room)
 {
-    size_t bytes = sizeof(struct sheaf) + capacity * sizeof(void *);
+    size_t bytes = sizeof(struct sheaf) + room * sizeof(void *);
     unsigned class = 0;
 
-    while ((size_t)SHEAF_CLASS_MIN << class < bytes)
+    while (sheaf_class_size[class] < bytes)
         class ++;
     return sheaf_cache[class];
 }
-_Static_assert(sizeof(struct sheaf) + STOOK_SHEAF_CAPACITY_MAX * sizeof(void *) <=
-                   SHEAF_CLASS_MIN << (SHEAF_CLASSES - 1),
-               "the largest sheaf has a class");
 
-struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin)
+struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, bool nospin)
 {
     int saved = errno;
     void *memory;
     struct sheaf *sheaf;
 
-    if (node_take(sheaf_class(capacity), node, &memory, 1, 1, nospin) == 0) {
+    if (node_take(sheaf_class(room), node, &memory, 1, 1, nospin) == 0) {
         errno = saved;
         return NULL;
     }
@@ -38,12 +39,29 @@ struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin)
     return sheaf;
 }
 
+struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin)
+{
+    return sheaf_alloc_over(capacity, capacity, node, nospin);
+}
+
+unsigned sheaf_room(const struct sheaf *sheaf)
+{
+    const struct stook_cache *cache = slab_cache_of(sheaf);
+
+    return (unsigned)((cache->object_size - sizeof(struct sheaf)) / sizeof(void *));
+}
+
+bool sheaf_is_over(const struct sheaf *sheaf)
+{
+    return slab_cache_of(sheaf) != sheaf_class(sheaf->capacity);
+}
+
 void sheaf_free(struct sheaf *sheaf, bool nospin)
 {
     void *memory = sheaf;
 
     STOOK_ASSERT(sheaf->size == 0);
-    node_put(sheaf_class(sheaf->capacity), &memory, 1, nospin);
+    node_put(slab_cache_of(sheaf), &memory, 1, nospin);
 }
 
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)

@@ -9,13 +9,23 @@
 #include "os/percpu.h"
 #include "slab/cache.h"
 
-enum { SHEAF_CLASSES = 8, SHEAF_CLASS_MIN = 64 }; /* 64 bytes << class, up to 8 KiB */
+enum { SHEAF_CLASSES = 8 };
+/* Bytes of each class: whole cache lines, for 6, 14, 38, 70, 134, 254, 510 and 1022 objects. */
+extern const uint16_t sheaf_class_size[SHEAF_CLASSES] __attribute__((visibility("hidden")));
 
 /* One cache a size class of sheaves; set by cache_boot() before the first sheaf. */
 extern struct stook_cache *sheaf_cache[SHEAF_CLASSES] __attribute__((visibility("hidden")));
 
 /* An empty sheaf with memory of `node`, or NULL; errno is kept. */
 struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin);
+/*
+ * The same with room for more objects than its capacity: whoever owns it may fill it with up to
+ * `room`; pushes stop at the capacity, so it comes down to it by itself.
+ */
+struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, bool nospin);
+/* Objects it has room for, and whether that is more than its capacity asks for. */
+unsigned sheaf_room(const struct sheaf *sheaf);
+bool sheaf_is_over(const struct sheaf *sheaf);
 /* An empty sheaf. */
 void sheaf_free(struct sheaf *sheaf, bool nospin);
 /* Its objects go back to their slabs; it is empty afterwards. */

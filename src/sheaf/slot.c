@@ -12,6 +12,9 @@
 #include <time.h>
 
 enum {
+    SLOT_FILL_MAX = 510,  /* objects a refill brings at most … */
+    SLOT_FILL_BYTES = 128 << 10, /* … and bytes, unless a sheaf's capacity is more */
+    SLOT_TURNS = 4,
     SLOT_DRAIN_MAX = 128, /* slots of one CPU taken under one fence */
     SLOT_FORK_YIELDS = 16,
     SLOT_FORK_NAP = 50000, /* nanoseconds */
@@ -29,26 +32,30 @@ static struct sheaf *slot_real(struct sheaf *main)
     return main == PERCPU_NONE ? NULL : main;
 }
 
-/* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
-static void *slot_alloc_direct(struct stook_cache *cache, int cpu, bool nospin)
+/* How many objects a refill may bring at most: more than a sheaf's capacity to who only takes. */
+static uint32_t slot_fill_max(const struct stook_cache *cache)
 {
-    unsigned node = slot_node(cpu);
-    void *object = cpu < 0 && cache->capacity ? barn_take_object(cache, node, nospin) : NULL;
+    uint32_t most = SLOT_FILL_BYTES / cache->layout.stride;
 
-    if (!object && node_take(cache, node, &object, 1, 1, nospin) == 0)
-        object = cache->capacity ? barn_take_object(cache, node, nospin) : NULL;
-    return object;
+    if (most > SLOT_FILL_MAX)
+        most = SLOT_FILL_MAX;
+    return most > cache->capacity ? most : cache->capacity;
 }
 
-/* How much the next refill brings: a slab's worth first, then twice as much each time. */
+/*
+ * How much the next refill brings: a slab's worth first, then twice as much each time as long as
+ * nobody frees in between, so what lies here unused is never more than what was taken before.
+ */
 static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 {
-    uint32_t fill = slot->fill * 2;
+    uint32_t fill = slot->fill * 2, most = slot_fill_max(cache);
+    uint32_t least = cache->layout.objects < cache->capacity ? cache->layout.objects
+                                                             : cache->capacity;
 
-    if (fill < cache->layout.objects)
-        fill = cache->layout.objects;
-    if (fill > cache->capacity)
-        fill = cache->capacity;
+    if (fill < least)
+        fill = least;
+    if (fill > most)
+        fill = most;
     slot->fill = fill;
     return fill;
 }
@@ -81,179 +88,194 @@ static void slot_return_full(struct stook_cache *cache, unsigned node, struct sh
 
 /* ---- alloc ---------------------------------------------------------------------------------- */
 
-/*
- * Installs a sheaf with objects and takes one; the slot may have changed since it was found empty.
- * Consumes `full`.  NULL: somebody has the slot closed, and an object comes from the slabs.
- */
-static void *slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                               bool nospin)
+/* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
+static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **objects, uint32_t n,
+                                  bool nospin)
 {
-    uintptr_t offset = percpu_offset(cache->index);
+    unsigned node = slot_node(cpu);
+    uint32_t got = 0;
+
+    if (cpu < 0 && cache->capacity)
+        while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
+            got++;
+    if (got < n)
+        got += node_take(cache, node, objects + got, n - got, n - got, nospin);
+    if (cpu >= 0 && cache->capacity)
+        while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
+            got++;
+    return got;
+}
+
+/* A sheaf with objects becomes main; the slot may have changed since it was found empty. */
+static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                              bool nospin)
+{
     struct sheaf *empty = NULL, *main;
     struct slot *slot;
-    void *object;
 
-    main = percpu_close(offset, &slot, nospin);
-    if (!main) {
-        object = full->object[--full->size];
-        if (full->size > 0)
-            slot_return_full(cache, node, full, nospin);
-        else
-            barn_put_empty(cache, node, full, nospin);
-        return object;
-    }
-    if (main->size > 0) {
-        object = main->object[--main->size];
-        if (!slot->spare) {
+    main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+    if (main) {
+        struct sheaf *spare = slot->spare;
+        if (main->size == 0) {
+            if (!spare)
+                slot->spare = slot_real(main);
+            else
+                empty = slot_real(main);
+            main = full;
+            full = NULL;
+        } else if (!spare) {
             slot->spare = full;
             full = NULL;
         }
-    } else {
-        if (!slot->spare)
-            slot->spare = slot_real(main);
-        else
-            empty = slot_real(main);
-        main = full;
-        full = NULL;
-        object = main->object[--main->size];
+        percpu_open(slot, main);
     }
-    percpu_open(slot, main);
     if (full)
         slot_return_full(cache, node, full, nospin);
     if (empty)
         barn_put_empty(cache, node, empty, nospin);
-    return object;
 }
 
-/* A sheaf with objects: from the barn for an empty one, else refilled from slabs. */
-static struct sheaf *slot_fetch_full(struct stook_cache *cache, unsigned node, struct sheaf *empty,
-                                     uint32_t fill, bool nospin)
+/* The empty sheaf, or a larger one, to be filled with `fill` objects; NULL without memory. */
+static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, struct sheaf *empty,
+                                    uint32_t fill, bool nospin)
 {
-    struct sheaf *full = barn_get_full(cache, node, &empty, nospin);
+    struct sheaf *over;
 
-    if (full) {
-        if (empty)
+    if (!empty)
+        empty = barn_get_empty(cache, node, nospin);
+    if (fill > cache->capacity && (!empty || sheaf_room(empty) < fill)) {
+        over = sheaf_alloc_over(cache->capacity, fill, node, nospin);
+        if (over && empty)
             barn_put_empty(cache, node, empty, nospin);
-        return full;
+        if (over)
+            return over;
     }
-    if (!empty)
-        empty = sheaf_alloc(cache->capacity, node, nospin);
-    if (!empty)
-        return NULL;
-    if (fill > empty->capacity)
-        fill = empty->capacity;
-    empty->size = node_take(cache, node, empty->object, 1, fill, nospin);
-    if (empty->size > 0)
-        return empty;
-    barn_put_empty(cache, node, empty, nospin);
-    return NULL;
+    return empty ? empty : sheaf_alloc(cache->capacity, node, nospin);
 }
 
-void *slot_alloc(struct stook_cache *cache, bool nospin)
+/*
+ * Objects for a slot with nothing left: from the barn, whole sheaves straight into the array while
+ * it holds that many; else from slabs, straight into the array or, where less is wanted than a
+ * refill brings, by way of a sheaf, which stays.  Consumes `empty`.
+ */
+static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct sheaf *empty,
+                            uint32_t fill, void **objects, uint32_t n, bool nospin)
+{
+    uint32_t got = 0, k;
+    struct sheaf *full;
+
+    while (got < n && (full = barn_get_full(cache, node, &empty, nospin)) != NULL) {
+        k = full->size < n - got ? full->size : n - got;
+        full->size -= k;
+        memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
+        got += k;
+        if (full->size > 0) {
+            slot_install_full(cache, node, full, nospin);
+            full = NULL;
+        }
+        if (!empty) {
+            empty = full;
+        } else if (full) {
+            barn_put_empty(cache, node, full, nospin);
+        }
+    }
+    if (n - got >= fill) {
+        got += node_take(cache, node, objects + got, n - got, n - got, nospin);
+    } else if (got < n && (full = slot_container(cache, node, empty, fill, nospin)) != NULL) {
+        uint32_t room = sheaf_room(full);
+        if (fill > room)
+            fill = room;
+        empty = full;
+        k = n - got < fill ? n - got : fill;
+        full->size = node_take(cache, node, full->object, k > fill / 2 ? k : fill / 2, fill, nospin);
+        if (k > full->size)
+            k = full->size;
+        full->size -= k;
+        memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
+        got += k;
+        if (full->size > 0) {
+            slot_install_full(cache, node, full, nospin);
+            empty = NULL;
+        }
+    }
+    if (empty)
+        barn_put_empty(cache, node, empty, nospin);
+    return got;
+}
+
+uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
     int cpu = percpu_cpu();
     unsigned node = slot_node(cpu);
-    struct sheaf *main, *spare, *full;
+    struct sheaf *main, *spare;
     struct slot *slot;
-    uint32_t fill;
-    void *object;
+    uint32_t got = 0, fill;
 
-    if (cache->capacity == 0)
-        return slot_alloc_direct(cache, cpu, nospin);
-    if (percpu_pop(offset, &object))
-        return object;
-    main = percpu_close(offset, &slot, nospin);
-    if (!main)
-        return slot_alloc_direct(cache, cpu, nospin);
-    if (main->size > 0) {
-        object = main->object[--main->size];
-        percpu_open(slot, main);
-        return object;
+    /* Turns are bounded: others may empty what was filled, and a section may never complete. */
+    for (int turn = 0; turn < SLOT_TURNS && cache->capacity > 0; turn++) {
+        got += percpu_pop_bulk(offset, objects + got, n - got);
+        if (got == n)
+            return got;
+        main = percpu_close(offset, &slot, nospin);
+        if (!main)
+            break;
+        spare = slot->spare;
+        if (main->size > 0) { /* another CPU by now, or others were here */
+            percpu_open(slot, main);
+        } else if (spare && spare->size > 0) {
+            slot->spare = slot_real(main);
+            percpu_open(slot, spare);
+        } else {
+            slot->spare = NULL;
+            fill = slot_fill(cache, slot);
+            percpu_open(slot, main);
+            got += slot_refill(cache, node, spare, fill, objects + got, n - got, nospin);
+            break;
+        }
     }
-    spare = slot->spare;
-    if (spare && spare->size > 0) {
-        slot->spare = slot_real(main);
-        object = spare->object[--spare->size];
-        percpu_open(slot, spare);
-        return object;
-    }
-    slot->spare = NULL;
-    fill = slot_fill(cache, slot);
-    percpu_open(slot, main);
-    full = slot_fetch_full(cache, node, spare, fill, nospin);
-    if (!full)
-        return slot_alloc_direct(cache, cpu, nospin); /* one object needs no sheaf */
-    return slot_install_full(cache, node, full, nospin);
+    if (got < n)
+        got += slot_alloc_direct(cache, cpu, objects + got, n - got, nospin);
+    return got;
 }
 
 /* ---- free ----------------------------------------------------------------------------------- */
 
-/* Installs an empty sheaf and puts the object on it.  Consumes `empty`. */
+/* An empty sheaf becomes main; the slot may have changed since it was found full. */
 static void slot_install_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty,
-                               void *object, bool decline, bool nospin)
+                               bool decline, bool nospin)
 {
     struct sheaf *full = NULL, *main;
     struct slot *slot;
 
     main = percpu_close(percpu_offset(cache->index), &slot, nospin);
-    if (!main) {
-        node_put(cache, &object, 1, nospin);
-        barn_put_empty(cache, node, empty, nospin);
-        return;
-    }
-    if (main->size < main->capacity) {
-        main->object[main->size++] = object;
-        if (!slot->spare) {
+    if (main) {
+        slot->fill /= 2;
+        if (main->size >= main->capacity) {
+            if (!decline && !slot->spare)
+                slot->spare = slot_real(main);
+            else
+                full = slot_real(main);
+            main = empty;
+            empty = NULL;
+        } else if (!slot->spare) {
             slot->spare = empty;
             empty = NULL;
         }
-    } else {
-        if (!decline && !slot->spare)
-            slot->spare = slot_real(main);
-        else
-            full = slot_real(main);
-        main = empty;
-        empty = NULL;
-        main->object[main->size++] = object;
+        percpu_open(slot, main);
     }
-    percpu_open(slot, main);
     if (full)
         slot_return_full(cache, node, full, nospin);
     if (empty)
         barn_put_empty(cache, node, empty, nospin);
 }
 
-void slot_free(struct stook_cache *cache, void *object, bool nospin)
+/* Room in the slot, whose sheaves were full; `spare` was taken out of it. */
+static bool slot_make_room(struct stook_cache *cache, unsigned node, struct sheaf *spare,
+                           bool decline, bool nospin)
 {
-    uintptr_t offset = percpu_offset(cache->index);
-    int cpu = percpu_cpu();
-    unsigned node = slot_node(cpu);
-    bool decline = barn_declines(cache, node);
-    struct sheaf *main, *spare, *empty = NULL;
-    struct slot *slot;
+    struct sheaf *empty = NULL;
 
-    if (cache->capacity > 0 && percpu_push(offset, object))
-        return;
-    main = cache->capacity > 0 ? percpu_close(offset, &slot, nospin) : NULL;
-    if (!main) {
-        node_put(cache, &object, 1, nospin);
-        return;
-    }
-    if (main->size < main->capacity) {
-        main->object[main->size++] = object;
-        percpu_open(slot, main);
-        return;
-    }
-    spare = slot->spare;
-    if (spare && spare->size < spare->capacity && !decline) {
-        slot->spare = slot_real(main);
-        spare->object[spare->size++] = object;
-        percpu_open(slot, spare);
-        return;
-    }
-    slot->spare = NULL;
-    percpu_open(slot, main);
     if (spare && spare->size > 0) {
         struct sheaf *chain = barn_put_full(cache, node, spare, &empty, nospin);
         struct sheaf *kept = slot_flush(cache, node, chain, !empty, nospin);
@@ -265,79 +287,84 @@ void slot_free(struct stook_cache *cache, void *object, bool nospin)
     if (!empty)
         empty = sheaf_alloc(cache->capacity, node, nospin);
     if (empty)
-        slot_install_empty(cache, node, empty, object, decline, nospin);
-    else
-        node_put(cache, &object, 1, nospin);
+        slot_install_empty(cache, node, empty, decline, nospin);
+    return empty != NULL;
 }
 
-/* ---- bulk ----------------------------------------------------------------------------------- */
-
-uint32_t slot_alloc_bulk(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
+/* Closes the gaps that NULL entries leave; how many objects there are. */
+static uint32_t slot_strip(void **objects, uint32_t n)
 {
-    uintptr_t offset = percpu_offset(cache->index);
-    unsigned node = slot_node(percpu_cpu());
-    struct sheaf *main, *spare, *full, *empty = NULL;
-    uint32_t got = 0;
-    struct slot *slot;
+    uint32_t real = 0;
 
-    if (cache->capacity == 0)
-        return 0;
-    got = percpu_pop_bulk(offset, objects, n);
-    if (got < n && (main = percpu_close(offset, &slot, nospin)) != NULL) {
-        spare = slot->spare;
-        if (main->size == 0 && spare && spare->size > 0) {
-            uint32_t k = n - got < spare->size ? n - got : spare->size;
-            slot->spare = slot_real(main);
-            main = spare;
-            main->size -= k;
-            memcpy(objects + got, &main->object[main->size], k * sizeof(void *));
-            got += k;
-        }
-        percpu_open(slot, main);
-    }
-    /* Whole sheaves from the barn straight into the caller's array; the empty one goes back. */
-    while (n - got >= cache->capacity &&
-           (full = barn_get_full(cache, node, &empty, nospin)) != NULL) {
-        if (full->size > n - got) { /* made when the capacity was larger */
-            slot_return_full(cache, node, full, nospin);
+    while (real < n && objects[real])
+        real++;
+    for (uint32_t i = real; i < n; i++)
+        if (objects[i])
+            objects[real++] = objects[i];
+    return real;
+}
+
+/* Whole sheaves straight from the array to the barn, while it takes them; how many objects. */
+static uint32_t slot_free_sheaves(struct stook_cache *cache, unsigned node, void *const *objects,
+                                  uint32_t n, bool nospin)
+{
+    uint32_t put = 0, capacity = cache->capacity;
+    struct sheaf *empty, *chain = NULL;
+
+    while (n - put >= capacity && !chain && !barn_declines(cache, node)) {
+        empty = barn_get_empty(cache, node, nospin);
+        if (!empty)
+            empty = sheaf_alloc(capacity, node, nospin);
+        if (!empty)
             break;
-        }
-        memcpy(objects + got, full->object, full->size * sizeof(void *));
-        got += full->size;
-        full->size = 0;
-        empty = full;
+        memcpy(empty->object, objects + put, capacity * sizeof(void *));
+        empty->size = capacity;
+        put += capacity;
+        chain = barn_put_full(cache, node, empty, NULL, nospin);
     }
-    if (empty)
-        barn_put_empty(cache, node, empty, nospin);
-    return got;
+    slot_flush(cache, node, chain, false, nospin);
+    return put;
 }
 
-uint32_t slot_free_bulk(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
+void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
     unsigned node = slot_node(percpu_cpu());
+    bool decline = barn_declines(cache, node);
     struct sheaf *main, *spare;
-    uint32_t put = 0;
     struct slot *slot;
+    uint32_t put = 0;
 
-    (void)node;
-    if (cache->capacity == 0)
-        return 0;
-    put = percpu_push_bulk(offset, objects, n);
-    if (put < n && !barn_declines(cache, node) &&
-        (main = percpu_close(offset, &slot, nospin)) != NULL) {
+    for (int turn = 0; turn < SLOT_TURNS && cache->capacity > 0; turn++) {
+        put += percpu_push_bulk(offset, objects + put, n - put);
+        if (put == n)
+            return;
+        main = percpu_close(offset, &slot, nospin);
+        if (!main)
+            break;
         spare = slot->spare;
-        if (main->size == main->capacity && spare && spare->size < spare->capacity) {
-            uint32_t room = spare->capacity - spare->size, k = n - put < room ? n - put : room;
+        if (main->size < main->capacity) {
+            percpu_open(slot, main);
+            /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */
+            n = put + slot_strip(objects + put, n - put);
+            if (put == n)
+                return;
+        } else if (spare && spare->size < spare->capacity && !decline) {
             slot->spare = slot_real(main);
-            main = spare;
-            memcpy(&main->object[main->size], objects + put, k * sizeof(void *));
-            main->size += k;
-            put += k;
+            percpu_open(slot, spare);
+        } else if (n - put >= cache->capacity) {
+            percpu_open(slot, main);
+            n = put + slot_strip(objects + put, n - put);
+            put += slot_free_sheaves(cache, node, objects + put, n - put, nospin);
+            break;
+        } else {
+            slot->spare = NULL;
+            percpu_open(slot, main);
+            if (!slot_make_room(cache, node, spare, decline, nospin))
+                break;
         }
-        percpu_open(slot, main);
     }
-    return put;
+    node_put(cache, objects + put, n - put, nospin);
 }
 
 /* ---- all CPUs ------------------------------------------------------------------------------- */
@@ -398,11 +425,11 @@ void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
                                alone);
 }
 
-static uint32_t slot_size(const struct stook_cache *cache, const struct sheaf *sheaf)
+static uint32_t slot_size(const struct sheaf *sheaf)
 {
     uint32_t size = __atomic_load_n(&sheaf->size, __ATOMIC_RELAXED);
 
-    return size < cache->capacity ? size : cache->capacity;
+    return size < STOOK_SHEAF_CAPACITY_MAX ? size : STOOK_SHEAF_CAPACITY_MAX;
 }
 
 void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves)
@@ -421,11 +448,11 @@ void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sh
             continue;
         spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
         if (main != PERCPU_NONE) {
-            *objects += slot_size(cache, main);
+            *objects += slot_size(main);
             ++*sheaves;
         }
         if (spare) {
-            *objects += slot_size(cache, spare);
+            *objects += slot_size(spare);
             ++*sheaves;
         }
         if (!percpu.rseq)

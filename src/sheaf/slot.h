@@ -12,15 +12,13 @@
 #include "os/percpu.h"
 #include "slab/cache.h"
 
-/* One object; NULL with errno ENOMEM.  `nospin`: locks are only tried. */
-void *slot_alloc(struct stook_cache *cache, bool nospin);
-/* One object back.  Cannot fail. */
-void slot_free(struct stook_cache *cache, void *object, bool nospin);
-
-/* Up to n objects out of this CPU's sheaves and the barn, without touching slabs; how many. */
-uint32_t slot_alloc_bulk(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
-/* Up to n objects into this CPU's sheaves, taken from the array's start; how many. */
-uint32_t slot_free_bulk(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
+/*
+ * Takes n objects, or fewer with errno ENOMEM: from this CPU's sheaves, the barn, the slabs.
+ * `nospin`: locks are only tried.
+ */
+uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
+/* Takes n objects back, skipping NULL entries; changes the array.  Cannot fail. */
+void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 
 /*
  * Takes the sheaves of all CPUs' slots, remotely, one fence a CPU for all caches, and flushes them;

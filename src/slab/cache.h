@@ -15,6 +15,7 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_INTERNAL =
            1u << 31, /* the library's own: its slabs lie in the second half of the zones */
        CACHE_MALLOC = 1u << 30, /* a size class of malloc */
+       CACHE_LINK_FIRST = 1u << 29, /* links a new slab first and drains it then: for comparison */
 };
 
 /* Slabs of one cache with memory of one node.  Counters and lists under `lock` (LOCK_NODE). */
@@ -57,6 +58,8 @@ struct stook_cache {
     uint32_t barn_limit; /* full sheaves of a barn at most */
     uint32_t min_partial;
     uint16_t secret; /* links are stored xor this and their index */
+    /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
+    uint16_t *permutation;
     uint16_t users;  /* creates less destroys, under the cache list's lock; 0: it is going */
     size_t object_size, align;
     struct list link; /* in the cache list, under its lock */

@@ -2,23 +2,51 @@
 /*
  * freelist_iter.h - one walk over the free objects of a slab, with two users: emitting objects
  * into an array, and linking what remains.  A slab that is emitted whole is never written to.
+ *
+ * The walk goes through the cache's positions from a start, once around: in order position is
+ * index and the start is 0; in random order the cache's permutation says which index a position
+ * has, and the start is random.  A slab of the minimum order has fewer objects than positions:
+ * indices beyond it are passed over.
  */
 #ifndef STOOK_SLAB_FREELIST_ITER_H
 #define STOOK_SLAB_FREELIST_ITER_H
 
+#include "os/random.h"
 #include "slab/slab.h"
 
 struct freelist_iter {
-    uint32_t next, end; /* indices still to come: [next, end) */
+    const uint16_t *permutation; /* NULL: in order */
+    uint32_t at, positions;      /* the next position; how many there are */
+    uint32_t objects;            /* of the slab: indices are below */
+    uint32_t left;               /* objects still to come */
 };
 
 /* Over all objects of a slab that is on no list and that nobody else sees. */
 static inline struct freelist_iter freelist_iter_begin(const struct stook_cache *cache,
                                                        const struct slab *slab)
 {
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    uint32_t objects = slab_objects(cache, atomic_load_explicit(&slab->state,
+                                                                memory_order_relaxed));
+    struct freelist_iter iter = {cache->permutation, 0, objects, objects, objects};
 
-    return (struct freelist_iter){0, slab_objects(cache, word)};
+    if (iter.permutation) {
+        iter.positions = cache->layout.objects;
+        iter.at = random_below(iter.positions);
+    }
+    return iter;
+}
+
+/* The next index; only while some are left. */
+static inline uint32_t freelist_iter_next(struct freelist_iter *iter)
+{
+    uint32_t index;
+
+    do {
+        index = iter->permutation ? iter->permutation[iter->at] : iter->at;
+        iter->at = iter->at + 1 < iter->positions ? iter->at + 1 : 0;
+    } while (index >= iter->objects);
+    iter->left--;
+    return index;
 }
 
 /* Up to n objects into the array; how many. */
@@ -26,14 +54,23 @@ static inline uint32_t freelist_iter_emit(struct freelist_iter *iter,
                                           const struct stook_cache *cache, const struct slab *slab,
                                           void **objects, uint32_t n)
 {
-    uint32_t left = iter->end - iter->next, stride = cache->layout.stride;
-    char *object = slab_base(slab) + (size_t)iter->next * stride;
+    struct freelist_iter walk = *iter; /* in registers: the array may be anything, for the compiler */
+    uint32_t stride = cache->layout.stride;
+    char *base = slab_base(slab);
 
-    if (n > left)
-        n = left;
-    for (uint32_t i = 0; i < n; i++, object += stride)
-        objects[i] = object;
-    iter->next += n;
+    if (n > walk.left)
+        n = walk.left;
+    if (walk.permutation) {
+        for (uint32_t i = 0; i < n; i++)
+            objects[i] = base + (size_t)freelist_iter_next(&walk) * stride;
+    } else { /* the same walk, whose next object lies a stride further */
+        char *object = base + (size_t)walk.at * stride;
+        for (uint32_t i = 0; i < n; i++, object += stride)
+            objects[i] = object;
+        walk.at += n;
+        walk.left -= n;
+    }
+    *iter = walk;
     return n;
 }
 
@@ -41,11 +78,15 @@ static inline uint32_t freelist_iter_emit(struct freelist_iter *iter,
 static inline uint32_t freelist_iter_link(struct freelist_iter *iter,
                                           const struct stook_cache *cache, struct slab *slab)
 {
-    uint32_t head = iter->next < iter->end ? iter->next : SLAB_NONE;
+    struct freelist_iter walk = *iter;
+    uint32_t head = walk.left > 0 ? freelist_iter_next(&walk) : SLAB_NONE;
 
-    for (; iter->next < iter->end; iter->next++)
-        slab_set_link(cache, slab, iter->next,
-                      iter->next + 1 < iter->end ? iter->next + 1 : SLAB_NONE);
+    for (uint32_t index = head, next; index != SLAB_NONE; index = next) {
+        next = walk.left > 0 ? freelist_iter_next(&walk) : SLAB_NONE;
+        slab_set_link(cache, slab, index, next);
+    }
+    slab_counts.links += iter->left;
+    *iter = walk;
     return head;
 }
 

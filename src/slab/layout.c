@@ -9,6 +9,7 @@ enum {
     LAYOUT_WASTE = 16,       /* a slab wastes at most 1/16 where possible */
     LAYOUT_SHARE = 65536,    /* waste is weighed in these parts of a slab … */
     LAYOUT_PER_ORDER = 64,   /* … and an order is worth 0.1 %: small slabs go back sooner */
+    LAYOUT_LINK_CTOR = 16,   /* smaller constructed objects have room for a link behind them */
     LAYOUT_ORDER_COMMON = 4, /* higher orders only against waste beyond LAYOUT_WASTE */
 };
 
@@ -68,7 +69,16 @@ static void layout_choose_order(struct layout *layout)
     layout->waste = ((uint32_t)PAGE_SIZE << best) - layout->objects * stride;
 }
 
-bool layout_plan(struct layout *layout, size_t size, size_t align, bool writable)
+static bool layout_wants_outside(size_t stride, unsigned wishes)
+{
+    if (wishes & LAYOUT_LINK_OUTSIDE)
+        return true;
+    if (!(wishes & LAYOUT_WRITABLE))
+        return stride >= LAYOUT_LINK_CTOR;
+    return !(wishes & LAYOUT_LINK_INSIDE) && stride >= LAYOUT_LINK_MIN;
+}
+
+bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wishes)
 {
     size_t stride;
 
@@ -81,10 +91,10 @@ bool layout_plan(struct layout *layout, size_t size, size_t align, bool writable
         return false;
     if (stride < 8) /* smaller ones would make more objects than a slab can count */
         stride = 8;
-    layout->link_outside = stride >= LAYOUT_LINK_MIN || (!writable && stride >= 16);
+    layout->link_outside = layout_wants_outside(stride, wishes);
     layout->link_stride = layout->link_outside ? 2 : (uint32_t)stride;
     layout->link_offset = layout->link_outside ? LAYOUT_DESCRIPTOR : 0;
-    if (!layout->link_outside && !writable) {
+    if (!layout->link_outside && !(wishes & LAYOUT_WRITABLE)) {
         /* Tiny constructed objects: the link lies behind each. */
         layout->link_offset = (uint32_t)((size + 1) & ~(size_t)1);
         stride = (layout->link_offset + 2 + align - 1) & ~(align - 1);
@@ -98,11 +108,11 @@ bool layout_plan(struct layout *layout, size_t size, size_t align, bool writable
 
 unsigned layout_capacity(size_t stride)
 {
-    /* Sheaves of these capacities fill 128, 256, 512 and 1024 bytes with their header of 16. */
-    static const unsigned capacity[] = {126, 62, 30, 14};
+    /* Bursts of 128, 64 and 32 fit, and a few more; with their header whole cache lines. */
+    static const unsigned capacity[] = {134, 70, 38, 14};
 
     for (unsigned i = 0; i < sizeof(capacity) / sizeof(capacity[0]); i++)
-        if ((capacity[i] + 2) * stride <= 32 << 10)
+        if (capacity[i] * stride <= 36 << 10)
             return capacity[i];
     return 6;
 }

@@ -31,8 +31,14 @@ struct layout {
     uint32_t waste;                /* bytes of a slab that no object uses */
 };
 
-/* `writable`: a free object may be written to (no constructor).  False: no layout fits. */
-bool layout_plan(struct layout *layout, size_t size, size_t align, bool writable);
+enum layout_wish {
+    LAYOUT_WRITABLE = 1,     /* a free object may be written to: no constructor */
+    LAYOUT_LINK_INSIDE = 2,  /* links in the free objects, where they may be written to */
+    LAYOUT_LINK_OUTSIDE = 4, /* links outside, whatever that costs in bytes */
+};
+
+/* `wishes`: of enum layout_wish; without one for links the cheaper place.  False: none fits. */
+bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wishes);
 
 static inline uint32_t layout_index(const struct layout *layout, uint32_t offset)
 {
@@ -45,7 +51,7 @@ static inline size_t layout_meta(const struct layout *layout, unsigned objects)
     return LAYOUT_DESCRIPTOR + (layout->link_outside ? 2 * (size_t)objects : 0);
 }
 
-/* Objects a sheaf: what fits 32 KiB, between 6 and 126. */
+/* Objects a sheaf: what fits 36 KiB, between 6 and 134. */
 unsigned layout_capacity(size_t stride);
 
 #endif

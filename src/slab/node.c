@@ -4,14 +4,12 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "page/arena.h"
+#include "slab/detached.h"
 #include "slab/freelist_iter.h"
 
 #include <errno.h>
 
-enum {
-    NODE_LOOK_AHEAD = 8,  /* objects of one slab are gathered from this many that follow */
-    NODE_DETACH_MAX = 16, /* partial slabs taken under one holding of the lock */
-};
+enum { NODE_DETACH_MAX = 16 }; /* partial slabs taken under one holding of the lock */
 
 static struct node *node_of(struct stook_cache *cache, const struct slab *slab)
 {
@@ -30,6 +28,7 @@ static bool node_lock(struct node *node, bool nospin)
     if (!lock_enter(&node->lock, LOCK_NODE, nospin))
         return false;
     node->took++;
+    slab_counts.lists++;
     return true;
 }
 
@@ -155,27 +154,56 @@ void node_settle_deferred(struct slab *unused)
 
 /* ---- bringing objects back ------------------------------------------------------------------ */
 
+/* Takes effect, or reads the word anew.  Release: the links, and what the user wrote to the
+ * objects, before whoever takes them. */
+static bool node_swap(struct slab *slab, uint64_t *word, uint64_t changed)
+{
+    if (!atomic_compare_exchange_weak_explicit(&slab->state, word, changed, memory_order_acq_rel,
+                                               memory_order_acquire))
+        return false;
+    slab_counts.swaps++;
+    return true;
+}
+
 static uint64_t node_pushed(struct stook_cache *cache, struct slab *slab, uint64_t word,
-                            uint32_t head, uint32_t tail, uint32_t count)
+                            uint32_t head, uint32_t count)
 {
     if (__builtin_expect(slab_inuse(word) < count, 0))
         slab_report(cache, slab_base(slab) + (size_t)head * cache->layout.stride,
                     "is freed twice (its slab has fewer objects in use)");
-    slab_set_link(cache, slab, tail, slab_head(word));
     return slab_word(head, slab_inuse(word) - count, slab_seq(word) + 1, slab_flags(word));
 }
 
-/* Publishes a detached list.  See slab.h for which changes need the lock. */
-static void node_publish(struct stook_cache *cache, struct slab *slab, uint32_t head, uint32_t tail,
-                         uint32_t count, bool nospin)
+/* After a push under the lock: the lists, then the lock goes. */
+static void node_settle_lists(struct stook_cache *cache, struct node *node, struct slab *slab,
+                              uint64_t word, bool nospin)
 {
+    struct slab *gone = NULL;
+
+    if (!(slab_flags(word) & SLAB_PENDING)) {
+        if (slab_inuse(word) == 0)
+            gone = node_retire(cache, node, slab, nospin);
+        else if (!list_linked(&slab->link))
+            node_add_partial(node, slab);
+    }
+    if (gone)
+        node_forget(cache, node, gone);
+    lock_drop(&node->lock, LOCK_NODE);
+    if (gone)
+        slab_unmake(cache, gone);
+}
+
+/* Publishes a detached list.  See slab.h for which changes need the lock. */
+static void node_publish(struct stook_cache *cache, const struct detached_set *set,
+                         struct detached *list, bool nospin)
+{
+    struct slab *slab = list->slab;
     struct node *node = node_of(cache, slab);
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
-    struct slab *gone = NULL;
     bool locked = false, defer = false;
 
     for (;;) {
-        pushed = node_pushed(cache, slab, word, head, tail, count);
+        pushed = node_pushed(cache, slab, word, list->head, list->count);
         if (!(slab_flags(word) & SLAB_PENDING) && !locked &&
             (slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0)) {
             /* Giving a slab back takes the arena's lock, which is not only tried. */
@@ -186,118 +214,135 @@ static void node_publish(struct stook_cache *cache, struct slab *slab, uint32_t 
                 continue;
             }
         }
+        if (locked && slab_inuse(pushed) == 0 && !(slab_flags(word) & SLAB_PENDING)) {
+            /* Free as a whole, and nobody can take from it: its links mean nothing. */
+            pushed = slab_word(SLAB_NONE, 0, slab_seq(pushed), slab_flags(pushed));
+            slab_counts.whole += !list->linked;
+        } else {
+            if (!list->linked)
+                detached_link(cache, set, list);
+            slab_set_link(cache, slab, list->tail, slab_head(word));
+        }
         if (defer)
             pushed |= (uint64_t)SLAB_PENDING << 56;
-        /* Release: the links, and what the user wrote to the objects, before whoever takes them. */
-        if (atomic_compare_exchange_weak_explicit(&slab->state, &word, pushed, memory_order_acq_rel,
-                                                  memory_order_relaxed))
+        if (node_swap(slab, &word, pushed))
             break;
         defer = false;
     }
-    if (locked) {
-        if (!(slab_flags(word) & SLAB_PENDING)) {
-            if (slab_inuse(pushed) == 0)
-                gone = node_retire(cache, node, slab, nospin);
-            else if (!list_linked(&slab->link))
-                node_add_partial(node, slab);
-        }
-        if (gone)
-            node_forget(cache, node, gone);
-        lock_drop(&node->lock, LOCK_NODE);
-        if (gone)
-            slab_unmake(cache, gone);
-    } else if (defer) {
+    if (locked)
+        node_settle_lists(cache, node, slab, pushed, nospin);
+    else if (defer)
         node_defer(slab);
+}
+
+void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
+{
+    struct detached_set set;
+
+    while (n > 0) {
+        uint32_t done = detached_gather(cache, &set, objects, n);
+        for (unsigned i = 0; i < set.lists; i++)
+            node_publish(cache, &set, &set.list[i], nospin);
+        objects += done;
+        n -= done;
     }
 }
 
-void node_put(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
+/*
+ * What was taken of a slab beyond what is wanted, linked from `head` on, goes back under the lock:
+ * the slab is on no list, but who frees to it meanwhile may put it onto one.
+ */
+static void node_put_rest(struct stook_cache *cache, struct node *node, struct slab *slab,
+                          uint32_t head, uint32_t count, bool nospin)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t head, tail, index, count = 1;
-        struct slab *slab;
-        size_t bytes;
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
+    uint32_t objects = slab_objects(cache, word), tail = SLAB_NONE;
+    bool locked = node_lock(node, nospin), defer;
 
-        if (!objects[i])
-            continue;
-        slab = slab_of(cache, objects[i], &tail);
-        head = tail;
-        bytes = (size_t)PAGE_SIZE << slab_order(
-                    cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
-        for (uint32_t j = i + 1; j < n && j <= i + NODE_LOOK_AHEAD; j++) {
-            if ((uintptr_t)objects[j] - (uintptr_t)slab_base(slab) >= bytes)
-                continue;
-            slab_of(cache, objects[j], &index);
-            if (__builtin_expect(index == head, 0))
-                slab_report(cache, objects[j], "is freed twice");
-            slab_set_link(cache, slab, index, head);
-            head = index;
-            objects[j] = NULL;
-            count++;
+    do {
+        pushed = node_pushed(cache, slab, word, head, count);
+        defer = !locked && !(slab_flags(word) & SLAB_PENDING);
+        if (defer)
+            pushed |= (uint64_t)SLAB_PENDING << 56;
+        if (slab_head(word) != SLAB_NONE) { /* somebody freed to it: behind ours */
+            if (tail == SLAB_NONE) {
+                tail = head;
+                for (uint32_t i = 1; i < count; i++)
+                    tail = slab_next(cache, slab, tail, objects);
+            }
+            slab_set_link(cache, slab, tail, slab_head(word));
+        } else if (tail != SLAB_NONE) {
+            slab_set_link(cache, slab, tail, SLAB_NONE);
         }
-        node_publish(cache, slab, head, tail, count, nospin);
-    }
+    } while (!node_swap(slab, &word, pushed));
+    if (locked)
+        node_settle_lists(cache, node, slab, pushed, nospin);
+    else if (defer)
+        node_defer(slab);
 }
 
 /* ---- taking objects ------------------------------------------------------------------------- */
 
-/* Takes the first `count` objects of a partial slab, under the lock; those that were pushed. */
-static uint32_t node_take_partial(struct stook_cache *cache, struct node *node, struct slab *slab,
-                                  uint32_t max, uint32_t *head)
-{
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire), taken;
-    uint32_t objects = slab_objects(cache, word), count, next;
-
-    do {
-        uint32_t free = objects - slab_inuse(word);
-        *head = slab_head(word);
-        count = free < max ? free : max;
-        next = SLAB_NONE;
-        if (count < free) {
-            next = *head;
-            for (uint32_t i = 0; i < count; i++)
-                next = slab_next(cache, slab, next, objects);
-        }
-        taken = slab_word(next, slab_inuse(word) + count, slab_seq(word) + 1, slab_flags(word));
-    } while (!atomic_compare_exchange_weak_explicit(&slab->state, &word, taken,
-                                                    memory_order_acq_rel, memory_order_acquire));
-    if (next == SLAB_NONE)
-        node_remove_partial(node, slab);
-    return count;
-}
-
-struct node_detached {
+struct node_taken {
     struct slab *slab;
-    uint32_t head, count;
+    uint32_t head, count; /* its whole freelist */
 };
 
-static uint32_t node_take_partials(struct stook_cache *cache, struct node *node, void **objects,
-                                   uint32_t max, bool nospin)
+/* Detaches the freelists of slabs from the node's list, in one go, until there are enough; the last
+ * may have too many.  How many slabs. */
+static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
+                                struct node_taken list[NODE_DETACH_MAX], uint32_t min,
+                                uint32_t max, bool nospin)
 {
-    struct node_detached list[NODE_DETACH_MAX];
-    uint32_t n = 0, planned = 0, got = 0;
+    uint32_t planned = 0;
+    unsigned n = 0;
 
     if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) == 0 || !node_lock(node, nospin))
         return 0;
     while (planned < max && n < NODE_DETACH_MAX && !list_empty(&node->partial)) {
         struct slab *slab = LIST_ENTRY(node->partial.next, struct slab, link);
+        uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire), taken;
+        uint32_t objects = slab_objects(cache, word);
+        if (planned >= min && planned + objects - slab_inuse(word) > max)
+            break; /* enough, and whole slabs are the better bargain */
+        do
+            taken = slab_word(SLAB_NONE, objects, slab_seq(word) + 1, slab_flags(word));
+        while (!node_swap(slab, &word, taken));
+        node_remove_partial(node, slab);
         list[n].slab = slab;
-        list[n].count = node_take_partial(cache, node, slab, max - planned, &list[n].head);
+        list[n].head = slab_head(word);
+        list[n].count = objects - slab_inuse(word);
         planned += list[n++].count;
     }
     lock_drop(&node->lock, LOCK_NODE);
-    /* The objects are ours: their links change no more. */
-    for (uint32_t i = 0; i < n; i++) {
-        struct slab *slab = list[i].slab;
-        uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-        uint32_t index = list[i].head, limit = slab_objects(cache, word);
-        char *base = slab_base(slab);
-        for (uint32_t k = 0; k < list[i].count; k++) {
-            objects[got++] = base + (size_t)index * cache->layout.stride;
-            if (k + 1 < list[i].count)
-                index = slab_next(cache, slab, index, limit);
+    return n;
+}
+
+static uint32_t node_take_partials(struct stook_cache *cache, struct node *node, void **objects,
+                                   uint32_t min, uint32_t max, bool nospin)
+{
+    struct node_taken list[NODE_DETACH_MAX];
+    uint32_t got = 0, stride = cache->layout.stride;
+    unsigned n;
+
+    do {
+        n = node_take_lists(cache, node, list, min > got ? min - got : 0, max - got, nospin);
+        /* The objects are ours: their links change no more. */
+        for (unsigned i = 0; i < n; i++) {
+            struct slab *slab = list[i].slab;
+            uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+            uint32_t index = list[i].head, limit = slab_objects(cache, word);
+            uint32_t count = list[i].count < max - got ? list[i].count : max - got;
+            char *base = slab_base(slab);
+            for (uint32_t k = 0; k < count; k++) {
+                objects[got++] = base + (size_t)index * stride;
+                if (k + 1 < list[i].count)
+                    index = slab_next(cache, slab, index, limit);
+            }
+            if (count < list[i].count)
+                node_put_rest(cache, node, slab, index, list[i].count - count, nospin);
         }
-    }
+    } while (got < min && n == NODE_DETACH_MAX);
     return got;
 }
 
@@ -323,27 +368,6 @@ static struct slab *node_take_empty(struct stook_cache *cache, struct node *node
     return slab;
 }
 
-/* A slab that was emitted in part: the rest is linked and becomes a partial slab. */
-static void node_add_rest(struct stook_cache *cache, struct node *node, struct slab *slab,
-                          struct freelist_iter *iter, bool nospin)
-{
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-    uint32_t rest = iter->end - iter->next, head = freelist_iter_link(iter, cache, slab);
-    bool locked = node_lock(node, nospin);
-    uint32_t flags = slab_flags(word) | (locked ? 0 : SLAB_PENDING);
-
-    /* Release: the links before whoever finds the slab. */
-    atomic_store_explicit(&slab->state,
-                          slab_word(head, slab_inuse(word) - rest, slab_seq(word) + 1, flags),
-                          memory_order_release);
-    if (locked) {
-        node_add_partial(node, slab);
-        lock_drop(&node->lock, LOCK_NODE);
-    } else {
-        node_defer(slab);
-    }
-}
-
 static void node_count_new(struct stook_cache *cache, struct node *node, const struct slab *slab)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pages;
@@ -358,11 +382,33 @@ static void node_count_new(struct stook_cache *cache, struct node *node, const s
     __atomic_fetch_add(&node->made, 1, __ATOMIC_RELAXED);
 }
 
+/*
+ * How slabs were consumed before: the whole freelist is built, then drained.  For comparison only
+ * (stook_private_link_first_cache()).
+ */
+static uint32_t node_link_first(struct stook_cache *cache, struct node *node, struct slab *slab,
+                                void **objects, uint32_t max, bool nospin)
+{
+    struct freelist_iter iter = freelist_iter_begin(cache, slab);
+    uint32_t count = iter.left, index = freelist_iter_link(&iter, cache, slab), got = 0;
+    uint32_t limit = iter.objects, stride = cache->layout.stride;
+    char *base = slab_base(slab);
+
+    for (; got < count && got < max; got++) {
+        objects[got] = base + (size_t)index * stride;
+        if (got + 1 < count)
+            index = slab_next(cache, slab, index, limit);
+    }
+    if (got < count)
+        node_put_rest(cache, node, slab, index, count - got, nospin);
+    return got;
+}
+
 uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, uint32_t min,
                    uint32_t max, bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
-    uint32_t got = node_take_partials(cache, node, objects, max, nospin);
+    uint32_t got = node_take_partials(cache, node, objects, min, max, nospin);
 
     while (got < min) {
         struct freelist_iter iter;
@@ -373,10 +419,18 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
                 break;
             node_count_new(cache, node, slab);
         }
+        if (cache->flags & CACHE_LINK_FIRST) {
+            got += node_link_first(cache, node, slab, objects + got, max - got, nospin);
+            continue;
+        }
         iter = freelist_iter_begin(cache, slab);
         got += freelist_iter_emit(&iter, cache, slab, objects + got, max - got);
-        if (iter.next < iter.end)
-            node_add_rest(cache, node, slab, &iter, nospin);
+        if (iter.left == 0) {
+            slab_counts.whole++;
+        } else {
+            uint32_t rest = iter.left;
+            node_put_rest(cache, node, slab, freelist_iter_link(&iter, cache, slab), rest, nospin);
+        }
     }
     if (got < min)
         errno = ENOMEM;

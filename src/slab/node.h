@@ -15,12 +15,11 @@ uint32_t node_take(struct stook_cache *cache, unsigned node, void **objects, uin
                    uint32_t max, bool nospin);
 
 /*
- * Objects of this cache, of any slabs and nodes, NULL entries skipped; the array is consumed.
- * Objects of one slab that stand near each other are linked into one detached freelist and
- * published by one compare-and-swap.  Cannot fail: with `nospin`, list work that would need a
- * held lock is left to the thread's interrupted holder.
+ * Objects of this cache, of any slabs and nodes, in any order, NULL entries skipped.  Those of one
+ * slab become one detached freelist, published by one compare-and-swap.  Cannot fail: with
+ * `nospin`, list work that would need a held lock is left to the thread's interrupted holder.
  */
-void node_put(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
+void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin);
 
 /* Gives empty slabs back; bytes. */
 size_t node_shrink(struct stook_cache *cache, unsigned node);

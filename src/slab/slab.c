@@ -8,6 +8,7 @@
 #include <errno.h>
 
 struct stook_cache *cache_table[STOOK_CACHES_MAX];
+__thread struct slab_counts slab_counts;
 
 static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
 {

@@ -25,6 +25,7 @@
 #ifndef STOOK_SLAB_SLAB_H
 #define STOOK_SLAB_SLAB_H
 
+#include "page/arena.h"
 #include "page/pagemap.h"
 #include "slab/cache.h"
 
@@ -105,9 +106,24 @@ static inline void slab_set_link(const struct stook_cache *cache, struct slab *s
     *slab_link(cache, slab, index) = (uint16_t)(next ^ cache->secret ^ index);
 }
 
+/* Events of this thread's way through slabs: what a time cannot tell.  See tests/unit/test_events.c. */
+struct slab_counts {
+    uint64_t swaps; /* compare-and-swaps of state words that took effect */
+    uint64_t links; /* links written */
+    uint64_t lists; /* takings of a node's lock */
+    uint64_t whole; /* slabs that came back, or were handed out, without a link being written */
+};
+extern __thread struct slab_counts slab_counts
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
 /* The decoded link; a value outside the slab is corruption and gets the report. */
 uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                    uint32_t objects);
+
+static inline struct slab *slab_at(const void *object, uint32_t entry)
+{
+    return arena_meta(object, pagemap_granule(entry));
+}
 
 /* A new slab on `node` whose objects all count as handed out; NULL without memory. */
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin);

@@ -275,13 +275,17 @@ static void check_arena(void)
 
 static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const char *where)
 {
-    unsigned class = 0;
+    struct stook_cache *class = slab_cache_of(sheaf);
+    bool known = false;
 
-    while ((size_t)SHEAF_CLASS_MIN << class < sizeof(*sheaf) + sheaf->capacity * sizeof(void *))
-        class ++;
-    CHECK(sheaf->capacity == cache->capacity && sheaf->size <= sheaf->capacity,
-          "cache %s: a sheaf of %u of %u %s", cache->name, sheaf->size, sheaf->capacity, where);
-    check_mark_object(sheaf_cache[class], sheaf, where);
+    for (unsigned i = 0; i < SHEAF_CLASSES; i++)
+        known |= class == sheaf_cache[i];
+    CHECK(known, "cache %s: what is %s is no sheaf", cache->name, where);
+    CHECK(sheaf->capacity == cache->capacity && sheaf->capacity <= sheaf_room(sheaf) &&
+              sheaf->size <= sheaf_room(sheaf),
+          "cache %s: a sheaf of %u of %u, room %u, %s", cache->name, sheaf->size, sheaf->capacity,
+          sheaf_room(sheaf), where);
+    check_mark_object(class, sheaf, where);
     for (uint32_t i = 0; i < sheaf->size; i++)
         check_mark_object(cache, sheaf->object[i], where);
     if (cache == walk.counted)

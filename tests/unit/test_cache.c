@@ -45,7 +45,11 @@ static void errors_of_create(void **unused)
     refused(EINVAL, NULL, 8, (struct stook_cache_args){0});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.align = 24});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 0x80000000});
-    refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 8});
+    refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 0x40});
+    refused(EINVAL, "x", 8,
+            (struct stook_cache_args){.flags = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE});
+    refused(EINVAL, "x", 64,
+            (struct stook_cache_args){.flags = STOOK_CACHE_LINK_INSIDE, .ctor = ctor});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.size = 7});
     refused(E2BIG, "x", STOOK_OBJECT_SIZE_MAX + 1, (struct stook_cache_args){0});
     refused(E2BIG, "x", SIZE_MAX, (struct stook_cache_args){0});

@@ -46,7 +46,7 @@ static void emits_whole_without_writing(void **unused)
     bytes = (size_t)PAGE_SIZE << cache->layout.order;
     memset(base, 0x6b, bytes);
     iter = freelist_iter_begin(cache, slab);
-    assert_int_equal(iter.end, cache->layout.objects);
+    assert_int_equal(iter.left, cache->layout.objects);
     assert_int_equal(freelist_iter_emit(&iter, cache, slab, objects, 100), 100);
     assert_int_equal(freelist_iter_emit(&iter, cache, slab, objects + 100, 900),
                      cache->layout.objects - 100u);

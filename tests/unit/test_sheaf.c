@@ -24,7 +24,9 @@ static void every_capacity(void **unused)
         size_t bytes = sizeof(*sheaf) + capacity * sizeof(void *), room;
         assert_non_null(sheaf);
         room = slab_cache_of(sheaf)->object_size;
-        assert_true(room >= bytes && (room == SHEAF_CLASS_MIN || room / 2 < bytes));
+        assert_true(room >= bytes && (room == sheaf_class_size[0] || room < bytes * 5 / 2));
+        assert_int_equal(sheaf_room(sheaf), (room - sizeof(*sheaf)) / sizeof(void *));
+        assert_false(sheaf_is_over(sheaf));
         assert_int_equal((uintptr_t)sheaf % 64, 0);
         assert_true(pagemap_zone(sheaf) >= pagemap.zones / 2);
         assert_int_equal(pagemap_node(sheaf), 0);

@@ -58,10 +58,17 @@ static void check(void)
     check_all(list, held);
 }
 
+static void *take(bool nospin)
+{
+    void *object;
+
+    return slot_alloc(cache, &object, 1, nospin) == 1 ? object : NULL;
+}
+
 static void alloc(unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
-        objects[held] = slot_alloc(cache, false);
+        objects[held] = take(false);
         assert_non_null(objects[held++]);
     }
     check();
@@ -70,7 +77,7 @@ static void alloc(unsigned n)
 static void put(unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        slot_free(cache, objects[--held], false);
+        slot_free(cache, &objects[--held], 1, false);
     check();
 }
 
@@ -155,9 +162,9 @@ static void closed_slot_makes_nobody_wait(void **unused)
     main = percpu_close(offset, &slot, false);
     assert_non_null(main);
     assert_null(percpu_close(offset, &slot, false));
-    objects[held] = slot_alloc(cache, false); /* from the slabs */
+    objects[held] = take(false); /* from the slabs */
     assert_non_null(objects[held++]);
-    slot_free(cache, objects[0], false); /* to the slabs */
+    slot_free(cache, &objects[0], 1, false); /* to the slabs */
     objects[0] = objects[--held];
     slot_drain(&cache, 1, false); /* passes by */
     percpu_open(percpu_slot(cpu, offset), main);
@@ -241,21 +248,25 @@ static void isolated_cpus(void **unused)
 
 static void bulk(void **unused)
 {
-    unsigned got, before;
+    uint64_t made = cache->nodes[0].node.made;
 
     (void)unused;
     alloc(6 * CAPACITY);
     put(5 * CAPACITY);
-    before = held;
-    got = slot_alloc_bulk(cache, objects + held, 4 * CAPACITY, false);
-    held += got;
-    assert_true(got >= 3 * CAPACITY); /* both sheaves and the barn's */
-    check();
-    got = slot_free_bulk(cache, objects + before, held - before, false);
-    assert_true(got > 0 && got <= 2 * CAPACITY);
-    memmove(objects + before, objects + before + got, (held - before - got) * sizeof(void *));
-    held -= got;
-    check();
+    made = cache->nodes[0].node.made;
+    /* Both sheaves and the barn's, whole and in part, and then some from slabs. */
+    for (unsigned n = 1; held + n < MOST; n = n * 3 + 1) {
+        assert_int_equal(slot_alloc(cache, objects + held, n, false), n);
+        held += n;
+        check();
+    }
+    assert_true(cache->nodes[0].node.made > made);
+    for (unsigned n = 2; held > 1; n = n * 2 < held ? n * 2 : held) {
+        n = n < held ? n : held;
+        held -= n;
+        slot_free(cache, objects + held, n, false);
+        check();
+    }
 }
 
 /* An interrupted owner: the handler finds the slot closed and every lock held, and still gets by. */
@@ -273,10 +284,10 @@ static void handler_over_everything(void **unused)
     lock_take(&cache->nodes[0].barn.lock, LOCK_BARN);
     lock_take(&cache->nodes[0].node.lock, LOCK_NODE);
     context_enter();
-    object = slot_alloc(cache, true); /* a new slab, its rest deferred */
+    object = take(true); /* a new slab, its rest deferred */
     assert_non_null(object);
-    slot_free(cache, object, true);
-    slot_free(cache, objects[--held], true);
+    slot_free(cache, &object, 1, true);
+    slot_free(cache, &objects[--held], 1, true);
     context_leave();
     lock_drop(&cache->nodes[0].node.lock, LOCK_NODE);
     lock_drop(&cache->nodes[0].barn.lock, LOCK_BARN);
@@ -296,7 +307,7 @@ static void take_and_open_all(void **unused)
     before = cached(NULL);
     assert_true(before > 0);
     slot_take_all();
-    objects[held] = slot_alloc(cache, false);
+    objects[held] = take(false);
     assert_non_null(objects[held++]);
     slot_open_all();
     assert_int_equal(cached(NULL), before);
@@ -320,7 +331,7 @@ static void barn_is_asked_last(void **unused)
     arena_lock_all();
     context_tls.fork = FORK_NONE;
     context_enter();
-    objects[held] = slot_alloc(cache, true);
+    objects[held] = take(true);
     context_leave();
     arena_unlock_all();
     lock_drop(&cache->nodes[0].node.lock, LOCK_NODE);

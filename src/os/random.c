@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+#include "os/random.h"
+
+#include "os/os.h"
+#include "os/percpu.h"
+
+enum { RANDOM_CPUS = 64 }; /* CPUs with the same remainder share a generator */
+
+/* splitmix64: the state only ever grows by a constant, so an addition is all a step needs. */
+static struct {
+    _Atomic uint64_t state;
+} __attribute__((aligned(64))) random_cpu[RANDOM_CPUS];
+
+static uint64_t random_mix(uint64_t z)
+{
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* Unbiased enough below 2^16: the high half of a product. */
+static uint32_t random_scale(uint32_t value, uint32_t n)
+{
+    return (uint32_t)((uint64_t)value * n >> 32);
+}
+
+void random_init(void)
+{
+    uint64_t seed = os_random();
+
+    for (unsigned i = 0; i < RANDOM_CPUS; i++)
+        atomic_store_explicit(&random_cpu[i].state, random_mix(seed + i), memory_order_relaxed);
+}
+
+uint32_t random_below(uint32_t n)
+{
+    unsigned cpu = (unsigned)percpu_cpu() % RANDOM_CPUS;
+    uint64_t z = atomic_fetch_add_explicit(&random_cpu[cpu].state, 0x9e3779b97f4a7c15u,
+                                           memory_order_relaxed);
+
+    return random_scale((uint32_t)(random_mix(z) >> 32), n);
+}
+
+void random_permute(uint16_t *index, uint32_t n)
+{
+    uint64_t bits = 0;
+
+    /* Fisher and Yates, from the inside. */
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t j;
+        bits = i % 2 == 0 ? os_random() : bits >> 32;
+        j = random_scale((uint32_t)bits, i + 1);
+        index[i] = index[j];
+        index[j] = (uint16_t)i;
+    }
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * random.h - where walks in random order come from.
+ */
+#ifndef STOOK_OS_RANDOM_H
+#define STOOK_OS_RANDOM_H
+
+#include <stdint.h>
+
+/* Once, before the first permutation: seeds every CPU's generator from the kernel. */
+void random_init(void);
+
+/*
+ * A number below n, from this CPU's generator: one atomic addition, no lock, no system call, so it
+ * serves every context, a handler that interrupted it included.  Not for secrets.
+ */
+uint32_t random_below(uint32_t n);
+
+/* The indices below n in random order, each from the kernel's generator. */
+void random_permute(uint16_t *index, uint32_t n);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * detached.h - objects that come back, sorted into one detached freelist a slab.
+ *
+ * The array may be in any order and hold NULL entries, which are skipped.  Every object is checked
+ * against its slab: cache, bounds, stride.  A list is linked without synchronisation, for nobody
+ * else sees objects that are in use; one compare-and-swap publishes it (node.c).
+ *
+ * A list that may cover all that is in use in its slab is not linked at first: such a slab is free
+ * as a whole, and is not written to.
+ */
+#ifndef STOOK_SLAB_DETACHED_H
+#define STOOK_SLAB_DETACHED_H
+
+#include "slab/slab.h"
+
+enum {
+    DETACHED_CHUNK = 192, /* objects sorted at a time */
+    DETACHED_HASH = 256,
+    DETACHED_AHEAD = 12, /* objects whose slab is fetched into the cache beforehand */
+};
+
+struct detached {
+    struct slab *slab;
+    uint16_t head, tail; /* indices, once it is linked */
+    uint16_t count;
+    uint8_t last;  /* position of the object gathered last, while it is not */
+    bool linked;
+};
+
+struct detached_set {
+    unsigned lists;
+    struct detached list[DETACHED_CHUNK];
+    /* Of the object at a position of the chunk: */
+    uint16_t index[DETACHED_CHUNK]; /* in its slab */
+    uint8_t before[DETACHED_CHUNK]; /* position of the one gathered before it for that slab */
+    uint8_t find[DETACHED_HASH];    /* 1 + a list, by hash of its slab; set with the second list */
+};
+_Static_assert(DETACHED_CHUNK < 255, "positions and lists are bytes");
+
+/* Sorts the first objects of the array, DETACHED_CHUNK at most; how many. */
+uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
+                         uint32_t n);
+
+/* Links a list that is not linked yet. */
+void detached_link(struct stook_cache *cache, const struct detached_set *set,
+                   struct detached *list);
+
+#endif
