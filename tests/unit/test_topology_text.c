@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Topologies as text: what is read, what is refused and where, that what is printed reads as the
- * same, and that no text does harm.
+ * Topologies as text: what is read, what is refused and where, what is printed.
  */
-#include "os/topology_text.h"
-#include "support/random.h"
+#include "support/topology_text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,25 +15,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define DOCUMENT "node:8 core:4 smt:2 memory:1,5=32G distance:*=32 distance:0-3=12 distance:4-7=12"
-
-static char error[TOPOLOGY_TEXT_ERROR];
-static struct topology parsed, again;
-
-static bool parse(struct topology *t, const char *text)
-{
-    memset(t, 0, sizeof(*t));
-    memset(error, 0, sizeof(error));
-    return topology_text_parse(t, text, error);
-}
-
-static void good(const char *text)
-{
-    if (!parse(&parsed, text))
-        fail_msg("\"%s\": %s", text, error);
-    assert_true(parsed.simulated);
-}
 
 static bool cpu_on(unsigned cpu, unsigned node)
 {
@@ -263,22 +242,6 @@ static void wrong_texts(void **unused)
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static void print_and_parse(const char *text)
-{
-    static char printed[128 << 10], cut[32];
-    size_t length;
-
-    length = topology_print(&parsed, printed, sizeof(printed));
-    assert_int_equal(length, strlen(printed));
-    if (!parse(&again, printed))
-        fail_msg("\"%s\" was printed as \"%s\": %s", text, printed, error);
-    if (memcmp(&again, &parsed, sizeof(parsed)) != 0)
-        fail_msg("\"%s\" was printed as \"%s\", which is another one", text, printed);
-    assert_int_equal(topology_print(&parsed, NULL, 0), length);
-    assert_int_equal(topology_print(&parsed, cut, sizeof(cut)), length);
-    assert_true(strlen(cut) < sizeof(cut) && strncmp(cut, printed, strlen(cut)) == 0);
-}
-
 static void printed(void **unused)
 {
     char text[512];
@@ -316,136 +279,6 @@ static void this_machine(void **unused)
     assert_int_equal(parsed.memory_nodes, topology.memory_nodes);
     assert_memory_equal(parsed.possible_cpus, topology.possible_cpus, sizeof(parsed.possible_cpus));
     assert_memory_equal(parsed.home_of_node, topology.home_of_node, topology.nodes);
-}
-
-/* ---- random ones ----------------------------------------------------------------------------- */
-
-static size_t add(char *text, size_t at, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static size_t add(char *text, size_t at, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    at += (size_t)vsprintf(text + at, format, args);
-    va_end(args);
-    return at;
-}
-
-/* A right one: each CPU in some node or none, some memory, rules over pairs. */
-static void random_text(uint64_t *state, char *text)
-{
-    unsigned nodes = 1 + random_below(state, 12), rules = random_below(state, 6), n = 0;
-    uint64_t there = 0;
-    size_t at = 0;
-
-    *text = '\0';
-    for (unsigned i = 0; i < nodes; i++) {
-        unsigned node = random_below(state, TOPOLOGY_NODES_MAX);
-        unsigned from = n + random_below(state, 3), to = from + random_below(state, 40);
-        at = add(text, at, "cpus:%u=%u-%u%s ", node, from, to, random_below(state, 2) ? "#\n" : "");
-        n = to + 1;
-        there |= (uint64_t)1 << node;
-    }
-    for (unsigned node = 0, said = 0; node < TOPOLOGY_NODES_MAX; node++)
-        if ((there >> node & 1) && (random_below(state, 2) || !said)) {
-            said = 1;
-            at = add(text, at, "memory:%u=%u%c ", node, 1 + random_below(state, 3000),
-                     "KMGT"[random_below(state, 4)]);
-        }
-    if (!(there & (there - 1)))
-        return;
-    for (unsigned i = 0; i < rules; i++) {
-        unsigned a, b;
-        do {
-            a = random_below(state, TOPOLOGY_NODES_MAX);
-            b = random_below(state, TOPOLOGY_NODES_MAX);
-        } while (a == b || !(there >> a & 1) || !(there >> b & 1));
-        at = add(text, at, random_below(state, 2) ? "distance:%u,%u=%u\n" : "distance:%u/%u=%u ", a,
-                 b, 10 + random_below(state, 245));
-    }
-}
-
-/* What follows from any topology that passes. */
-static void check_parsed(const char *text)
-{
-    for (unsigned node = 0; node < parsed.nodes; node++) {
-        uint64_t seen = 0;
-        for (unsigned i = 0; i < parsed.memories; i++) {
-            unsigned m = parsed.near[node][i];
-            if (i > (parsed.near[node][0] == node) &&
-                parsed.distance[node][m] < parsed.distance[node][parsed.near[node][i - 1]])
-                fail_msg("\"%s\": node %u: %u is too late", text, node, m);
-            seen |= (uint64_t)1 << m;
-        }
-        assert_int_equal(seen, parsed.memory_nodes);
-        assert_int_equal(parsed.home_of_node[node], parsed.near[node][0]);
-        if (parsed.memory_nodes >> node & 1)
-            assert_int_equal(parsed.home_of_node[node], node);
-        for (unsigned m = 0; m < parsed.nodes; m++)
-            assert_int_equal(parsed.distance[node][m], parsed.distance[m][node]);
-    }
-}
-
-static void random_topologies(void **unused)
-{
-    static char text[4096];
-    uint64_t state = 1;
-
-    (void)unused;
-    for (int i = 0; i < 1000; i++) {
-        random_text(&state, text);
-        good(text);
-        check_parsed(text);
-        print_and_parse(text);
-    }
-}
-
-static void mutations(void **unused)
-{
-    static const char *const words[] = {DOCUMENT, "node:3 distance:10,12,30/12,10,30/30,30,10",
-                                        "cpus:0=0-3,9 cpus:7=4-8 memory:0-1=3T memory:7=0 # x\n"};
-    static const char letters[] = "node:core:smt:cpus:memory:distance:0123456789-,/=*# \n\x80KMGT";
-    unsigned passed = 0, refused = 0;
-    uint64_t state = 2;
-
-    (void)unused;
-    for (int i = 0; i < 60000; i++) {
-        const char *word = words[random_below(&state, 3)];
-        size_t length = strlen(word);
-        char *text = malloc(length + 1); /* no byte more: asan sees what is read past it */
-        memcpy(text, word, length + 1);
-        for (unsigned n = 1 + random_below(&state, 3); n > 0; n--)
-            switch (random_below(&state, 3)) {
-            case 0: /* another letter */
-                text[random_below(&state, (unsigned)length)] =
-                    letters[random_below(&state, sizeof(letters) - 1)];
-                break;
-            case 1: /* the end */
-                text[random_below(&state, (unsigned)length)] = '\0';
-                break;
-            default: { /* letters change places */
-                unsigned a = random_below(&state, (unsigned)length),
-                         b = random_below(&state, (unsigned)length);
-                char c = text[a];
-                text[a] = text[b];
-                text[b] = c;
-            }
-            }
-        if (parse(&parsed, text)) {
-            passed++;
-            check_parsed(text);
-            if (passed % 16 == 0)
-                print_and_parse(text);
-        } else {
-            refused++;
-            assert_true(strncmp(error, "line ", 5) == 0 && strlen(error) < sizeof(error) - 1);
-        }
-        free(text);
-    }
-    print_message("%u passed, %u were refused\n", passed, refused);
-    assert_true(passed > 1000 && refused > 10000);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -527,8 +360,7 @@ int main(void)
         cmocka_unit_test(wrong_texts),
         cmocka_unit_test(printed),
         cmocka_unit_test(this_machine),
-        cmocka_unit_test(random_topologies),
-        cmocka_unit_test(mutations),
+
         cmocka_unit_test(files_of_the_project),
         cmocka_unit_test(files_that_are_none),
     };

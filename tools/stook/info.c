@@ -9,7 +9,7 @@
 #include "stook/locate.h"
 
 #include "os/os.h"
-#include "os/topology.h"
+#include "os/topology_text.h"
 #include "page/arena.h"
 #include "watch/writer.h"
 
@@ -75,6 +75,8 @@ static uint64_t info_node_memory(unsigned node)
 {
     char path[64], text[4096], *at;
 
+    if (topology.simulated)
+        return topology.memory[node];
     snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/meminfo", node);
     if (os_read_file(path, text, sizeof(text)) <= 0 || !(at = strstr(text, "MemTotal:")))
         return 0;
@@ -86,8 +88,24 @@ static unsigned info_node_cpus(unsigned node)
     unsigned cpus = 0;
 
     for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
-        cpus += topology_node(cpu) == node;
+        cpus += topology_has_cpu(&topology, cpu) && topology_node(cpu) == node;
     return cpus;
+}
+
+/* As STOOK_TOPOLOGY takes it: another machine can simulate this one. */
+static const char *info_topology(const struct info *info)
+{
+    static char text[2 * TOPOLOGY_TEXT_MAX];
+    static struct topology t;
+
+    t = topology;
+    for (unsigned node = 0; node < t.nodes; node++)
+        if (t.memory_nodes >> node & 1)
+            t.memory[node] = info_node_memory(node);
+    if (t.memories == 1 && t.memory[t.near[0][0]] == 0) /* a kernel without NUMA */
+        t.memory[t.near[0][0]] = info->memory;
+    topology_print(&t, text, sizeof(text));
+    return text;
 }
 
 extern const unsigned __rseq_size __attribute__((weak));
@@ -216,7 +234,12 @@ static void info_text(struct writer *w, const struct info *info)
                  info->membarrier ? "yes" : "no");
     writer_print(w, "CPUs             ");
     info_cpus(w);
-    writer_print(w, "; online: %.200s\n", *info->cpus_online ? info->cpus_online : "unknown");
+    writer_print(w, "; %s: %.200s\n", topology.simulated ? "of the machine online" : "online",
+                 *info->cpus_online ? info->cpus_online : "unknown");
+    writer_print(w, "topology         %s", topology.simulated ? "simulated: " : "");
+    for (const char *text = info_topology(info); *text; text += strnlen(text, 200))
+        writer_print(w, "%.200s", text);
+    writer_print(w, "\n");
     info_nodes(w);
     info_memory(w, info);
     writer_print(w,
@@ -287,6 +310,8 @@ static void info_json(struct writer *w, const struct info *info)
     info_key(w, "online", info->cpus_online, ", ");
     info_maybe(w, "quota_percent", topology.quota_percent, "},\n");
     info_json_nodes(w);
+    writer_print(w, " \"topology\": {\"simulated\": %s, ", topology.simulated ? "true" : "false");
+    info_key(w, "text", info_topology(info), "},\n");
     writer_print(w, " \"huge_pages\": {");
     info_key(w, "enabled", info->huge_enabled, ", ");
     info_key(w, "defrag", info->huge_defrag, ", ");
@@ -334,6 +359,7 @@ const struct command command_info = {
             "Says what the library finds in this environment, as a program under stook run would\n"
             "get it: CPUs and their quota, nodes and their memory, the per-CPU mode and why,\n"
             "huge pages, address space and memory limits, and the limits of the library itself.\n"
+            "The topology is written as STOOK_TOPOLOGY takes it.\n"
             "\n"
             "  --json  the same as one JSON object\n"
             "\n"
