@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include "output_bulk.h"
+#include "pace.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -194,7 +195,8 @@ void output_table(const struct plan_case *plan, const struct output_record *reco
 {
     printf("%s: %s\n", plan->name, plan->what);
     if ((plan->record == RECORD_TIME || plan->record >= RECORD_SLAB_BULK) && count)
-        printf("  (%zu bytes, n = %zu)\n", records[0].object_size, records[0].n);
+        printf("  (%zu bytes, n = %zu; an addition takes %.2f ns now)\n", records[0].object_size,
+               records[0].n, pace_addition_ns());
     output_table_body(plan, records, count);
     for (size_t i = 0; i < count; i++)
         if (output_says_missing(records, i))
