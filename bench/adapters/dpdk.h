@@ -60,11 +60,14 @@ static inline adapter_t adapter_open_as(const struct case_params *params, size_t
     /* Its default makes 128 bytes of an object of 16; no case touches an object of a pool. */
     unsigned flags = params->object_size < RTE_CACHE_LINE_SIZE ? RTE_MEMPOOL_F_NO_CACHE_ALIGN : 0;
     size_t object_bytes = rte_mempool_calc_obj_size((uint32_t)params->object_size, flags, &sizes);
+    /* Where objects fit a page they do not cross one. */
+    size_t bytes =
+        object_bytes > 4096 ? objects * object_bytes : (objects / (4096 / object_bytes) + 1) * 4096;
     size_t ring = sizeof(void *);
     while (ring < (objects + 1) * sizeof(void *))
         ring *= 2;
     snprintf(lcores, sizeof(lcores), "--lcores=0@%zu", cpu);
-    snprintf(memory, sizeof(memory), "%zu", ((objects * object_bytes + ring) * 9 / 8 >> 20) + 64);
+    snprintf(memory, sizeof(memory), "%zu", ((bytes + ring) * 9 / 8 >> 20) + 64);
     char *arguments[] = {"bench",
                          "--no-huge",
                          "--no-pci",
