@@ -16,25 +16,28 @@ static void options_usage(FILE *to)
                 strcmp(plan_cases[i].name, plan_cases[i].family) ? " --case " : "        ",
                 strcmp(plan_cases[i].name, plan_cases[i].family) ? plan_cases[i].name : "",
                 plan_cases[i].what);
-    fprintf(to, "  all\n\n"
-                "  --json             one JSON object a line instead of tables\n"
-                "  --repeats N        runs of each allocator, interleaved; medians are shown\n"
-                "  --quick            one run of each, and no records with the default reserve\n"
-                "  --case LIST        of a family of cases only these\n"
-                "  --allocators LIST  only these, for example stook,glibc\n"
-                "  --linked static|shared\n"
-                "  --mode LIST        slab_bulk: single, bulk; slub_bulk: emit, link-first,\n"
-                "                     link-inside, bulk, single\n"
-                "  --order LIST       slub_bulk: sequential, random\n"
-                "  --free-order LIST  slub_bulk: ordered, shuffled\n"
-                "  --size LIST        bytes of an object\n"
-                "  --n LIST           objects a batch (idle: a thread; kmalloc: in all)\n"
-                "  --threads N        threads of idle and remote-*\n"
-                "  --mib N            live MiB of slub_bulk and the memory cases\n"
-                "  --rounds N         inner rounds; breaths; rounds of replacement\n"
-                "  --ms N             milliseconds of an inner round\n"
-                "  --settle SECONDS   returned: wait before reading what is resident (0)\n"
-                "  --in-order         returned: free in the order of allocation\n");
+    fprintf(
+        to,
+        "  all\n\n"
+        "  --json             one JSON object a line instead of tables\n"
+        "  --repeats N        runs of each allocator, interleaved; medians are shown\n"
+        "  --quick            one run of each, no records with the default reserve; slub_bulk:\n"
+        "                     fewer rounds, and mallocs free in order only\n"
+        "  --case LIST        of a family of cases only these\n"
+        "  --allocators LIST  only these, for example stook,glibc\n"
+        "  --linked static|shared\n"
+        "  --mode LIST        slab_bulk: single, bulk; slub_bulk: emit, link-first,\n"
+        "                     link-inside, bulk, single\n"
+        "  --order LIST       slub_bulk: sequential, random\n"
+        "  --free-order LIST  slub_bulk: ordered, shuffled\n"
+        "  --size LIST        bytes of an object\n"
+        "  --n LIST           objects a batch (idle: a thread; kmalloc: in all)\n"
+        "  --threads N        threads of idle and remote-*\n"
+        "  --mib N            live MiB of slub_bulk and the memory cases\n"
+        "  --rounds N         inner rounds; breaths; rounds of replacement\n"
+        "  --ms N             milliseconds of an inner round\n"
+        "  --settle SECONDS   returned: wait before reading what is resident (0)\n"
+        "  --in-order         returned: free in the order of allocation\n");
 }
 
 /* A number greater than zero; ends the program at anything else. */
