@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* A program of DPDK's would have its calls where it makes them, and so do the loops. */
+#define DPDK_INLINE static inline __attribute__((always_inline))
+
 #define ADAPTER_BULK 1
 #define ADAPTER_OPENS_AS 1
 
@@ -94,23 +97,23 @@ static inline adapter_t adapter_open(size_t object_size)
     return adapter_open_as(&params, 100000);
 }
 
-static inline void *adapter_alloc(adapter_t pool)
+DPDK_INLINE void *adapter_alloc(adapter_t pool)
 {
     void *object;
     return rte_mempool_get(pool, &object) ? NULL : object;
 }
 
-static inline void adapter_free(adapter_t pool, void *object)
+DPDK_INLINE void adapter_free(adapter_t pool, void *object)
 {
     rte_mempool_put(pool, object);
 }
 
-static inline size_t adapter_alloc_bulk(adapter_t pool, void **objects, size_t n)
+DPDK_INLINE size_t adapter_alloc_bulk(adapter_t pool, void **objects, size_t n)
 {
     return rte_mempool_get_bulk(pool, objects, (unsigned)n) ? 0 : n;
 }
 
-static inline void adapter_free_bulk(adapter_t pool, void **objects, size_t n)
+DPDK_INLINE void adapter_free_bulk(adapter_t pool, void **objects, size_t n)
 {
     rte_mempool_put_bulk(pool, objects, (unsigned)n);
 }
