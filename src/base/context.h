@@ -60,7 +60,7 @@ static inline bool context_holds_all(void)
 extern void (*context_settler)(struct slab *slab) __attribute__((visibility("hidden")));
 extern void (*context_large_settler)(void) __attribute__((visibility("hidden")));
 
-static inline bool context_left_behind(struct context *context)
+static inline __attribute__((always_inline)) bool context_left_behind(struct context *context)
 {
     return atomic_load_explicit(&context->deferred, memory_order_relaxed) ||
            atomic_load_explicit(&context->large, memory_order_relaxed);

@@ -166,6 +166,8 @@ void percpu_init(void)
     percpu.rseq = refusal == NULL;
     percpu.why = refusal ? refusal : "rseq and membarrier are there";
 #if PERCPU_HAS_SECTIONS
+    __builtin_cpu_init();
+    percpu.wide = __builtin_cpu_supports("avx2");
     if (percpu.rseq)
         percpu.rseq_offset = __rseq_offset;
     else

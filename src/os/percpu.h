@@ -73,6 +73,7 @@ struct percpu {
     char *areas;          /* CPU 0's; CPU n's lies n areas behind it, from n = -2 on */
     intptr_t rseq_offset; /* from the thread pointer to its struct rseq (cpu_id at 4) */
     bool rseq;            /* the mode */
+    bool wide;            /* the CPU has AVX2 */
     bool filled;          /* no file to map: areas are filled in as slots come into use */
     unsigned rows;        /* CPUs that have areas: all that the kernel may ever name */
     unsigned slots;       /* highest slot in use + 1; written under `lock` */

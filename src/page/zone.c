@@ -13,23 +13,33 @@ enum {
 
 struct zones zone_all;
 
-/* Puts a block of runs on the lists that its counts ask for. */
+/* Moves a block to another of the lists it may be on; most changes leave it where it is. */
+static void zone_refile(struct list *buckets, struct list *link, uint8_t *at, unsigned wanted)
+{
+    if (*at == wanted)
+        return;
+    if (list_linked(link))
+        list_remove(link);
+    if (wanted > 0)
+        list_add(&buckets[wanted - 1], link);
+    *at = (uint8_t)wanted;
+}
+
+static unsigned zone_bucket(unsigned pages)
+{
+    unsigned bucket = zone_log2(pages);
+
+    return 1 + (bucket < ZONE_BUCKETS ? bucket : ZONE_BUCKETS - 1);
+}
+
 void zone_file(struct zone *zone, struct block *block)
 {
-    if (list_linked(&block->bucket))
-        list_remove(&block->bucket);
-    if (list_linked(&block->soiled))
-        list_remove(&block->soiled);
-    if (block->state != BLOCK_RUNS)
-        return;
-    if (block->nfree > 0) {
-        unsigned bucket = zone_log2(block->longest);
-        list_add(&zone->runs[bucket < ZONE_BUCKETS ? bucket : ZONE_BUCKETS - 1], &block->bucket);
-    }
-    if (block->ndirty > 0) {
-        unsigned bucket = zone_log2(block->ndirty);
-        list_add(&zone->soiled[bucket < ZONE_BUCKETS ? bucket : ZONE_BUCKETS - 1], &block->soiled);
-    }
+    bool runs = block->state == BLOCK_RUNS;
+
+    zone_refile(zone->runs, &block->bucket, &block->runs_at,
+                runs && block->nfree > 0 ? zone_bucket(block->longest) : 0);
+    zone_refile(zone->soiled, &block->soiled, &block->soiled_at,
+                runs && block->ndirty > 0 ? zone_bucket(block->ndirty) : 0);
 }
 
 void zone_mark_free(struct zone *zone, struct block *block)
@@ -49,6 +59,7 @@ void zone_mark_used(struct zone *zone, struct block *block, enum block_state sta
 
     if (list_linked(&block->bucket))
         list_remove(&block->bucket);
+    block->runs_at = 0;
     block->state = (uint8_t)state;
     zone->free_map[i / 64] &= ~((uint64_t)1 << i % 64);
 }

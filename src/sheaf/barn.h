@@ -41,4 +41,13 @@ static inline bool barn_declines(const struct stook_cache *cache, unsigned node)
     return __atomic_load_n(&cache->nodes[node].barn.full_limit, __ATOMIC_RELAXED) == 0;
 }
 
+/* As racy: whether a full sheaf would find room now. */
+static inline bool barn_accepts(const struct stook_cache *cache, unsigned node)
+{
+    const struct barn *barn = &cache->nodes[node].barn;
+
+    return __atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) <
+           __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED);
+}
+
 #endif

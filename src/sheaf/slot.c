@@ -212,11 +212,10 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
     struct slot *slot;
     uint32_t got = 0, fill;
 
+    if (cache->capacity > 0 && !percpu.rseq) /* the caller has tried the section already */
+        got = percpu_pop_bulk(offset, objects, n);
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
-    for (int turn = 0; turn < SLOT_TURNS && cache->capacity > 0; turn++) {
-        got += percpu_pop_bulk(offset, objects + got, n - got);
-        if (got == n)
-            return got;
+    for (int turn = 0; got < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
         main = percpu_close(offset, &slot, nospin);
         if (!main)
             break;
@@ -233,6 +232,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             got += slot_refill(cache, node, spare, fill, objects + got, n - got, nospin);
             break;
         }
+        got += percpu_pop_bulk(offset, objects + got, n - got);
     }
     if (got < n)
         got += slot_alloc_direct(cache, cpu, objects + got, n - got, nospin);
@@ -311,7 +311,7 @@ static uint32_t slot_free_sheaves(struct stook_cache *cache, unsigned node, void
     uint32_t put = 0, capacity = cache->capacity;
     struct sheaf *empty, *chain = NULL;
 
-    while (n - put >= capacity && !chain && !barn_declines(cache, node)) {
+    while (n - put >= capacity && !chain && barn_accepts(cache, node)) {
         empty = barn_get_empty(cache, node, nospin);
         if (!empty)
             empty = sheaf_alloc(capacity, node, nospin);
@@ -335,10 +335,9 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
     struct slot *slot;
     uint32_t put = 0;
 
-    for (int turn = 0; turn < SLOT_TURNS && cache->capacity > 0; turn++) {
-        put += percpu_push_bulk(offset, objects + put, n - put);
-        if (put == n)
-            return;
+    if (cache->capacity > 0 && !percpu.rseq)
+        put = percpu_push_bulk(offset, objects, n);
+    for (int turn = 0; put < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
         main = percpu_close(offset, &slot, nospin);
         if (!main)
             break;
@@ -347,24 +346,26 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             percpu_open(slot, main);
             /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */
             n = put + slot_strip(objects + put, n - put);
-            if (put == n)
-                return;
         } else if (spare && spare->size < spare->capacity && !decline) {
             slot->spare = slot_real(main);
             percpu_open(slot, spare);
-        } else if (n - put >= cache->capacity) {
+        } else if (n - put >= cache->capacity && (decline || barn_accepts(cache, node))) {
             percpu_open(slot, main);
+            if (decline) /* straight to the slabs */
+                break;
             n = put + slot_strip(objects + put, n - put);
             put += slot_free_sheaves(cache, node, objects + put, n - put, nospin);
-            break;
         } else {
             slot->spare = NULL;
             percpu_open(slot, main);
             if (!slot_make_room(cache, node, spare, decline, nospin))
                 break;
         }
+        if (put < n)
+            put += percpu_push_bulk(offset, objects + put, n - put);
     }
-    node_put(cache, objects + put, n - put, nospin);
+    if (put < n)
+        node_put(cache, objects + put, n - put, nospin);
 }
 
 /* ---- all CPUs ------------------------------------------------------------------------------- */

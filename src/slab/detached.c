@@ -16,7 +16,9 @@ static struct detached *detached_find(struct detached_set *set, struct slab *sla
 
     if (set->lists > 0) {
         if (set->lists == 1) { /* one list needs no hash */
-            memset(set->find, 0, sizeof(set->find));
+            size_t size = sizeof(set->find);
+            __asm__("" : "+r"(size)); /* a call: what GCC would inline is a slow rep stos */
+            memset(set->find, 0, size);
             set->find[detached_hash(set->list[0].slab)] = 1;
         }
         for (; set->find[at]; at = (at + 1) % DETACHED_HASH)
@@ -25,8 +27,7 @@ static struct detached *detached_find(struct detached_set *set, struct slab *sla
         set->find[at] = (uint8_t)(set->lists + 1);
     }
     list = &set->list[set->lists++];
-    list->slab = slab;
-    list->count = 0;
+    *list = (struct detached){.slab = slab};
     return list;
 }
 
@@ -50,66 +51,94 @@ static void detached_prefetch(const struct stook_cache *cache, const void *objec
                        1);
 }
 
+/* The slab and the list that the walk is at: what each step would have to look up again. */
+struct detached_walk {
+    struct detached *list;
+    uintptr_t base, bytes; /* of the slab; bytes 0: at none */
+    char *links;           /* its column */
+    uint32_t objects;
+    uint32_t head, count; /* of the list: the object before, so far */
+};
+
+static void detached_leave(struct detached_walk *walk)
+{
+    if (walk->list) {
+        walk->list->count = (uint16_t)walk->count;
+        walk->list->head = (uint16_t)walk->head;
+    }
+}
+
+/* The object is of another slab than the one before.  `more`: objects still to come, this one too. */
+static __attribute__((noinline)) void detached_move(struct stook_cache *cache,
+                                                    struct detached_set *set,
+                                                    struct detached_walk *walk, const void *object,
+                                                    uint32_t more)
+{
+    uint32_t index;
+    struct slab *slab = slab_of(cache, object, &index);
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+
+    detached_leave(walk);
+    walk->list = detached_find(set, slab);
+    walk->base = (uintptr_t)slab_base(slab);
+    walk->bytes = (uintptr_t)PAGE_SIZE << slab_order(cache, word);
+    walk->links = (char *)slab_link(cache, slab, 0);
+    walk->objects = slab_objects(cache, word);
+    if (walk->list->count == 0)
+        walk->list->linked = slab_inuse(word) > more;
+    walk->head = walk->list->head;
+    walk->count = walk->list->count;
+}
+
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
                          uint32_t n)
 {
-    uint32_t stride = cache->layout.stride, limit = 0, count = 0, head = 0, links = 0;
-    struct detached *list = NULL;
-    bool linked = false;
-    uintptr_t base = 1, bytes = 0;
+    const uint32_t stride = cache->layout.stride, link_stride = cache->layout.link_stride;
+    const uint32_t secret = cache->secret;
+    struct detached_walk walk = {0};
+    uint32_t links = 0;
 
     set->lists = 0;
     if (n > DETACHED_CHUNK)
         n = DETACHED_CHUNK;
     for (uint32_t i = 0; i < n; i++) {
-        uintptr_t offset = (uintptr_t)objects[i] - base;
+        uintptr_t offset = (uintptr_t)objects[i] - walk.base;
         uint32_t index;
-        if (i + DETACHED_AHEAD < n && (uintptr_t)objects[i + DETACHED_AHEAD] - base >= bytes)
+        if (i + DETACHED_AHEAD < n &&
+            (uintptr_t)objects[i + DETACHED_AHEAD] - walk.base >= walk.bytes)
             detached_prefetch(cache, objects[i + DETACHED_AHEAD]);
-        if (offset >= bytes) { /* of another slab than the one before */
-            struct slab *slab;
-            uint64_t word;
+        if (offset >= walk.bytes) {
             if (!objects[i])
                 continue;
-            if (list) {
-                list->count = (uint16_t)count;
-                list->head = (uint16_t)head;
-            }
-            slab = slab_of(cache, objects[i], &index);
-            word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-            list = detached_find(set, slab);
-            base = (uintptr_t)slab_base(slab);
-            bytes = (uintptr_t)PAGE_SIZE << slab_order(cache, word);
-            limit = slab_objects(cache, word);
-            if (list->count == 0)
-                list->linked = slab_inuse(word) > n - i;
-            count = list->count;
-            head = list->head;
-            linked = list->linked;
-            offset = (uintptr_t)objects[i] - base;
+            detached_move(cache, set, &walk, objects[i], n - i);
+            offset = (uintptr_t)objects[i] - walk.base;
         }
-        index = layout_index(&cache->layout, (uint32_t)offset);
-        if (__builtin_expect(index * stride != offset || index >= limit, 0))
+        /* Runs of neighbours are common; a division, even by a product, is dear. */
+        index = walk.head + 1;
+        if (offset != (uintptr_t)index * stride) {
+            index = layout_index(&cache->layout, (uint32_t)offset);
+            if (__builtin_expect(index * stride != offset, 0))
+                slab_report(cache, objects[i], "is not the start of an object");
+        }
+        if (__builtin_expect(index >= walk.objects, 0))
             slab_report(cache, objects[i], "is not the start of an object");
-        if (count == 0)
-            list->tail = (uint16_t)index;
-        else if (__builtin_expect(index == head, 0))
+        if (walk.count == 0)
+            walk.list->tail = (uint16_t)index;
+        else if (__builtin_expect(index == walk.head, 0))
             slab_report(cache, objects[i], "is freed twice");
-        if (!linked) {
+        if (!walk.list->linked) {
             set->index[i] = (uint16_t)index;
-            set->before[i] = list->last;
-            list->last = (uint8_t)i;
-        } else if (count > 0) {
-            slab_set_link(cache, list->slab, index, head);
+            set->before[i] = walk.list->last;
+            walk.list->last = (uint8_t)i;
+        } else if (walk.count > 0) {
+            *(uint16_t *)(void *)(walk.links + (size_t)index * link_stride) =
+                (uint16_t)(walk.head ^ secret ^ index);
             links++;
         }
-        head = index;
-        count++;
+        walk.head = index;
+        walk.count++;
     }
-    if (list) {
-        list->count = (uint16_t)count;
-        list->head = (uint16_t)head;
-    }
+    detached_leave(&walk);
     slab_counts.links += links;
     return n;
 }

@@ -13,10 +13,15 @@ enum {
     LAYOUT_ORDER_COMMON = 4, /* higher orders only against waste beyond LAYOUT_WASTE */
 };
 
-/* Fewer objects than this make a slab too short-lived to be worth its descriptor. */
+/*
+ * Fewer objects than this make a slab too dear: what its making and its going cost is shared by
+ * them.  What 64 KiB hold, at most.
+ */
 static unsigned layout_wanted(uint32_t stride)
 {
-    return stride <= 1024 ? 32 : stride <= 2048 ? 16 : stride <= PAGE_SIZE ? 8 : 4;
+    unsigned most = (64u << 10) / stride;
+
+    return most > 256 ? 256 : most >= 128 ? 128 : most > 4 ? most : 4;
 }
 
 static unsigned layout_objects(unsigned order, uint32_t stride)

@@ -23,6 +23,11 @@
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
+static void nothing(void *object)
+{
+    (void)object;
+}
+
 static void refused(int error, const char *name, size_t size, struct stook_cache_args args)
 {
     if (args.size == 0)
@@ -49,7 +54,7 @@ static void errors_of_create(void **unused)
     refused(EINVAL, "x", 8,
             (struct stook_cache_args){.flags = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE});
     refused(EINVAL, "x", 64,
-            (struct stook_cache_args){.flags = STOOK_CACHE_LINK_INSIDE, .ctor = ctor});
+            (struct stook_cache_args){.flags = STOOK_CACHE_LINK_INSIDE, .ctor = nothing});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.size = 7});
     refused(E2BIG, "x", STOOK_OBJECT_SIZE_MAX + 1, (struct stook_cache_args){0});
     refused(E2BIG, "x", SIZE_MAX, (struct stook_cache_args){0});
