@@ -5,7 +5,7 @@
  *
  * The range is split evenly into zones, one a node for objects and one a node for the library's own
  * sheaves and descriptors, so the node is in bits of the address.  Each block
- * has its metadata elsewhere (struct block, a bitmap, and granules of 16 bytes in which slab
+ * has its metadata elsewhere (struct block, a bitmap, and granules of 32 bytes in which slab
  * descriptors live): a write behind an object's end cannot reach them.
  *
  * Locking: one lock a zone (LOCK_ARENA).  System calls that give memory back run without it, on
@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 enum {
-    ARENA_GRANULE = 16,
+    ARENA_GRANULE = 32, /* a slab's descriptor never straddles a cache line */
     ARENA_RUN_PAGES_MAX = BLOCK_PAGES, /* larger requests take whole blocks */
 };
 

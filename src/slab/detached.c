@@ -5,7 +5,7 @@
 
 static unsigned detached_hash(const struct slab *slab)
 {
-    return (unsigned)(((uintptr_t)slab >> 4) * 0x9e3779b97f4a7c15u >> 56);
+    return (unsigned)(((uintptr_t)slab >> 4) * 0x9e3779b97f4a7c15u >> 55);
 }
 
 /* The slab's list; a new one has count 0. */
@@ -31,8 +31,11 @@ static struct detached *detached_find(struct detached_set *set, struct slab *sla
     return list;
 }
 
-/* The lines that will be written to: of the slab's state, and of the object's link. */
-static void detached_prefetch(const struct stook_cache *cache, const void *object)
+/*
+ * The lines that will be written to: of the slab's state, and of the object's link.  Inlined by
+ * force: GCC takes a function of prefetches for one without effects.
+ */
+static inline __attribute__((always_inline)) void detached_prefetch(const struct stook_cache *cache, const void *object)
 {
     const struct layout *l = &cache->layout;
     uint32_t entry, offset;
@@ -49,6 +52,25 @@ static void detached_prefetch(const struct stook_cache *cache, const void *objec
     offset = (uint32_t)(uintptr_t)object & (((uint32_t)PAGE_SIZE << l->order) - 1);
     __builtin_prefetch(l->link_outside ? (const void *)&slab->links[layout_index(l, offset)] : object,
                        1);
+}
+
+/* Its entry of the page map, on which the above waits. */
+static inline __attribute__((always_inline)) void detached_prefetch_entry(const void *object)
+{
+    if (pagemap_covers(object))
+        __builtin_prefetch(pagemap_at(object));
+}
+
+/* What the walk will not have been ahead of. */
+static inline __attribute__((always_inline)) void
+detached_prefetch_first(const struct stook_cache *cache, void *const *objects, uint32_t n)
+{
+    for (uint32_t i = 1; i < n && i < 2 * DETACHED_AHEAD; i++)
+        if (((uintptr_t)objects[i] ^ (uintptr_t)objects[i - 1]) >= PAGE_SIZE)
+            detached_prefetch_entry(objects[i]);
+    for (uint32_t i = 1; i < n && i < DETACHED_AHEAD; i++)
+        if (((uintptr_t)objects[i] ^ (uintptr_t)objects[i - 1]) >= PAGE_SIZE)
+            detached_prefetch(cache, objects[i]);
 }
 
 /* The slab and the list that the walk is at: what each step would have to look up again. */
@@ -69,15 +91,18 @@ static void detached_leave(struct detached_walk *walk)
 }
 
 /* The object is of another slab than the one before.  `more`: objects still to come, this one too. */
-static __attribute__((noinline)) void detached_move(struct stook_cache *cache,
-                                                    struct detached_set *set,
-                                                    struct detached_walk *walk, const void *object,
-                                                    uint32_t more)
+static inline void detached_move(struct stook_cache *cache, struct detached_set *set,
+                                 struct detached_walk *walk, const void *object, uint32_t more)
 {
-    uint32_t index;
-    struct slab *slab = slab_of(cache, object, &index);
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    struct slab *slab;
+    uint64_t word;
 
+    if (__builtin_expect(!pagemap_covers(object), 0))
+        slab_report(cache, object, "is not of this library");
+    if (__builtin_expect(pagemap_cache(*pagemap_at(object)) != cache->index, 0))
+        slab_report(cache, object, "is of no slab of this cache");
+    slab = slab_at(object, *pagemap_at(object));
+    word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     detached_leave(walk);
     walk->list = detached_find(set, slab);
     walk->base = (uintptr_t)slab_base(slab);
@@ -101,12 +126,18 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
     set->lists = 0;
     if (n > DETACHED_CHUNK)
         n = DETACHED_CHUNK;
+    detached_prefetch_first(cache, objects, n);
     for (uint32_t i = 0; i < n; i++) {
         uintptr_t offset = (uintptr_t)objects[i] - walk.base;
         uint32_t index;
-        if (i + DETACHED_AHEAD < n &&
-            (uintptr_t)objects[i + DETACHED_AHEAD] - walk.base >= walk.bytes)
-            detached_prefetch(cache, objects[i + DETACHED_AHEAD]);
+        if (i + DETACHED_AHEAD < n) {
+            const void *ahead = objects[i + DETACHED_AHEAD];
+            if ((uintptr_t)ahead - walk.base >= walk.bytes) {
+                detached_prefetch(cache, ahead);
+                if (i + 2 * DETACHED_AHEAD < n)
+                    detached_prefetch_entry(objects[i + 2 * DETACHED_AHEAD]);
+            }
+        }
         if (offset >= walk.bytes) {
             if (!objects[i])
                 continue;

@@ -16,7 +16,7 @@
 
 enum {
     DETACHED_CHUNK = 192, /* objects sorted at a time */
-    DETACHED_HASH = 256,
+    DETACHED_HASH = 512,
     DETACHED_AHEAD = 12, /* objects whose slab is fetched into the cache beforehand */
 };
 
