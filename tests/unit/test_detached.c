@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sorting an array into one list a slab: what is linked and what waits, NULL entries, the chunk,
+ * and the reports of pointers that should not be there.
+ */
+#include "slab/detached.h"
+
+#include "slab/node.h"
+#include "support/check.h"
+#include "support/child.h"
+
+#include <stook/stook.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 40000, LISTS = 200 };
+
+static struct stook_cache *cache;
+static unsigned per_slab;
+static void *objects[MOST]; /* of whole slabs, in order */
+static unsigned held;
+static struct detached_set set;
+
+static void begin(size_t size, unsigned flags, unsigned slabs)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = flags | STOOK_CACHE_NOSHEAF};
+
+    cache = stook_cache_create("detached", size, &args);
+    assert_non_null(cache);
+    per_slab = cache->layout.objects;
+    held = slabs * per_slab;
+    assert_true(held <= MOST);
+    assert_int_equal(node_take(cache, 0, objects, held, held, false), held);
+}
+
+static void end(void)
+{
+    node_put(cache, objects, held, false);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+    check_all(NULL, 0);
+}
+
+static uint32_t index_of(const void *object)
+{
+    uint32_t index;
+
+    slab_of(cache, object, &index);
+    return index;
+}
+
+static struct slab *slab_of_object(const void *object)
+{
+    uint32_t index;
+
+    return slab_of(cache, object, &index);
+}
+
+/* From its head on the list has these objects, last gathered first. */
+static void check_list(struct detached *list, void *const *want, unsigned n)
+{
+    uint32_t at = list->head;
+
+    if (!list->linked) { /* there was that much to come, so it could have been all of the slab */
+        assert_true(slab_inuse(atomic_load(&list->slab->state)) <= DETACHED_CHUNK);
+        detached_link(cache, &set, list);
+    }
+    assert_true(list->linked);
+    assert_int_equal(list->count, n);
+    assert_int_equal(list->tail, index_of(want[0]));
+    for (unsigned i = n; i-- > 0;) {
+        assert_int_equal(at, index_of(want[i]));
+        if (i > 0)
+            at = slab_next(cache, list->slab, at, per_slab);
+    }
+}
+
+static void some_of_one_slab(void **unused)
+{
+    (void)unused;
+    for (unsigned flags = 0; flags <= STOOK_CACHE_LINK_INSIDE; flags += STOOK_CACHE_LINK_INSIDE) {
+        uint64_t links;
+        begin(256, flags, 1);
+        links = slab_counts.links;
+        assert_int_equal(detached_gather(cache, &set, objects + 3, 10), 10);
+        assert_int_equal(set.lists, 1);
+        assert_true(set.list[0].linked); /* it cannot be all that is in use */
+        assert_ptr_equal(set.list[0].slab, slab_of_object(objects[0]));
+        check_list(&set.list[0], objects + 3, 10);
+        assert_int_equal(slab_counts.links - links, 9); /* the tail's waits for the slab's head */
+        end();
+    }
+}
+
+/* It may be all that is in use: nothing is linked until it is known not to be. */
+static void all_of_one_slab(void **unused)
+{
+    static char before[1 << 20];
+    size_t bytes;
+
+    (void)unused;
+    begin(1024, STOOK_CACHE_LINK_INSIDE, 1);
+    bytes = (size_t)PAGE_SIZE << cache->layout.order;
+    assert_true(per_slab <= DETACHED_CHUNK && bytes <= sizeof(before));
+    memset(slab_base(slab_of_object(objects[0])), 0x6b, bytes);
+    memcpy(before, slab_base(slab_of_object(objects[0])), bytes);
+    assert_int_equal(detached_gather(cache, &set, objects, per_slab), per_slab);
+    assert_int_equal(set.lists, 1);
+    assert_false(set.list[0].linked);
+    assert_int_equal(set.list[0].count, per_slab);
+    assert_memory_equal(slab_base(set.list[0].slab), before, bytes);
+    detached_link(cache, &set, &set.list[0]); /* somebody took an object meanwhile */
+    check_list(&set.list[0], objects, per_slab);
+    end();
+}
+
+static void nulls_anywhere(void **unused)
+{
+    void *given[64], *want[64];
+
+    (void)unused;
+    begin(256, 0, 2);
+    for (unsigned null = 0; null < 8; null++) {
+        unsigned n = 0;
+        for (unsigned i = 0; i < 64; i++) {
+            given[i] = i % 8 == null || i % 5 == 0 ? NULL : objects[1 + i];
+            if (given[i])
+                want[n++] = given[i];
+        }
+        assert_int_equal(detached_gather(cache, &set, given, 64), 64);
+        assert_int_equal(set.lists, 1);
+        check_list(&set.list[0], want, n);
+    }
+    memset(given, 0, sizeof(given));
+    assert_int_equal(detached_gather(cache, &set, given, 64), 64);
+    assert_int_equal(set.lists, 0);
+    assert_int_equal(detached_gather(cache, &set, given, 0), 0);
+    assert_int_equal(set.lists, 0);
+    end();
+}
+
+/* As many slabs as a chunk has places: one object each, then a second of each. */
+static void many_slabs(void **unused)
+{
+    static void *given[2 * LISTS];
+    unsigned slabs = LISTS, n;
+
+    (void)unused;
+    begin(4096, 0, slabs);
+    for (unsigned i = 0; i < slabs; i++)
+        given[i] = objects[i * per_slab];
+    n = detached_gather(cache, &set, given, slabs);
+    assert_int_equal(n, DETACHED_CHUNK); /* and no more */
+    assert_int_equal(set.lists, n);
+    for (unsigned i = 0; i < n; i++)
+        check_list(&set.list[i], &given[i], 1);
+    for (unsigned i = 0; i < DETACHED_CHUNK / 2; i++) { /* there and back */
+        given[i] = objects[i * per_slab];
+        given[DETACHED_CHUNK - 1 - i] = objects[i * per_slab + 1];
+    }
+    assert_int_equal(detached_gather(cache, &set, given, 2 * LISTS), DETACHED_CHUNK);
+    assert_int_equal(set.lists, DETACHED_CHUNK / 2);
+    for (unsigned i = 0; i < set.lists; i++) {
+        void *want[2] = {objects[i * per_slab], objects[i * per_slab + 1]};
+        assert_ptr_equal(set.list[i].slab, slab_of_object(want[0]));
+        check_list(&set.list[i], want, 2);
+    }
+    end();
+}
+
+/* ---- reports -------------------------------------------------------------------------------- */
+
+struct bad {
+    void *array[80];
+    unsigned n;
+};
+
+static int put_bad(void *arg)
+{
+    struct bad *bad = arg;
+
+    node_put(cache, bad->array, bad->n, false);
+    return 0;
+}
+
+static void says(const struct bad *bad, const char *text)
+{
+    struct bad copy = *bad;
+    struct child child;
+
+    child_run(&child, put_bad, &copy);
+    assert_true(child_died_saying(&child, text));
+    assert_true(child_died_saying(&child, "bad free: cache detached: pointer 0x"));
+}
+
+/* At any place of the array, also where its neighbours prefetch it or are of its slab. */
+static void reports(void **unused)
+{
+    static const unsigned places[] = {0, 1, 11, 40, 79};
+    struct stook_cache *other = stook_cache_create("other", 256, NULL);
+    char *of_other = stook_alloc(other, 0);
+    struct bad good = {.n = 80}, bad;
+    char *waste;
+
+    (void)unused;
+    begin(700, 0, 4);
+    memcpy(good.array, objects + 1, sizeof(good.array));
+    waste = slab_base(slab_of_object(objects[0])) + (size_t)per_slab * cache->layout.stride;
+    assert_true(cache->layout.waste >= 8);
+    for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        unsigned at = places[i];
+        bad = good;
+        bad.array[at] = &bad;
+        says(&bad, "is not of this library");
+        bad.array[at] = of_other;
+        says(&bad, "is of no slab of this cache; it lies 0 bytes into object");
+        bad.array[at] = (char *)good.array[at] + 8;
+        says(&bad, "is not the start of an object; it lies 8 bytes into object");
+        bad.array[at] = waste; /* where one more object would begin */
+        says(&bad, "is not the start of an object");
+        bad.array[at] = (void *)(uintptr_t)8; /* hardly a pointer */
+        says(&bad, "is not of this library");
+        if (at > 0) {
+            bad = good;
+            bad.array[at] = bad.array[at - 1];
+            says(&bad, "is freed twice");
+        }
+    }
+    stook_free(other, of_other);
+    assert_int_equal(stook_cache_destroy(other), 0);
+    end();
+}
+
+/* More objects than its slab has in use. */
+static void too_many(void **unused)
+{
+    struct bad bad = {.n = 4};
+
+    (void)unused;
+    begin(1024, 0, 1);
+    node_put(cache, objects + 2, held - 2, false);
+    held = 2;
+    bad.array[0] = bad.array[2] = objects[0];
+    bad.array[1] = bad.array[3] = objects[1];
+    says(&bad, "is freed twice");
+    bad.n = 3; /* NULL between twins */
+    bad.array[0] = bad.array[2] = objects[0];
+    bad.array[1] = NULL;
+    says(&bad, "is freed twice");
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(some_of_one_slab), cmocka_unit_test(all_of_one_slab),
+        cmocka_unit_test(nulls_anywhere),   cmocka_unit_test(many_slabs),
+        cmocka_unit_test(reports),          cmocka_unit_test(too_many),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
