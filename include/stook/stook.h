@@ -75,6 +75,13 @@ extern "C" {
  */
 #define STOOK_CACHE_LINK_INSIDE 0x10u
 #define STOOK_CACHE_LINK_OUTSIDE 0x20u
+/*
+ * Type-stable memory: what was an object stays one, free or of the next user, for whoever looks at
+ * it inside a read-side section of the RCU that was set (as Linux's SLAB_TYPESAFE_BY_RCU).  Slabs
+ * go back only after a grace period; links lie outside, never in free objects.  Needs
+ * stook_rcu_set_ops() first.
+ */
+#define STOOK_CACHE_TYPESAFE 0x40u
 
 struct stook_cache;
 

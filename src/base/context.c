@@ -6,6 +6,7 @@
 __thread struct context context_tls;
 void (*context_settler)(struct slab *slab);
 void (*context_large_settler)(void);
+void (*context_rcu_settler)(void);
 
 void context_settle(void)
 {
@@ -16,5 +17,7 @@ void context_settle(void)
             context_settler(NULL);
         if (atomic_load_explicit(&context->large, memory_order_relaxed))
             context_large_settler();
+        if (atomic_load_explicit(&context->rcu, memory_order_relaxed))
+            context_rcu_settler();
     }
 }

@@ -22,6 +22,7 @@ struct context {
     unsigned ranks;                  /* debug: ranks of the locks held */
     _Atomic(struct slab *) deferred; /* slabs whose list work a handler left behind */
     _Atomic(struct large *) large;   /* large objects that a handler left to be freed */
+    _Atomic bool rcu;                /* a handler left full rcu sheaves to be handed over */
     enum { FORK_NONE, FORK_TAKING, FORK_HOLDING } fork;
 };
 
@@ -56,14 +57,17 @@ static inline bool context_holds_all(void)
     return context_tls.fork == FORK_HOLDING;
 }
 
-/* Set once, before the first slab: finish the list work of slabs, and free large objects. */
+/* Set once, before the first slab: finish the list work of slabs, and free large objects; before
+ * the first deferred free: hand rcu sheaves over. */
 extern void (*context_settler)(struct slab *slab) __attribute__((visibility("hidden")));
 extern void (*context_large_settler)(void) __attribute__((visibility("hidden")));
+extern void (*context_rcu_settler)(void) __attribute__((visibility("hidden")));
 
 static inline __attribute__((always_inline)) bool context_left_behind(struct context *context)
 {
     return atomic_load_explicit(&context->deferred, memory_order_relaxed) ||
-           atomic_load_explicit(&context->large, memory_order_relaxed);
+           atomic_load_explicit(&context->large, memory_order_relaxed) ||
+           atomic_load_explicit(&context->rcu, memory_order_relaxed);
 }
 
 /* Settles all that was left behind; depth stays at 1 meanwhile, so handlers defer anew. */

@@ -16,6 +16,7 @@
 
 struct cache_list cache_list;
 
+void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what);
 enum {
     CACHE_BARN_SHEAVES = 10,      /* full sheaves of a barn at most … */
     CACHE_BARN_BYTES = 128 << 10, /* … and no more bytes than this, but two sheaves … */
@@ -152,7 +153,9 @@ static struct stook_cache *cache_find_mergeable(size_t size, size_t align, unsig
 
 static unsigned cache_wishes(const struct stook_cache_args *args)
 {
-    return (!args->ctor && !args->dtor ? LAYOUT_WRITABLE : 0) |
+    bool stable = args->ctor || args->dtor || (args->flags & STOOK_CACHE_TYPESAFE);
+
+    return (stable ? 0 : LAYOUT_WRITABLE) |
            (args->flags & STOOK_CACHE_LINK_INSIDE ? LAYOUT_LINK_INSIDE : 0) |
            (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
 }
@@ -244,7 +247,7 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
 {
     const unsigned links = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE;
     const unsigned known = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
-                           STOOK_CACHE_RANDOM | links;
+                           STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | links;
     struct stook_cache_args args = {0};
     struct stook_cache *cache;
 
@@ -259,18 +262,23 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
         args.align = cache_default_align(object_size);
     if (!name || object_size == 0 || (args.align & (args.align - 1)) || (args.flags & ~known) ||
         (args.flags & links) == links ||
-        ((args.flags & STOOK_CACHE_LINK_INSIDE) && (args.ctor || args.dtor))) {
+        ((args.flags & STOOK_CACHE_LINK_INSIDE) &&
+         (args.ctor || args.dtor || (args.flags & STOOK_CACHE_TYPESAFE)))) {
         errno = EINVAL;
         return NULL;
     }
     if (object_size > STOOK_OBJECT_SIZE_MAX || args.align > STOOK_ALIGN_MAX ||
+    if ((args.flags & STOOK_CACHE_TYPESAFE) && !slab_deferrer) {
+        errno = ENOTSUP;
+        return NULL;
+    }
         args.sheaf_capacity > STOOK_SHEAF_CAPACITY_MAX) {
         errno = E2BIG;
         return NULL;
     }
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < 64)
         args.align = 64;
-    if (args.ctor || args.dtor || args.sheaf_capacity)
+    if (args.ctor || args.dtor || args.sheaf_capacity || (args.flags & STOOK_CACHE_TYPESAFE))
         args.flags &= ~STOOK_CACHE_MERGE;
     init_once();
     context_enter();
@@ -307,6 +315,8 @@ size_t cache_drain(struct stook_cache *cache, bool alone)
     uint64_t before = cache_gone(cache);
 
     slot_drain(&cache, 1, alone);
+    if (cache_deferred)
+        cache_deferred(cache, alone ? CACHE_DEFERRED_WAIT : CACHE_DEFERRED_PUSH);
     cache_drain_nodes(cache);
     return (size_t)(cache_gone(cache) - before);
 }
@@ -395,6 +405,8 @@ int stook_cache_destroy(struct stook_cache *cache)
     lock_take(&cache_list.lock, LOCK_CACHES);
     list_remove(&cache->link);
     cache_list.count--;
+    if (cache_deferred)
+        cache_deferred(cache, CACHE_DEFERRED_SLABS);
     cache_table[cache->index] = NULL;
     if (cache->permutation)
         os_unmap(cache->permutation, cache_permutation_bytes(&cache->layout));

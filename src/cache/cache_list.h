@@ -26,6 +26,15 @@ size_t cache_drain(struct stook_cache *cache, bool alone);
 /* The same for all caches with an internal flag that are never destroyed. */
 size_t cache_drain_all(unsigned flag);
 
+/*
+ * Deferred frees, where there are any (reserve/rcu.c).  PUSH: what waits in CPUs' rcu sheaves is
+ * handed to RCU; WAIT: and has come back; SLABS: slabs of a type-stable cache have gone.  Called
+ * without locks, from inside the library, which it may leave meanwhile.
+ */
+enum cache_deferred { CACHE_DEFERRED_PUSH, CACHE_DEFERRED_WAIT, CACHE_DEFERRED_SLABS };
+extern void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what)
+    __attribute__((visibility("hidden")));
+
 struct cache_counts {
     uint64_t slabs, objects, pages; /* as they are on all nodes */
     uint64_t peak_pages;            /* the most there ever were, summed over nodes */

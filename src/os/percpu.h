@@ -55,10 +55,11 @@ struct slot {
     _Atomic(struct sheaf *) main; /* offset 0, known to the sections; never NULL */
     struct sheaf *spare;          /* NULL or a sheaf; whoever closed the slot */
     struct sheaf *held;           /* rseq: main while taken (fork); locked: main, NULL for none */
+    struct sheaf *rcu;            /* NULL or objects freed under readers; whoever closed the slot */
     _Atomic uint32_t lock;        /* locked mode: 1 closed */
     uint32_t fill;                /* objects the last refill brought; whoever closed the slot */
     uint32_t forking;             /* 1: taken by slot_take_all(); the forking thread */
-    uint32_t reserved[7];
+    uint32_t reserved[5];
 };
 enum { SLOT_SHIFT = 6, SLOT_SIZE = 1 << SLOT_SHIFT };
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");

@@ -9,6 +9,7 @@
 
 struct stook_cache *cache_table[STOOK_CACHES_MAX];
 __thread struct slab_counts slab_counts;
+void (*slab_deferrer)(struct stook_cache *cache, struct slab *slab);
 
 static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
 {
@@ -79,6 +80,14 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
 }
 
 void slab_unmake(struct stook_cache *cache, struct slab *slab)
+{
+    if (cache->flags & STOOK_CACHE_TYPESAFE)
+        slab_deferrer(cache, slab);
+    else
+        slab_release(cache, slab);
+}
+
+void slab_release(struct stook_cache *cache, struct slab *slab)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     unsigned order = slab_order(cache, word), objects = slab_objects(cache, word);
