@@ -9,8 +9,9 @@
 #include "os/percpu.h"
 #include "slab/cache.h"
 
-enum { SHEAF_CLASSES = 8 };
-/* Bytes of each class: whole cache lines, for 6, 14, 38, 70, 134, 254, 510 and 1022 objects. */
+enum { SHEAF_CLASSES = 9 };
+/* Bytes of each class: whole cache lines, for 6, 14, 22, 38, 70, 134, 254, 510 and 1022
+ * objects. */
 extern const uint16_t sheaf_class_size[SHEAF_CLASSES] __attribute__((visibility("hidden")));
 
 /* One cache a size class of sheaves; set by cache_boot() before the first sheaf. */

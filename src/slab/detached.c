@@ -80,6 +80,8 @@ struct detached_walk {
     char *links;           /* its column */
     uint32_t objects;
     uint32_t head, count; /* of the list: the object before, so far */
+    uint8_t last;
+    bool linked;
 };
 
 static void detached_leave(struct detached_walk *walk)
@@ -87,6 +89,7 @@ static void detached_leave(struct detached_walk *walk)
     if (walk->list) {
         walk->list->count = (uint16_t)walk->count;
         walk->list->head = (uint16_t)walk->head;
+        walk->list->last = walk->last;
     }
 }
 
@@ -113,21 +116,81 @@ static inline void detached_move(struct stook_cache *cache, struct detached_set 
         walk->list->linked = slab_inuse(word) > more;
     walk->head = walk->list->head;
     walk->count = walk->list->count;
+    walk->last = walk->list->last;
+    walk->linked = walk->list->linked;
+}
+
+/* One more object of the walk's list. */
+static inline __attribute__((always_inline)) void
+detached_add(const struct stook_cache *cache, struct detached_set *set, struct detached_walk *walk,
+             uint32_t i, uint32_t index)
+{
+    if (walk->count == 0)
+        walk->list->tail = (uint16_t)index;
+    if (!walk->linked) {
+        set->index[i] = (uint16_t)index;
+        set->before[i] = walk->last;
+        walk->last = (uint8_t)i;
+    } else if (walk->count > 0) {
+        *(uint16_t *)(void *)(walk->links + (size_t)index * cache->layout.link_stride) =
+            (uint16_t)(walk->head ^ cache->secret ^ index);
+    }
+    walk->head = index;
+    walk->count++;
+}
+
+/* Neighbours that follow the object i, each a stride further or each a stride before: the first
+ * position behind them.  What arrays mostly hold, and no multiplication is needed for them. */
+static inline __attribute__((always_inline)) uint32_t
+detached_run(const struct stook_cache *cache, struct detached_set *set, struct detached_walk *walk,
+             void *const *objects, uint32_t i, uint32_t n)
+{
+    const uintptr_t stride = cache->layout.stride;
+    uintptr_t object = (uintptr_t)objects[i++], step;
+    uint32_t index = walk->head, links = walk->count, next = 1;
+
+    if (i == n)
+        return i;
+    step = (uintptr_t)objects[i] - object;
+    if (step == -stride)
+        next = (uint32_t)-1;
+    else if (step != stride)
+        return i;
+    if (walk->linked) {
+        char *at = walk->links + (size_t)index * cache->layout.link_stride;
+        size_t link_step = next == 1 ? cache->layout.link_stride
+                                     : -(size_t)cache->layout.link_stride;
+        uint32_t secret = cache->secret;
+        for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects; i++) {
+            object += step;
+            at += link_step;
+            *(uint16_t *)(void *)at = (uint16_t)(index ^ secret ^ (index + next));
+            index += next;
+            links++;
+        }
+        walk->head = index;
+        walk->count = links;
+        return i;
+    }
+    for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects; i++) {
+        object += step;
+        index += next;
+        detached_add(cache, set, walk, i, index);
+    }
+    return i;
 }
 
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
                          uint32_t n)
 {
-    const uint32_t stride = cache->layout.stride, link_stride = cache->layout.link_stride;
-    const uint32_t secret = cache->secret;
+    const uint32_t stride = cache->layout.stride;
     struct detached_walk walk = {0};
-    uint32_t links = 0;
 
     set->lists = 0;
     if (n > DETACHED_CHUNK)
         n = DETACHED_CHUNK;
     detached_prefetch_first(cache, objects, n);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n;) {
         uintptr_t offset = (uintptr_t)objects[i] - walk.base;
         uint32_t index;
         if (i + DETACHED_AHEAD < n) {
@@ -139,38 +202,22 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
             }
         }
         if (offset >= walk.bytes) {
-            if (!objects[i])
+            if (!objects[i]) {
+                i++;
                 continue;
+            }
             detached_move(cache, set, &walk, objects[i], n - i);
             offset = (uintptr_t)objects[i] - walk.base;
         }
-        /* Runs of neighbours are common; a division, even by a product, is dear. */
-        index = walk.head + 1;
-        if (offset != (uintptr_t)index * stride) {
-            index = layout_index(&cache->layout, (uint32_t)offset);
-            if (__builtin_expect(index * stride != offset, 0))
-                slab_report(cache, objects[i], "is not the start of an object");
-        }
-        if (__builtin_expect(index >= walk.objects, 0))
+        index = layout_index(&cache->layout, (uint32_t)offset);
+        if (__builtin_expect(index * stride != offset || index >= walk.objects, 0))
             slab_report(cache, objects[i], "is not the start of an object");
-        if (walk.count == 0)
-            walk.list->tail = (uint16_t)index;
-        else if (__builtin_expect(index == walk.head, 0))
+        if (__builtin_expect(index == walk.head && walk.count > 0, 0))
             slab_report(cache, objects[i], "is freed twice");
-        if (!walk.list->linked) {
-            set->index[i] = (uint16_t)index;
-            set->before[i] = walk.list->last;
-            walk.list->last = (uint8_t)i;
-        } else if (walk.count > 0) {
-            *(uint16_t *)(void *)(walk.links + (size_t)index * link_stride) =
-                (uint16_t)(walk.head ^ secret ^ index);
-            links++;
-        }
-        walk.head = index;
-        walk.count++;
+        detached_add(cache, set, &walk, i, index);
+        i = detached_run(cache, set, &walk, objects, i, n);
     }
     detached_leave(&walk);
-    slab_counts.links += links;
     return n;
 }
 
@@ -181,6 +228,5 @@ void detached_link(struct stook_cache *cache, const struct detached_set *set,
 
     for (uint32_t i = 1; i < list->count; i++, at = set->before[at])
         slab_set_link(cache, list->slab, set->index[at], set->index[set->before[at]]);
-    slab_counts.links += list->count - 1u;
     list->linked = true;
 }

@@ -10,16 +10,16 @@ enum {
     LAYOUT_SHARE = 65536,    /* waste is weighed in these parts of a slab … */
     LAYOUT_PER_ORDER = 64,   /* … and an order is worth 0.1 %: small slabs go back sooner */
     LAYOUT_LINK_CTOR = 16,   /* smaller constructed objects have room for a link behind them */
-    LAYOUT_ORDER_COMMON = 4, /* higher orders only against waste beyond LAYOUT_WASTE */
+    LAYOUT_ORDER_COMMON = 5, /* higher orders only against waste beyond LAYOUT_WASTE */
 };
 
 /*
  * Fewer objects than this make a slab too dear: what its making and its going cost is shared by
- * them.  What 64 KiB hold, at most.
+ * them.  What 64 KiB hold at most, 128 KiB of large ones.
  */
 static unsigned layout_wanted(uint32_t stride)
 {
-    unsigned most = (64u << 10) / stride;
+    unsigned most = (stride <= 1024 ? 64u << 10 : 128u << 10) / stride;
 
     return most > 256 ? 256 : most >= 128 ? 128 : most > 4 ? most : 4;
 }
@@ -113,11 +113,14 @@ bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wish
 
 unsigned layout_capacity(size_t stride)
 {
-    /* Bursts of 128, 64 and 32 fit, and a few more; with their header whole cache lines. */
-    static const unsigned capacity[] = {134, 70, 38, 14};
+    /* Bursts of 128, 64 and 32 fit, and a few more; with their header whole cache lines.  Large
+     * objects get a little more memory, or a sheaf would not be worth its barn's lock. */
+    static const struct {
+        unsigned capacity, kib;
+    } sheaf[] = {{134, 40}, {70, 40}, {38, 40}, {22, 48}, {14, 56}};
 
-    for (unsigned i = 0; i < sizeof(capacity) / sizeof(capacity[0]); i++)
-        if (capacity[i] * stride <= 36 << 10)
-            return capacity[i];
+    for (unsigned i = 0; i < sizeof(sheaf) / sizeof(sheaf[0]); i++)
+        if (sheaf[i].capacity * stride <= sheaf[i].kib << 10)
+            return sheaf[i].capacity;
     return 6;
 }

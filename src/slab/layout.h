@@ -51,7 +51,7 @@ static inline size_t layout_meta(const struct layout *layout, unsigned objects)
     return LAYOUT_DESCRIPTOR + (layout->link_outside ? 2 * (size_t)objects : 0);
 }
 
-/* Objects a sheaf: what fits 36 KiB, between 6 and 134. */
+/* Objects a sheaf: what fits about 40 KiB, between 6 and 134. */
 unsigned layout_capacity(size_t stride);
 
 #endif

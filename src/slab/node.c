@@ -221,7 +221,7 @@ static void node_publish(struct stook_cache *cache, const struct detached_set *s
         } else {
             if (!list->linked)
                 detached_link(cache, set, list);
-            slab_set_link(cache, slab, list->tail, slab_head(word));
+            slab_set_link(cache, slab, list->tail, slab_head(word)); /* again if that changes */
         }
         if (defer)
             pushed |= (uint64_t)SLAB_PENDING << 56;
@@ -229,6 +229,7 @@ static void node_publish(struct stook_cache *cache, const struct detached_set *s
             break;
         defer = false;
     }
+    slab_counts.links += list->linked ? list->count : 0;
     if (locked)
         node_settle_lists(cache, node, slab, pushed, nospin);
     else if (defer)

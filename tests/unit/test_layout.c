@@ -186,7 +186,7 @@ static void capacities(void **unused)
     for (size_t stride = 8; stride <= STOOK_OBJECT_SIZE_MAX; stride += 8) {
         unsigned capacity = layout_capacity(stride);
         assert_true(capacity >= 6 && capacity <= last); /* falls as objects grow */
-        assert_true(capacity == 6 || capacity * stride <= 36 << 10);
+        assert_true(capacity == 6 || capacity * stride <= 56 << 10);
         last = capacity;
     }
     assert_true(layout_capacity(256) >= 60 && layout_capacity(256) <= 134);
