@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "page/arena.h"
 #include "slab/cache.h"
 
 #include "support/check.h"
@@ -8,10 +9,12 @@
 #include <stook/stook.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -141,6 +144,69 @@ static void larger_than_everything(void **unused)
     assert_true(child_passed(&child));
 }
 
+/*
+ * An object at a multiple of 4 GiB, which the bulk push may take for a NULL: it is freed all the
+ * same, wherever it stands.  Address space up to there is taken, and none of it touched.
+ */
+static void object_at_a_round_address(void **unused)
+{
+    static void *spans[4096];
+    static const unsigned counts[] = {1, 4, 7, 8, 13, 40};
+    struct stook_cache *cache;
+    unsigned n_spans = 0, n = 0, at;
+    cpu_set_t all, one;
+
+    (void)unused;
+    if (pagemap.zone_shift < 33)
+        skip();                              /* a limit on address space */
+    sched_getaffinity(0, sizeof(all), &all); /* so that what was freed is at hand */
+    CPU_ZERO(&one);
+    CPU_SET((unsigned)sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    do { /* blocks, until one is there */
+        assert_true(n_spans < 4096);
+        spans[n_spans] = arena_alloc_span(0, 1, BLOCK_SIZE, false, NULL);
+        assert_non_null(spans[n_spans]);
+    } while ((uint32_t)(uintptr_t)spans[n_spans++] != 0);
+    arena_free_span(spans[--n_spans], 1);
+    cache = stook_cache_create("round", 4096, NULL);
+    assert_non_null(cache);
+    while (n < MOST && (n == 0 || (uint32_t)(uintptr_t)objects[n - 1] != 0)) {
+        objects[n] = stook_alloc(cache, 0);
+        assert_non_null(objects[n]);
+        n++;
+    }
+    assert_true(n < MOST);
+    for (unsigned i = 0; i < n_spans; i++)
+        arena_free_span(spans[i], 1);
+    memcpy(objects + MOST, objects, n * sizeof(void *));
+    printf("object %u lies at %p\n", n - 1, objects[n - 1]);
+    at = --n;
+    for (unsigned c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+        for (unsigned place = 0; place < counts[c]; place++) {
+            void *burst[64];
+            unsigned k = 0;
+            assert_int_equal(stook_alloc_bulk(cache, 0, counts[c] - 1, burst + 1), counts[c] - 1);
+            burst[0] = objects[MOST + at];
+            burst[0] = burst[place];
+            burst[place] = objects[MOST + at];
+            stook_free_bulk(cache, counts[c], burst);
+            memcpy(objects, objects + MOST, n * sizeof(void *));
+            check(cache, n); /* and no more is out */
+            do               /* take it back, and what lies over it */
+                objects[n + k] = stook_alloc(cache, 0);
+            while (objects[n + k++] != objects[MOST + at] && k < 2000);
+            assert_ptr_equal(objects[n + k - 1], objects[MOST + at]);
+            stook_free_bulk(cache, k - 1, objects + n);
+        }
+    }
+    objects[n] = objects[MOST + at];
+    stook_free_bulk(cache, n + 1, objects);
+    sched_setaffinity(0, sizeof(all), &all);
+    check_all(NULL, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 static void without_sheaves(void **unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
@@ -161,7 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_sizes),       cmocka_unit_test(none_and_nulls),
         cmocka_unit_test(any_order),       cmocka_unit_test(larger_than_everything),
-        cmocka_unit_test(without_sheaves),
+        cmocka_unit_test(without_sheaves), cmocka_unit_test(object_at_a_round_address),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,10 @@
  * the end of the section the call must have aborted and changed nothing; from the instruction
  * behind the committing one on, it must have happened.  Tokens are counted each time.
  *
+ * Bulk sections run with every way of copying (1, 4 and 8 pointers at a time, and all of them), with
+ * fewer objects or less room than asked for, with more objects in the sheaf than its capacity, and
+ * with a NULL at each place, which must make a push leave without a trace.
+ *
  * The thread asks the tracer with a trap of its own (int3) for a breakpoint or for the list of
  * instruction boundaries, which is found by stepping through with rseq unregistered.
  */
@@ -28,10 +32,30 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
-enum { SLOT = 1, TOKENS = 8, MORE = 5, CAPACITY = 16, BOUNDARIES_MAX = 96 };
+enum {
+    SLOT = 1,
+    TOKENS = 100,
+    MORE = 80,
+    ROOM = 200,
+    BOUNDARIES_MAX = 160,
+    CASES_MAX = 100,
+    TURNS = 1000
+};
 enum op { OP_POP, OP_PUSH, OP_POP_BULK, OP_PUSH_BULK, OP_CLOSE, OP_CLOSE_LATE, OPS };
 enum event { EVENT_STOP, EVENT_SIGNAL, EVENT_MIGRATE, EVENT_TAKE, EVENT_NEIGHBOUR, EVENTS };
 enum request { REQUEST_NONE, REQUEST_LIST, REQUEST_BREAK };
+
+/* One section on one sheaf. */
+struct one {
+    enum op op;
+    unsigned asked, moves;     /* pointers of the call, and how many go */
+    unsigned tokens, capacity; /* of the sheaf */
+    int null;                  /* place of a NULL in what is pushed, or -1 */
+    bool leaves;               /* it has to leave without committing */
+    bool narrow;               /* without AVX2 */
+    unsigned runs, errors;
+    char first[120];
+};
 
 static struct shared {
     enum request request;
@@ -39,20 +63,25 @@ static struct shared {
     uintptr_t start, end, at;
     unsigned boundaries;
     uintptr_t boundary[BOUNDARIES_MAX];
-    volatile int helper;                     /* the event the helper shall do; -1 when done */
-    volatile int hit;                        /* the breakpoint was reached */
-    unsigned runs[OPS], errors[OPS], failed; /* failed: the test itself did not work */
-    char first[OPS][160];
+    volatile int helper; /* the event the helper shall do; -1 when done */
+    volatile int hit;    /* the breakpoint was reached */
+    unsigned failed;     /* the test itself did not work */
+    bool leaves;         /* the section stepped through is to leave */
+    unsigned cases;
+    struct one one[CASES_MAX];
 } * shared;
 
 static const char *slots; /* the slot in CPU 0's area */
 static uintptr_t offset;
 static struct sheaf *sheaf;
-static void *token[TOKENS + MORE];
+static void *token[ROOM + MORE];
 static void *moved[MORE]; /* by the section: popped, or to be pushed */
-static void *by_event[TOKENS + MORE];
+static void *by_event[ROOM];
 static volatile unsigned events_took;
 static void *closed_at, *closed_main;
+static volatile uint32_t asked;
+static uint32_t moved_count;
+static bool has_wide;
 
 /* One section each, once. */
 #define SECTION __attribute__((noinline, noclone, noipa))
@@ -66,13 +95,11 @@ SECTION static int op_push(void)
 }
 SECTION static int op_pop_bulk(void)
 {
-    uint32_t k = 0;
-    return rseq_pop_bulk(slots, percpu.rseq_offset, moved, MORE, &k) == RSEQ_DONE;
+    return rseq_pop_bulk(slots, percpu.rseq_offset, moved, asked, &moved_count) == RSEQ_DONE;
 }
 SECTION static int op_push_bulk(void)
 {
-    uint32_t k = 0;
-    return rseq_push_bulk(slots, percpu.rseq_offset, moved, MORE, &k) == RSEQ_DONE;
+    return rseq_push_bulk(slots, percpu.rseq_offset, moved, asked, &moved_count) == RSEQ_DONE;
 }
 SECTION static int op_close(void)
 {
@@ -88,13 +115,59 @@ SECTION static int op_close_late(void)
 static const struct {
     int (*run)(void);
     const char *name;
-    unsigned moves;
     bool push;
 } ops[OPS] = {
-    {op_pop, "pop", 1, false},           {op_push, "push", 1, true},
-    {op_pop_bulk, "pop bulk", 5, false}, {op_push_bulk, "push bulk", 5, true},
-    {op_close, "close", 0, false},       {op_close_late, "close with a late end", 0, false},
+    {op_pop, "pop", false},           {op_push, "push", true},
+    {op_pop_bulk, "pop bulk", false}, {op_push_bulk, "push bulk", true},
+    {op_close, "close", false},       {op_close_late, "close with a late end", false},
 };
+
+static void add(enum op op, unsigned n, unsigned tokens, unsigned capacity, int null)
+{
+    struct one *one = &shared->one[shared->cases++];
+    unsigned room = capacity > tokens ? capacity - tokens : 0, most = ops[op].push ? room : tokens;
+
+    if (shared->cases > CASES_MAX)
+        abort();
+    *one = (struct one){.op = op, .asked = n, .tokens = tokens, .capacity = capacity, .null = null};
+    one->moves = n < most ? n : most;
+    one->leaves = n > 0 && (one->moves == 0 || (null >= 0 && (unsigned)null < one->moves));
+    if ((op == OP_POP_BULK || op == OP_PUSH_BULK) && has_wide && one->moves >= 8) {
+        shared->one[shared->cases] = *one; /* once more */
+        shared->one[shared->cases++].narrow = true;
+    }
+}
+
+static void add_all(void)
+{
+    static const unsigned counts[] = {1, 2, 3, 4, 6, 7, 8, 13, 32, 64, 79};
+
+    add(OP_POP, 1, 8, 16, -1);
+    add(OP_PUSH, 1, 8, 16, -1);
+    add(OP_CLOSE, 0, 8, 16, -1);
+    add(OP_CLOSE_LATE, 0, 8, 16, -1);
+    for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        add(OP_POP_BULK, counts[i], TOKENS, ROOM, -1);
+        add(OP_PUSH_BULK, counts[i], 8, ROOM, -1);
+    }
+    for (unsigned most = 3; most <= 20; most += 17) { /* fewer than asked for */
+        add(OP_POP_BULK, 40, most, ROOM, -1);
+        add(OP_PUSH_BULK, 40, ROOM - most, ROOM, -1);
+    }
+    for (unsigned over = 0; over <= 10; over += 5) { /* as many as its capacity, or more */
+        add(OP_PUSH, 1, 20 + over, 20, -1);
+        add(OP_PUSH_BULK, 13, 20 + over, 20, -1);
+        add(OP_POP_BULK, 13, 20 + over, 20, -1);
+    }
+    add(OP_POP, 1, 0, 16, -1);
+    add(OP_POP_BULK, 5, 0, 16, -1);
+    for (int null = 0; null < 13; null++) /* 8 + 4 + 1, or 4 + 4 + 4 + 1 */
+        add(OP_PUSH_BULK, 13, 8, ROOM, null);
+    for (int null = 0; null < 3; null++)
+        add(OP_PUSH_BULK, 3, 8, ROOM, null);
+    add(OP_PUSH_BULK, 64, 8, ROOM, 63);
+    add(OP_PUSH_BULK, 12, ROOM - 9, ROOM, 10); /* behind what there is room for: it goes */
+}
 
 struct descriptor {
     uint32_t version, flags;
@@ -114,10 +187,10 @@ static const struct descriptor *descriptor_of(enum op op)
     return best;
 }
 
-static void wrong(enum op op, enum event event, const char *what)
+static void wrong(struct one *one, enum event event, const char *what)
 {
-    if (shared->errors[op]++ == 0)
-        snprintf(shared->first[op], sizeof(shared->first[op]), "at +%lu of %lu, event %d: %s",
+    if (one->errors++ == 0)
+        snprintf(one->first, sizeof(one->first), "at +%lu of %lu, event %d: %s",
                  (unsigned long)(shared->at - shared->start),
                  (unsigned long)(shared->end - shared->start), event, what);
 }
@@ -166,76 +239,104 @@ static void *helper(void *arg)
     return NULL;
 }
 
-static void prepare(enum op op)
+static void prepare(const struct one *one)
 {
     struct slot *slot = percpu_slot(fixture_cpu[0], offset);
 
     fixture_pin(fixture_cpu[0]);
-    for (unsigned i = 0; i < TOKENS; i++)
+    for (unsigned i = 0; i < one->tokens; i++)
         sheaf->object[i] = token[i];
-    sheaf->size = TOKENS;
-    for (unsigned i = 0; i < ops[op].moves; i++)
-        moved[i] = ops[op].push ? token[TOKENS + i] : NULL;
+    sheaf->size = one->tokens;
+    sheaf->capacity = one->capacity;
+    for (unsigned i = 0; i < MORE; i++)
+        moved[i] = ops[one->op].push && i < one->asked ? token[ROOM + i] : NULL;
+    if (one->null >= 0)
+        moved[one->null] = NULL;
+    asked = one->asked;
+    moved_count = 0;
+    percpu.wide = has_wide && !one->narrow;
     events_took = 0;
     shared->hit = 0;
     closed_at = closed_main = NULL;
     percpu_open(slot, sheaf);
 }
 
-static void count_tokens(enum op op, enum event event, bool done)
+static void count_token(struct one *one, enum event event, const void *wanted, bool done)
+{
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < sheaf->size; i++)
+        seen += sheaf->object[i] == wanted;
+    for (unsigned i = 0; i < events_took; i++)
+        seen += by_event[i] == wanted;
+    if (ops[one->op].push)
+        for (unsigned i = done ? one->moves : 0; i < one->asked; i++)
+            seen += moved[i] == wanted;
+    for (unsigned i = 0; i < one->moves && done && !ops[one->op].push; i++)
+        seen += moved[i] == wanted;
+    if (seen != 1)
+        wrong(one, event, seen ? "a token is there twice" : "a token is lost");
+}
+
+static void count_tokens(struct one *one, enum event event, bool done)
 {
     struct slot *slot = percpu_slot(fixture_cpu[0], offset);
-    unsigned seen[TOKENS + MORE] = {0}, total = TOKENS + (ops[op].push ? ops[op].moves : 0);
-    bool with_thread = ops[op].push ? !done : done;
 
-    for (unsigned t = 0; t < total; t++) {
-        for (unsigned i = 0; i < sheaf->size; i++)
-            seen[t] += sheaf->object[i] == token[t];
-        for (unsigned i = 0; i < events_took; i++)
-            seen[t] += by_event[i] == token[t];
-        for (unsigned i = 0; i < ops[op].moves && with_thread; i++)
-            seen[t] += moved[i] == token[t];
-        if (seen[t] != 1)
-            wrong(op, event, seen[t] ? "a token is there twice" : "a token is lost");
-    }
-    if (op == OP_CLOSE || op == OP_CLOSE_LATE) {
+    for (unsigned i = 0; i < one->tokens; i++)
+        count_token(one, event, token[i], done);
+    for (unsigned i = 0; i < one->asked && ops[one->op].push; i++)
+        if ((int)i != one->null)
+            count_token(one, event, token[ROOM + i], done);
+    for (unsigned i = 0; i < sheaf->size; i++)
+        if (!sheaf->object[i])
+            wrong(one, event, "a NULL is in the sheaf");
+    if (done && one->op != OP_POP && one->op != OP_PUSH && moved_count != one->moves)
+        wrong(one, event, "another number has moved");
+    if (one->op == OP_CLOSE || one->op == OP_CLOSE_LATE) {
         bool closed = atomic_load(&slot->main) == PERCPU_CLOSED;
         if (closed != done)
-            wrong(op, event, done ? "closed, but open" : "aborted, and the slot closed for ever");
+            wrong(one, event, done ? "closed, but open" : "aborted, and the slot closed for ever");
         if (done && (closed_at != slot || closed_main != sheaf))
-            wrong(op, event, "closed another slot or sheaf");
+            wrong(one, event, "closed another slot or sheaf");
     }
 }
 
-static void run(enum op op, enum event event, uintptr_t at)
+static void run(struct one *one, enum event event, uintptr_t at)
 {
-    prepare(op);
-    shared->request = REQUEST_BREAK;
-    shared->event = event;
-    shared->at = at;
-    __asm__ __volatile__("int3" ::: "memory");
-    bool done = ops[op].run();
-    shared->runs[op]++;
+    bool done = false;
+
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        prepare(one);
+        shared->request = REQUEST_BREAK;
+        shared->event = event;
+        shared->at = at;
+        __asm__ __volatile__("int3" ::: "memory");
+        done = ops[one->op].run();
+        if (shared->hit || done)
+            break; /* else it was aborted before it came there: another program ran */
+    }
+    one->runs++;
     if (!shared->hit)
         shared->failed = __LINE__;
-    if (done && at != shared->end)
-        wrong(op, event, "completed although it was interrupted");
+    if (done && (at != shared->end || one->leaves))
+        wrong(one, event, "completed although it was interrupted or had to leave");
     if (!done && at == shared->end)
-        wrong(op, event, "did not complete although it had committed");
-    count_tokens(op, event, done);
+        wrong(one, event, "did not complete although it had committed");
+    count_tokens(one, event, done);
 }
 
 /* Boundaries, found with areas shifted so that the one of unregistered threads is the real one. */
-static void list(enum op op)
+static void list(const struct one *one)
 {
-    prepare(op);
+    prepare(one);
     slots = percpu.areas + ((intptr_t)fixture_cpu[0] + 1) * PERCPU_AREA_SIZE + offset;
     shared->request = REQUEST_LIST;
     shared->boundaries = 0;
+    shared->leaves = one->leaves;
     if (!rseq_unregister())
         shared->failed = __LINE__;
     __asm__ __volatile__("int3" ::: "memory");
-    if (!ops[op].run())
+    if (ops[one->op].run() == one->leaves)
         shared->failed = __LINE__;
     if (!rseq_register())
         shared->failed = __LINE__;
@@ -257,14 +358,15 @@ static _Noreturn void traced(void)
     struct slot *slot;
     if (percpu_close(offset, &slot, false) != PERCPU_NONE) /* the CPU is in use now */
         _exit(1);
-    for (enum op op = 0; op < OPS && !shared->failed; op++) {
-        const struct descriptor *d = descriptor_of(op);
+    for (unsigned i = 0; i < shared->cases && !shared->failed; i++) {
+        struct one *one = &shared->one[i];
+        const struct descriptor *d = descriptor_of(one->op);
         shared->start = d->start;
         shared->end = d->start + d->length;
-        list(op);
+        list(one);
         for (unsigned b = 0; b < shared->boundaries && !shared->failed; b++)
             for (enum event event = 0; event < EVENTS; event++)
-                run(op, event, shared->boundary[b]);
+                run(one, event, shared->boundary[b]);
     }
     _exit(shared->failed != 0);
 }
@@ -296,7 +398,8 @@ static void step_through(pid_t child, struct user_regs_struct *regs)
         waitpid(child, &status, __WALL);
         ptrace(PTRACE_GETREGS, child, NULL, regs);
     }
-    shared->failed = __LINE__;
+    if (!shared->leaves || shared->boundaries == BOUNDARIES_MAX)
+        shared->failed = __LINE__;
 }
 
 /* What happens while the thread stands at the breakpoint; the signal to go on with. */
@@ -345,6 +448,8 @@ static int trace(pid_t child)
             else
                 go_on = happen(child);
         } else if (go_on == SIGTRAP) {
+            if (armed) /* it was not reached */
+                poke(child, armed, original);
             armed = shared->request == REQUEST_LIST ? shared->start : shared->at;
             original = (uint8_t)poke(child, armed, 0xcc);
             go_on = 0;
@@ -361,10 +466,12 @@ static void test_every_instruction(void **state)
     assert_true(shared != MAP_FAILED);
     if (!percpu.rseq)
         skip();
-    for (unsigned i = 0; i < TOKENS + MORE; i++)
+    for (unsigned i = 0; i < ROOM + MORE; i++)
         token[i] = &token[i];
     offset = percpu_offset(SLOT);
-    sheaf = fixture_sheaf(CAPACITY);
+    sheaf = fixture_sheaf(ROOM);
+    has_wide = percpu.wide;
+    add_all();
 
     pid_t child = fork();
     if (child == 0)
@@ -374,14 +481,22 @@ static void test_every_instruction(void **state)
         skip(); /* no tracing here */
     if (result != 0)
         fail_msg("the traced process: %d, line %u", result, shared->failed);
-    for (enum op op = 0; op < OPS; op++) {
-        print_message("%s: %u runs, %u errors%s%s\n", ops[op].name, shared->runs[op],
-                      shared->errors[op], shared->errors[op] ? "; first " : "", shared->first[op]);
-        assert_true(shared->runs[op] >= 8 * EVENTS);
-        if (op == OP_CLOSE_LATE) /* rule 1 broken: must be seen */
-            assert_true(shared->errors[op] > 0);
+    for (unsigned i = 0; i < shared->cases; i++) {
+        const struct one *one = &shared->one[i];
+        char name[96];
+        int length =
+            snprintf(name, sizeof(name), "%s of %u, sheaf %u/%u%s", ops[one->op].name, one->asked,
+                     one->tokens, one->capacity, one->narrow ? ", narrow" : "");
+        if (one->null >= 0)
+            snprintf(name + length, sizeof(name) - (size_t)length, ", NULL at %d", one->null);
+        print_message("%s: %u runs, %u errors%s%s\n", name, one->runs, one->errors,
+                      one->errors ? "; first " : "", one->first);
+        /* A section that leaves at once has few instructions. */
+        assert_true(one->runs >= (one->leaves ? 4 : 8) * EVENTS);
+        if (one->op == OP_CLOSE_LATE) /* rule 1 broken: must be seen */
+            assert_true(one->errors > 0);
         else
-            assert_int_equal(shared->errors[op], 0);
+            assert_int_equal(one->errors, 0);
     }
 }
 
