@@ -384,24 +384,44 @@ static void node_count_new(struct stook_cache *cache, struct node *node, const s
 }
 
 /*
- * How slabs were consumed before: the whole freelist is built, then drained.  For comparison only
- * (stook_private_link_first_cache()).
+ * How slabs were consumed before: the whole freelist is built in the objects, then drained.  For
+ * comparison only (stook_private_link_first_cache()), with plain pointers, as fast as that can be;
+ * what is not drained gets the links that everybody reads.
  */
 static uint32_t node_link_first(struct stook_cache *cache, struct node *node, struct slab *slab,
                                 void **objects, uint32_t max, bool nospin)
 {
     struct freelist_iter iter = freelist_iter_begin(cache, slab);
-    uint32_t count = iter.left, index = freelist_iter_link(&iter, cache, slab), got = 0;
-    uint32_t limit = iter.objects, stride = cache->layout.stride;
-    char *base = slab_base(slab);
+    size_t stride = cache->layout.stride;
+    char *base = slab_base(slab), *object = base, *last = base;
+    uint32_t got = 0, head = SLAB_NONE, before = SLAB_NONE, rest = 0;
 
-    for (; got < count && got < max; got++) {
-        objects[got] = base + (size_t)index * stride;
-        if (got + 1 < count)
-            index = slab_next(cache, slab, index, limit);
+    if (!iter.permutation) {
+        for (uint32_t i = 1; i < iter.objects; i++, last += stride)
+            *(void **)(void *)last = last + stride;
+    } else {
+        object = last = base + freelist_iter_next(&iter) * stride;
+        while (iter.left > 0) {
+            char *next = base + freelist_iter_next(&iter) * stride;
+            *(void **)(void *)last = next;
+            last = next;
+        }
     }
-    if (got < count)
-        node_put_rest(cache, node, slab, index, count - got, nospin);
+    *(void **)(void *)last = NULL;
+    for (; got < max && object; object = *(void **)(void *)object)
+        objects[got++] = object;
+    for (char *next; object; object = next, rest++) {
+        uint32_t index = layout_index(&cache->layout, (uint32_t)(object - base));
+        next = *(void **)(void *)object;
+        if (before == SLAB_NONE)
+            head = index;
+        else
+            slab_set_link(cache, slab, before, index);
+        slab_set_link(cache, slab, index, SLAB_NONE);
+        before = index;
+    }
+    if (rest > 0)
+        node_put_rest(cache, node, slab, head, rest, nospin);
     return got;
 }
 
