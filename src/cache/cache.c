@@ -267,8 +267,8 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
         errno = EINVAL;
         return NULL;
     }
-    if (object_size > STOOK_OBJECT_SIZE_MAX || args.align > STOOK_ALIGN_MAX ||
-    if ((args.flags & STOOK_CACHE_TYPESAFE) && !slab_deferrer) {
+    /* Pairs with the release in stook_rcu_set_ops(). */
+    if ((args.flags & STOOK_CACHE_TYPESAFE) && !__atomic_load_n(&slab_deferrer, __ATOMIC_ACQUIRE)) {
         errno = ENOTSUP;
         return NULL;
     }
@@ -309,14 +309,23 @@ static uint64_t cache_gone(struct stook_cache *cache)
     return pages * PAGE_SIZE;
 }
 
+static void cache_settle_deferred(struct stook_cache *cache, enum cache_deferred what)
+{
+    /* Pairs with the release in stook_rcu_set_ops(). */
+    void (*settle)(struct stook_cache *, enum cache_deferred) =
+        __atomic_load_n(&cache_deferred, __ATOMIC_ACQUIRE);
+
+    if (settle)
+        settle(cache, what);
+}
+
 size_t cache_drain(struct stook_cache *cache, bool alone)
 {
     /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
     uint64_t before = cache_gone(cache);
 
+    cache_settle_deferred(cache, alone ? CACHE_DEFERRED_WAIT : CACHE_DEFERRED_PUSH);
     slot_drain(&cache, 1, alone);
-    if (cache_deferred)
-        cache_deferred(cache, alone ? CACHE_DEFERRED_WAIT : CACHE_DEFERRED_PUSH);
     cache_drain_nodes(cache);
     return (size_t)(cache_gone(cache) - before);
 }
@@ -389,6 +398,7 @@ int stook_cache_destroy(struct stook_cache *cache)
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
     cache_drain(cache, true);
+    cache_settle_deferred(cache, CACHE_DEFERRED_SLABS);
     cache_count(cache, &counts);
     if (counts.slabs > 0) {
         lock_take(&cache_list.lock, LOCK_CACHES);
@@ -405,8 +415,6 @@ int stook_cache_destroy(struct stook_cache *cache)
     lock_take(&cache_list.lock, LOCK_CACHES);
     list_remove(&cache->link);
     cache_list.count--;
-    if (cache_deferred)
-        cache_deferred(cache, CACHE_DEFERRED_SLABS);
     cache_table[cache->index] = NULL;
     if (cache->permutation)
         os_unmap(cache->permutation, cache_permutation_bytes(&cache->layout));

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: MIT */
+#include "reserve/rcu.h"
+
+#include "base/context.h"
+#include "base/report.h"
+#include "cache/cache_list.h"
+#include "cache/init.h"
+#include "os/percpu.h"
+#include "os/topology.h"
+#include "sheaf/barn.h"
+#include "sheaf/slot.h"
+#include "slab/node.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    RCU_TURNS = 4,
+    RCU_YIELDS = 16,
+    RCU_NAP = 50000,      /* nanoseconds */
+    RCU_SLAB_ROUNDS = 4,  /* grace periods that slabs take at most: one waits, one follows */
+    RCU_LEAST = 3 * RCU_RIDE_WORDS, /* smaller sheaves get the ride besides, not out of theirs */
+};
+
+struct stook_rcu_ops rcu_ops;
+static _Atomic unsigned rcu_state;
+enum { RCU_UNSET, RCU_SETTING, RCU_SET };
+
+/* By the cache's index, beside it: nothing here is read or written while a cache defers nothing. */
+static struct rcu_cache {
+    _Atomic bool used; /* a slot of it may have an rcu sheaf */
+    _Atomic uint64_t sheaves, pushed, loose, barn, flushed;
+} rcu_caches[STOOK_CACHES_MAX];
+
+static _Atomic(struct sheaf *) rcu_late;
+
+/* Which of the two counts new hands go to, the counts, and whether somebody waits for one. */
+static _Atomic unsigned rcu_side, rcu_hands[2];
+static _Atomic bool rcu_waiting;
+
+static __thread struct {
+    unsigned hands[2];  /* this thread's */
+    bool handing;       /* it is in ops.call */
+    _Atomic bool again; /* a handler found that, and left something on the stack */
+} rcu_self __attribute__((tls_model("initial-exec")));
+
+static void rcu_count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* For a thread that does little but move pointers: yields first, then sleeps. */
+static void rcu_pause(unsigned turn)
+{
+    const struct timespec moment = {0, RCU_NAP};
+
+    if (turn < RCU_YIELDS)
+        sched_yield();
+    else
+        nanosleep(&moment, NULL);
+}
+
+bool rcu_is_set(void)
+{
+    /* Pairs with the release that ends stook_rcu_set_ops(). */
+    return atomic_load_explicit(&rcu_state, memory_order_acquire) == RCU_SET;
+}
+
+bool rcu_outside(void (*function)(void))
+{
+    if (context_self()->depth > 1 || context_holds_all())
+        return false;
+    context_leave();
+    function();
+    context_enter();
+    return true;
+}
+
+/* ---- hands ---------------------------------------------------------------------------------- */
+
+unsigned rcu_hand_begin(void)
+{
+    for (;;) {
+        unsigned side = atomic_load(&rcu_side) & 1;
+        atomic_fetch_add(&rcu_hands[side], 1);
+        rcu_self.hands[side]++;
+        /* Either who changes sides after this sees the count, or the change is seen here. */
+        if ((atomic_load(&rcu_side) & 1) == side)
+            return side;
+        rcu_hand_end(side);
+    }
+}
+
+void rcu_hand_end(unsigned side)
+{
+    rcu_self.hands[side]--;
+    /* What was in hand is where a drain finds it: pairs with the load in rcu_wait_hands(). */
+    atomic_fetch_sub(&rcu_hands[side], 1);
+}
+
+/* Waits for all hands that were begun before, and for no others. */
+static void rcu_wait_hands(void)
+{
+    unsigned side, turn = 0;
+
+    while (atomic_exchange(&rcu_waiting, true))
+        rcu_pause(turn++);
+    side = atomic_fetch_add(&rcu_side, 1) & 1;
+    for (turn = 0; atomic_load(&rcu_hands[side]) != 0; turn++)
+        rcu_pause(turn);
+    atomic_store(&rcu_waiting, false);
+}
+
+/* The forked child: other threads' hands are not here. */
+static void rcu_child(void)
+{
+    for (unsigned side = 0; side < 2; side++)
+        atomic_store(&rcu_hands[side], rcu_self.hands[side]);
+    atomic_store(&rcu_waiting, false);
+}
+
+/* ---- to the RCU and back -------------------------------------------------------------------- */
+
+void rcu_ride_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node)
+{
+    struct rcu_ride *ride = (struct rcu_ride *)(void *)&sheaf->object[capacity];
+
+    sheaf->capacity = capacity;
+    ride->node = node;
+    ride->capacity = capacity;
+}
+
+static struct rcu_ride *rcu_ride_of(struct sheaf *sheaf)
+{
+    return (struct rcu_ride *)(void *)&sheaf->object[sheaf->capacity];
+}
+
+void rcu_late_push(struct sheaf *sheaf)
+{
+    struct sheaf *next = atomic_load_explicit(&rcu_late, memory_order_relaxed);
+
+    /* Release: the objects.  They are popped all at once, so no pointer here comes back. */
+    do
+        sheaf->next = next;
+    while (!atomic_compare_exchange_weak_explicit(&rcu_late, &next, sheaf, memory_order_release,
+                                                  memory_order_relaxed));
+}
+
+/* A sheaf as the cache's others are, or NULL: it went, with nothing in it. */
+static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+{
+    uint32_t capacity = cache->capacity;
+
+    if (capacity > 0 && capacity <= sheaf_room(sheaf) && sheaf->size <= capacity) {
+        sheaf->capacity = capacity;
+        return sheaf;
+    }
+    if (sheaf->size > 0)
+        sheaf_flush(cache, sheaf, nospin);
+    sheaf_free(sheaf, nospin);
+    return NULL;
+}
+
+/* What is not of the barn's own node goes the usual way, as any free from here. */
+static void rcu_sort_out(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
+{
+    uint32_t own = 0, n = sheaf->size;
+
+    if (topology.memories < 2)
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (pagemap_node(sheaf->object[i]) == topology.home_of_node[node]) {
+            void *object = sheaf->object[i];
+            sheaf->object[i] = sheaf->object[own];
+            sheaf->object[own++] = object;
+        }
+    sheaf->size = own;
+    if (own < n)
+        slot_free(cache, sheaf->object + own, n - own, nospin);
+}
+
+static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
+{
+    struct stook_cache *cache = slab_cache_of(sheaf->object[0]);
+    struct rcu_cache *counts = &rcu_caches[cache->index];
+    struct sheaf *chain, *next;
+
+    rcu_sort_out(cache, node, sheaf, nospin);
+    sheaf = rcu_restore(cache, sheaf, nospin);
+    if (!sheaf) {
+        rcu_count(&counts->flushed, 1);
+        return;
+    }
+    if (sheaf->size == 0) {
+        barn_put_empty(cache, node, sheaf, nospin);
+        return;
+    }
+    chain = barn_put_full(cache, node, sheaf, NULL, nospin);
+    rcu_count(chain ? &counts->flushed : &counts->barn, 1);
+    for (; chain; chain = next) {
+        next = chain->next;
+        chain->next = NULL;
+        sheaf_flush(cache, chain, nospin);
+        barn_put_empty(cache, node, chain, nospin);
+    }
+}
+
+/* The callback: the grace period is over. */
+static void rcu_done(struct stook_rcu_head *head)
+{
+    struct rcu_ride *ride = (struct rcu_ride *)(void *)((char *)head - offsetof(struct rcu_ride, head));
+    struct sheaf *sheaf = (struct sheaf *)(void *)((char *)ride - offsetof(struct sheaf, object) -
+                                                   ride->capacity * sizeof(void *));
+    unsigned node = ride->node;
+    int saved = errno;
+    bool nested = context_enter();
+
+    if (node == RCU_RIDE_LOOSE)
+        rcu_loose_done(sheaf, nested);
+    else
+        rcu_bring_back(sheaf, node, nested);
+    context_leave();
+    errno = saved;
+}
+
+/* The stack to the RCU.  Outside the library. */
+static void rcu_hand_over(void)
+{
+    int saved = errno;
+
+    if (rcu_self.handing) { /* interrupted in there */
+        atomic_store_explicit(&rcu_self.again, true, memory_order_relaxed);
+        return;
+    }
+    do {
+        struct sheaf *sheaf;
+        unsigned side;
+        atomic_store_explicit(&rcu_self.again, false, memory_order_relaxed);
+        rcu_self.handing = true;
+        atomic_signal_fence(memory_order_seq_cst);
+        side = rcu_hand_begin();
+        sheaf = atomic_exchange_explicit(&rcu_late, NULL, memory_order_acquire);
+        while (sheaf) {
+            struct sheaf *next = sheaf->next;
+            sheaf->next = NULL;
+            rcu_ops.call(&rcu_ride_of(sheaf)->head, rcu_done);
+            sheaf = next;
+        }
+        rcu_hand_end(side);
+        atomic_signal_fence(memory_order_seq_cst);
+        rcu_self.handing = false;
+        atomic_signal_fence(memory_order_seq_cst);
+        rcu_slabs_begin();
+    } while (atomic_load_explicit(&rcu_self.again, memory_order_relaxed));
+    errno = saved;
+}
+
+/* The same from inside; on top of an interrupted holder, that one does it when it leaves. */
+static void rcu_hand_over_inside(void)
+{
+    if (!rcu_outside(rcu_hand_over))
+        atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
+}
+
+/* context_rcu_settler */
+static void rcu_settle(void)
+{
+    atomic_store_explicit(&context_self()->rcu, false, memory_order_relaxed);
+    rcu_hand_over_inside();
+}
+
+/* ---- stook_free_rcu ------------------------------------------------------------------------- */
+
+/* The node whose barn and memory this thread uses; the CPU may change right after. */
+static unsigned rcu_node(int cpu)
+{
+    return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
+                   : topology_home((unsigned)cpu);
+}
+
+/* An empty sheaf for objects of the cache and the ride; NULL without memory. */
+static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    uint32_t capacity = cache->capacity ? cache->capacity : RCU_SINGLES, room, most;
+    struct sheaf *sheaf = NULL, *none = NULL;
+
+    if (capacity < RCU_LEAST || !cache->capacity) {
+        sheaf = sheaf_alloc_over(capacity, capacity + RCU_RIDE_WORDS, node, nospin);
+    } else {
+        sheaf = barn_get_empty(cache, node, nospin);
+        if (!sheaf)
+            sheaf = sheaf_alloc(capacity, node, nospin);
+        /* No memory: one that is full has been paid for. */
+        if (!sheaf && (sheaf = barn_get_full(cache, node, &none, nospin)) != NULL)
+            sheaf_flush(cache, sheaf, nospin);
+    }
+    if (!sheaf)
+        return NULL;
+    room = sheaf_room(sheaf);
+    most = room - RCU_RIDE_WORDS;
+    rcu_ride_init(sheaf, capacity < most ? capacity : most, node);
+    return sheaf;
+}
+
+static void rcu_sheaf_back(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
+                           bool nospin)
+{
+    sheaf = rcu_restore(cache, sheaf, nospin);
+    if (sheaf)
+        barn_put_empty(cache, node, sheaf, nospin);
+}
+
+/*
+ * Into this CPU's rcu sheaf.  A sheaf is fetched before the slot is closed to install it.  One that
+ * is full goes onto the stack before the slot opens, so a drain finds it here or there.  *full: it
+ * is there.
+ */
+static bool rcu_put(struct stook_cache *cache, unsigned node, void *object, bool nospin, bool *full)
+{
+    struct sheaf *fresh = NULL;
+    bool put = false;
+
+    for (int turn = 0; !put && turn < RCU_TURNS; turn++) {
+        struct slot *slot;
+        struct sheaf *main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+        if (!main)
+            break;
+        struct sheaf *sheaf = slot->rcu;
+        if (!sheaf && fresh) {
+            sheaf = slot->rcu = fresh;
+            fresh = NULL;
+        }
+        if (sheaf) {
+            sheaf->object[sheaf->size++] = object;
+            put = true;
+            *full = sheaf->size == sheaf->capacity;
+            if (*full) {
+                slot->rcu = NULL;
+                rcu_late_push(sheaf);
+            }
+        }
+        percpu_open(slot, main);
+        if (!put && (fresh = rcu_sheaf(cache, node, nospin)) == NULL)
+            break;
+    }
+    if (fresh)
+        rcu_sheaf_back(cache, node, fresh, nospin);
+    return put;
+}
+
+static void rcu_synchronize(void)
+{
+    rcu_ops.synchronize();
+}
+
+/* No slot, no sheaf, no cell: where the thread may wait it does. */
+static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
+{
+    if (nested || !rcu_ops.reading || rcu_ops.reading() || !rcu_outside(rcu_synchronize))
+        report_fatal("cache %s: no memory to defer the free of %p, and this is no place to wait for "
+                     "a grace period",
+                     cache->name, object);
+    slot_free(cache, &object, 1, false);
+}
+
+/* The first deferred free of a cache: from here on drains look at its slots. */
+static void rcu_use(struct rcu_cache *counts)
+{
+    atomic_store_explicit(&counts->sheaves, 0, memory_order_relaxed);
+    atomic_store_explicit(&counts->pushed, 0, memory_order_relaxed);
+    atomic_store_explicit(&counts->loose, 0, memory_order_relaxed);
+    atomic_store_explicit(&counts->barn, 0, memory_order_relaxed);
+    atomic_store_explicit(&counts->flushed, 0, memory_order_relaxed);
+    atomic_store_explicit(&counts->used, true, memory_order_relaxed);
+}
+
+void stook_free_rcu(struct stook_cache *cache, void *object)
+{
+    struct rcu_cache *counts = &rcu_caches[cache->index];
+    bool nested, full = false;
+    uint32_t index;
+    unsigned node;
+
+    if (!object)
+        return;
+    if (__builtin_expect(!rcu_is_set(), 0))
+        report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): there is no RCU to wait "
+                     "for",
+                     cache->name);
+    slab_of(cache, object, &index); /* the report, if it is none of ours */
+    nested = context_enter();
+    node = rcu_node(percpu_cpu());
+    if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
+        rcu_use(counts);
+    if (rcu_put(cache, node, object, nested, &full)) {
+        if (full)
+            rcu_count(&counts->sheaves, 1);
+    } else {
+        rcu_count(&counts->loose, 1);
+        if (!rcu_loose_put(object, node, nested))
+            rcu_put_last(cache, object, nested);
+        if (!nested)
+            (void)rcu_loose_collect(node, false, false);
+        full = atomic_load_explicit(&rcu_late, memory_order_relaxed) != NULL;
+    }
+    if (full && nested)
+        atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
+    context_leave();
+    if (full && !nested)
+        rcu_hand_over();
+}
+
+/* ---- drains --------------------------------------------------------------------------------- */
+
+/*
+ * Rcu sheaves of a cache's slots onto the stack.  Only who has the slot closed touches them, and no
+ * section does, so no fence is needed.  `all`: nothing is passed by, closed slots are waited for.
+ */
+static void rcu_take_slots(unsigned index, bool all)
+{
+    if (!atomic_load_explicit(&rcu_caches[index].used, memory_order_relaxed))
+        return;
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
+        struct slot *slot = percpu_slot(cpu, percpu_offset(index));
+        struct sheaf *main = NULL;
+        if (!slot)
+            continue;
+        for (unsigned turn = 0; !(main = percpu_take(slot)) && all; turn++)
+            rcu_pause(turn);
+        if (!main)
+            continue;
+        if (slot->rcu) {
+            rcu_late_push(slot->rcu);
+            slot->rcu = NULL;
+            rcu_count(&rcu_caches[index].pushed, 1);
+        }
+        percpu_open(slot, main);
+    }
+}
+
+/* What was in a slot or a cell before has come back.  Inside the library, without locks. */
+static void rcu_wait(void)
+{
+    while (!rcu_loose_collect(rcu_node(percpu_cpu()), true, false)) { /* no memory: some come back */
+        rcu_hand_over_inside();
+        if (!rcu_outside(rcu_ops.barrier))
+            break;
+    }
+    rcu_wait_hands(); /* who took cells before has put them onto the stack … */
+    rcu_hand_over_inside();
+    rcu_wait_hands(); /* … and who took the stack before has called */
+    if (!rcu_outside(rcu_ops.barrier))
+        report_fatal("a wait for deferred frees from a handler that interrupted the library");
+}
+
+/* cache_deferred */
+static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
+{
+    bool used = atomic_load_explicit(&rcu_caches[cache->index].used, memory_order_relaxed);
+
+    switch (what) {
+    case CACHE_DEFERRED_PUSH:
+        rcu_take_slots(cache->index, false);
+        if (used) {
+            (void)rcu_loose_collect(rcu_node(percpu_cpu()), true, false);
+            rcu_hand_over_inside();
+        }
+        break;
+    case CACHE_DEFERRED_WAIT:
+        rcu_take_slots(cache->index, true);
+        if (used)
+            rcu_wait();
+        break;
+    case CACHE_DEFERRED_SLABS:
+        for (int i = 0; i < RCU_SLAB_ROUNDS && rcu_slabs_waiting(cache) > 0; i++) {
+            rcu_wait_hands();
+            (void)rcu_outside(rcu_ops.barrier);
+        }
+        atomic_store_explicit(&rcu_caches[cache->index].used, false, memory_order_relaxed);
+        break;
+    }
+}
+
+void stook_rcu_barrier(void)
+{
+    if (!rcu_is_set())
+        return;
+    context_enter();
+    for (unsigned i = 1; i < percpu.slots; i++)
+        rcu_take_slots(i, true);
+    rcu_wait();
+    context_leave();
+}
+
+void rcu_events_of(const struct stook_cache *cache, struct rcu_events *events)
+{
+    const struct rcu_cache *counts = &rcu_caches[cache->index];
+
+    events->sheaves = atomic_load_explicit(&counts->sheaves, memory_order_relaxed);
+    events->pushed = atomic_load_explicit(&counts->pushed, memory_order_relaxed);
+    events->loose = atomic_load_explicit(&counts->loose, memory_order_relaxed);
+    events->barn = atomic_load_explicit(&counts->barn, memory_order_relaxed);
+    events->flushed = atomic_load_explicit(&counts->flushed, memory_order_relaxed);
+}
+
+/* ---- setting it ----------------------------------------------------------------------------- */
+
+static bool rcu_same(const struct stook_rcu_ops *ops)
+{
+    return ops->call == rcu_ops.call && ops->barrier == rcu_ops.barrier &&
+           ops->synchronize == rcu_ops.synchronize && ops->reading == rcu_ops.reading;
+}
+
+int stook_rcu_set_ops(const struct stook_rcu_ops *given)
+{
+    struct stook_rcu_ops ops = {0};
+    unsigned state = RCU_UNSET;
+
+    if (!given || given->size < offsetof(struct stook_rcu_ops, reading)) {
+        errno = EINVAL;
+        return -1;
+    }
+    for (size_t i = sizeof(ops); i < given->size; i++)
+        if (((const char *)given)[i] != 0) {
+            errno = EINVAL;
+            return -1;
+        }
+    memcpy(&ops, given, given->size < sizeof(ops) ? given->size : sizeof(ops));
+    if (!ops.call || !ops.barrier || !ops.synchronize) {
+        errno = EINVAL;
+        return -1;
+    }
+    init_once();
+    if (!atomic_compare_exchange_strong(&rcu_state, &state, RCU_SETTING)) {
+        for (unsigned turn = 0; atomic_load(&rcu_state) == RCU_SETTING; turn++)
+            rcu_pause(turn);
+        if (rcu_same(&ops))
+            return 0;
+        errno = EBUSY;
+        return -1;
+    }
+    if (pthread_atfork(NULL, NULL, rcu_child) != 0) {
+        atomic_store(&rcu_state, RCU_UNSET);
+        errno = ENOMEM;
+        return -1;
+    }
+    rcu_ops = ops;
+    context_rcu_settler = rcu_settle;
+    /* Release: rcu_ops, for those who find these. */
+    __atomic_store_n(&slab_deferrer, rcu_slabs_defer, __ATOMIC_RELEASE);
+    __atomic_store_n(&cache_deferred, rcu_drain, __ATOMIC_RELEASE);
+    atomic_store_explicit(&rcu_state, RCU_SET, memory_order_release);
+    return 0;
+}

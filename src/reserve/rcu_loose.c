@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Objects for which there is no slot (a thread that rseq does not know, a slot that the interrupted
+ * thread has closed) or no sheaf.  They wait in cells, of any cache side by side, until there are
+ * enough of them for a sheaf.  Nothing here waits or needs a lock, and what needs memory has a few
+ * sheaves to fall back on.
+ */
+#include "base/report.h"
+#include "reserve/rcu.h"
+#include "slab/node.h"
+
+#include <string.h>
+
+static _Atomic(void *) rcu_loose_cell[RCU_CELLS];
+static _Atomic unsigned rcu_loose_cells; /* taken; a guide, not exact while others are here */
+
+static struct rcu_loose_spare {
+    union {
+        struct sheaf sheaf;
+        char room[sizeof(struct sheaf) + (RCU_MIXED + RCU_RIDE_WORDS) * sizeof(void *)];
+    };
+    _Atomic bool taken;
+} rcu_loose_spares[RCU_SPARES];
+
+static struct sheaf *rcu_loose_sheaf(unsigned node, bool nospin)
+{
+    struct sheaf *sheaf = sheaf_alloc_over(RCU_MIXED, RCU_MIXED + RCU_RIDE_WORDS, node, nospin);
+
+    for (unsigned i = 0; !sheaf && i < RCU_SPARES; i++) {
+        struct rcu_loose_spare *spare = &rcu_loose_spares[i];
+        /* Acquire: what its last user did to it. */
+        if (!atomic_exchange_explicit(&spare->taken, true, memory_order_acquire)) {
+            sheaf = &spare->sheaf;
+            sheaf->size = 0;
+        }
+    }
+    if (sheaf)
+        rcu_ride_init(sheaf, RCU_MIXED, RCU_RIDE_LOOSE);
+    return sheaf;
+}
+
+static void rcu_loose_sheaf_free(struct sheaf *sheaf, bool nospin)
+{
+    const char *first = (const char *)rcu_loose_spares, *at = (const char *)sheaf;
+    struct rcu_loose_spare *spare;
+
+    if (at < first || at >= first + sizeof(rcu_loose_spares)) {
+        sheaf_free(sheaf, nospin);
+        return;
+    }
+    spare = &rcu_loose_spares[(size_t)(at - first) / sizeof(rcu_loose_spares[0])];
+    atomic_store_explicit(&spare->taken, false, memory_order_release);
+}
+
+static bool rcu_loose_put_cell(void *object)
+{
+    unsigned start = (unsigned)(((uintptr_t)&start >> 12) * 0x9e3779b1u) % RCU_CELLS;
+
+    for (unsigned i = 0; i < RCU_CELLS; i++) {
+        _Atomic(void *) *cell = &rcu_loose_cell[(start + i) % RCU_CELLS];
+        void *none = NULL;
+        /* Release: what the user wrote to the object, before whoever carries it on. */
+        if (!atomic_load_explicit(cell, memory_order_relaxed) &&
+            atomic_compare_exchange_strong_explicit(cell, &none, object, memory_order_release,
+                                                    memory_order_relaxed)) {
+            atomic_fetch_add_explicit(&rcu_loose_cells, 1, memory_order_relaxed);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool rcu_loose_put(void *object, unsigned node, bool nospin)
+{
+    if (rcu_loose_put_cell(object))
+        return true;
+    (void)rcu_loose_collect(node, true, nospin);
+    return rcu_loose_put_cell(object);
+}
+
+static void rcu_loose_fill(struct sheaf *sheaf)
+{
+    for (unsigned i = 0; i < RCU_CELLS && sheaf->size < sheaf->capacity; i++) {
+        void *object = atomic_load_explicit(&rcu_loose_cell[i], memory_order_relaxed);
+        if (!object)
+            continue;
+        object = atomic_exchange_explicit(&rcu_loose_cell[i], NULL, memory_order_acquire);
+        if (object) {
+            atomic_fetch_sub_explicit(&rcu_loose_cells, 1, memory_order_relaxed);
+            sheaf->object[sheaf->size++] = object;
+        }
+    }
+}
+
+static bool rcu_loose_any(void)
+{
+    for (unsigned i = 0; i < RCU_CELLS; i++)
+        if (atomic_load_explicit(&rcu_loose_cell[i], memory_order_relaxed))
+            return true;
+    return false;
+}
+
+bool rcu_loose_collect(unsigned node, bool all, bool nospin)
+{
+    uint32_t got = RCU_MIXED;
+
+    if (!all && atomic_load_explicit(&rcu_loose_cells, memory_order_relaxed) < RCU_MIXED)
+        return true;
+    while (got == RCU_MIXED && rcu_loose_any()) {
+        struct sheaf *sheaf = rcu_loose_sheaf(node, nospin);
+        unsigned side;
+        if (!sheaf)
+            return false;
+        side = rcu_hand_begin();
+        rcu_loose_fill(sheaf);
+        got = sheaf->size;
+        if (got > 0)
+            rcu_late_push(sheaf);
+        else
+            rcu_loose_sheaf_free(sheaf, nospin);
+        rcu_hand_end(side);
+    }
+    return true;
+}
+
+void rcu_loose_done(struct sheaf *sheaf, bool nospin)
+{
+    uint32_t n = sheaf->size, from = 0;
+
+    sheaf->size = 0;
+    for (uint32_t i = 1; i <= n; i++) {
+        struct stook_cache *cache = slab_cache_of(sheaf->object[from]);
+        if (i < n && slab_cache_of(sheaf->object[i]) == cache)
+            continue;
+        node_put(cache, sheaf->object + from, i - from, nospin);
+        from = i;
+    }
+    rcu_loose_sheaf_free(sheaf, nospin);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slabs of type-stable caches go back a grace period after they became empty: whoever found an
+ * object before may still look at its memory.  They wait on a stack, through their own links, and
+ * take turns with one head: those that waited when the grace period began go when it is over, then
+ * those that came meanwhile.  So it needs no memory, and cannot fail.
+ */
+#include "base/context.h"
+#include "reserve/rcu.h"
+#include "slab/slab.h"
+
+#include <errno.h>
+
+static struct {
+    _Atomic(struct slab *) came; /* through link.next */
+    struct slab *waiting;        /* whoever set `busy` */
+    _Atomic bool busy;           /* a batch waits, or is about to */
+    struct stook_rcu_head head;
+    _Atomic uint32_t of[STOOK_CACHES_MAX]; /* slabs that wait, by cache */
+} rcu_slabs;
+
+static struct slab *rcu_slabs_next(const struct slab *slab)
+{
+    return slab->link.next ? LIST_ENTRY(slab->link.next, struct slab, link) : NULL;
+}
+
+static void rcu_slabs_push(struct slab *slab)
+{
+    struct slab *next = atomic_load_explicit(&rcu_slabs.came, memory_order_relaxed);
+
+    do
+        slab->link.next = next ? &next->link : NULL;
+    while (!atomic_compare_exchange_weak(&rcu_slabs.came, &next, slab));
+}
+
+static void rcu_slabs_done(struct stook_rcu_head *head);
+
+void rcu_slabs_begin(void)
+{
+    int saved = errno;
+    unsigned side = rcu_hand_begin();
+
+    /* Who finds it busy has pushed before; who ends a batch looks after. */
+    while (atomic_load(&rcu_slabs.came) && !atomic_exchange(&rcu_slabs.busy, true)) {
+        rcu_slabs.waiting = atomic_exchange(&rcu_slabs.came, NULL);
+        if (rcu_slabs.waiting) {
+            rcu_ops.call(&rcu_slabs.head, rcu_slabs_done);
+            break;
+        }
+        atomic_store(&rcu_slabs.busy, false);
+    }
+    rcu_hand_end(side);
+    errno = saved;
+}
+
+static void rcu_slabs_done(struct stook_rcu_head *head)
+{
+    struct slab *slab = rcu_slabs.waiting;
+
+    (void)head;
+    rcu_slabs.waiting = NULL;
+    context_enter();
+    while (slab) {
+        struct slab *next = rcu_slabs_next(slab);
+        struct stook_cache *cache = slab_cache_of(slab_base(slab));
+        uint32_t index = cache->index;
+        slab->link.next = slab->link.prev = NULL;
+        slab_release(cache, slab);
+        /* The last touch: who destroys the cache waits for this. */
+        atomic_fetch_sub_explicit(&rcu_slabs.of[index], 1, memory_order_release);
+        slab = next;
+    }
+    context_leave();
+    atomic_store(&rcu_slabs.busy, false);
+    rcu_slabs_begin();
+}
+
+void rcu_slabs_defer(struct stook_cache *cache, struct slab *slab)
+{
+    atomic_fetch_add_explicit(&rcu_slabs.of[cache->index], 1, memory_order_relaxed);
+    rcu_slabs_push(slab);
+    if (!rcu_outside(rcu_slabs_begin)) /* whoever was interrupted does it */
+        atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
+}
+
+unsigned rcu_slabs_waiting(const struct stook_cache *cache)
+{
+    return atomic_load_explicit(&rcu_slabs.of[cache->index], memory_order_acquire);
+}
