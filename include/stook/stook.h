@@ -53,7 +53,7 @@ extern "C" {
 #define STOOK_NAME_MAX 63u                 /* bytes of a cache's name that are kept */
 
 /* What the caller of an allocation can bear.  0 means STOOK_WAIT. */
-#define STOOK_WAIT 0x0u   /* may ask the OS for memory */
+#define STOOK_WAIT 0x0u   /* may ask the OS for memory, run reclaim callbacks, wait for a pool */
 #define STOOK_NOWAIT 0x1u /* takes locks and may ask the OS, but runs no reclaim */
 #define STOOK_NOSPIN 0x2u /* takes no lock that another context may hold; may fail: for handlers */
 #define STOOK_ZERO 0x4u   /* the object is filled with zeros; EINVAL with a constructor */
@@ -166,6 +166,146 @@ STOOK_API size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags, siz
 /* Return n objects in any order; NULL entries are skipped; the array is left unspecified. */
 STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objects)
     STOOK_NONNULL(1);
+
+/* ---- reserves (docs/reserves.md) -------------------------------------------------------------- */
+
+#define STOOK_POOL_OBJECTS_MAX (1u << 24) /* objects in a pool's reserve */
+#define STOOK_RECLAIM_MAX 64u             /* reclaim callbacks at one time */
+
+/*
+ * A prefilled sheaf: objects taken beforehand, so that stook_sheaf_alloc() cannot fail where failing
+ * would be hard.  It and what it holds belong to the caller, one thread (or handler) at a time.
+ */
+struct stook_sheaf;
+
+/*
+ * A sheaf with at least `size` objects, filled up to the cache's sheaf capacity where memory allows.
+ * A size beyond that gets a one-off oversize sheaf.
+ *
+ * errors (NULL): EINVAL   size 0, unknown flags
+ *                ENOMEM   no memory, or none to be had in this context
+ * context: signal handlers with STOOK_NOSPIN.  STOOK_ZERO is stook_sheaf_alloc()'s, and ignored here.
+ * locks: barn, node, arena, in turn.  cost: mostly that of a barn's full sheaf, 30 ns.
+ */
+STOOK_API struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flags,
+                                                  unsigned size) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/*
+ * At least `size` objects in *sheaf again; nothing happens while it holds that many.  A size beyond
+ * its capacity replaces it by a larger one: *sheaf changes, and the old pointer is void.
+ *
+ * errors:  EINVAL   *sheaf or sheaf is NULL, unknown flags
+ *          ENOMEM   as stook_sheaf_prefill(); the sheaf is as it was
+ * context, locks: as stook_sheaf_prefill().
+ */
+STOOK_API int stook_sheaf_refill(struct stook_cache *cache, unsigned flags,
+                                 struct stook_sheaf **sheaf, unsigned size) STOOK_NONNULL(1);
+
+/* Objects that it holds. */
+STOOK_API unsigned stook_sheaf_size(const struct stook_sheaf *sheaf) STOOK_NONNULL(1);
+
+/*
+ * Take one object of the sheaf: never fails while it holds one, and looks nowhere else.  Free it as
+ * any other.
+ *
+ * errors (NULL): ENOMEM   the sheaf is empty
+ *                EINVAL   STOOK_ZERO on a cache with a constructor, or unknown flags
+ * context: any.  locks: none.  cost: 2 ns.
+ */
+STOOK_API void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags,
+                                  struct stook_sheaf *sheaf) STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
+
+/*
+ * Give a sheaf back, with what it still holds: to this CPU, or to the barn of its objects' node; an
+ * oversize one is flushed.  NULL is accepted.  Until then stook_cache_destroy() fails with EBUSY and
+ * stook_cache_shrink() leaves it alone.
+ * context: any, signal handlers included.  locks: barn, node, arena, in turn.
+ */
+STOOK_API void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *sheaf)
+    STOOK_NONNULL(1);
+
+/*
+ * A pool: min_objects of the cache in a reserve, for who must get on where memory is short.  Any
+ * number of threads may use it, several pools may share a cache, and the cache may be used directly
+ * beside.
+ */
+struct stook_pool;
+
+/*
+ * Make a pool and fill its reserve.  With min_objects 0 it is a cache that one can wait for.
+ *
+ * errors:  E2BIG    min_objects beyond STOOK_POOL_OBJECTS_MAX
+ *          ENOMEM   no memory for the reserve, or for the pool: some 4 KiB and 64 bytes a used CPU
+ * context: not from a signal handler.  locks: as stook_alloc_bulk().  cost: microseconds.
+ */
+STOOK_API struct stook_pool *stook_pool_create(struct stook_cache *cache, unsigned min_objects)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/*
+ * Destroy a pool; its reserve goes back to the cache.  NULL is accepted.  While objects of it are
+ * out it fails with EBUSY, stays usable, and a report on stderr says how many.  The caller guarantees
+ * that no other thread is in a call on this pool.  A pool goes before its cache.
+ *
+ * errors:  EBUSY    objects of the pool are in use
+ * context: not from a signal handler.
+ */
+STOOK_API int stook_pool_destroy(struct stook_pool *pool);
+
+/*
+ * Take one object: from the cache, as with STOOK_NOWAIT; else from the reserve; else, with
+ * STOOK_WAIT, reclaim and then sleep until an object is freed to the pool (and look again each
+ * second, since memory may come back elsewhere).  With STOOK_WAIT it fails only where it may not
+ * sleep: in a reclaim callback, and in a handler that interrupted the library.
+ * STOOK_ZERO is honoured.
+ *
+ * errors (NULL): ENOMEM   nothing in the cache and in the reserve, and this context does not wait
+ *                EINVAL   as stook_alloc()
+ * context: signal handlers with STOOK_NOSPIN, wherever they interrupted a call on the same pool.
+ * locks: as stook_alloc(); the reserve has none.  cost: that of stook_alloc() and of a count: 3 ns.
+ */
+STOOK_API void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/*
+ * Return one object of the pool: to the reserve first, while that has fewer than min_objects, else
+ * to the cache; wakes one who waits.  NULL is accepted.  Cannot fail.
+ * context: any, signal handlers included.  locks: as stook_free().
+ */
+STOOK_API void stook_pool_free(struct stook_pool *pool, void *object) STOOK_NONNULL(1);
+
+/*
+ * Change min_objects beside any other call.  A larger reserve is filled before this returns, as far
+ * as memory allows, and by frees then; what a smaller one has too much goes back to the cache.
+ *
+ * errors:  E2BIG    min_objects beyond STOOK_POOL_OBJECTS_MAX
+ *          ENOMEM   no memory for the reserve's own array: nothing has changed
+ * context: not from a signal handler.
+ */
+STOOK_API int stook_pool_resize(struct stook_pool *pool, unsigned min_objects) STOOK_NONNULL(1);
+
+/* Objects in the reserve now. */
+STOOK_API unsigned stook_pool_available(const struct stook_pool *pool) STOOK_NONNULL(1);
+
+/*
+ * Reclaim.  Before an allocation with STOOK_WAIT (one object, bulk, sheaf or pool) fails for want of
+ * memory, the library gives back what it holds unused itself, the sheaves of all caches and their
+ * empty slabs; then it calls every registered function once, with the bytes that it lacks, tries
+ * again, and goes on with another round, four at most, while they say that they gave something back.
+ *
+ * A callback gives back what the program can do without (frees objects of any cache) and returns how
+ * many bytes, 0 for nothing.  It runs in the thread that allocates, without any lock of the library,
+ * in several threads at once perhaps, and may call all of the library; what it allocates itself does
+ * not reclaim, and does not wait for pools.  Whoever allocates with STOOK_WAIT must hold no lock that
+ * a callback takes; with libstook-malloc, malloc() does so.
+ *
+ * errors:  EINVAL   fn is NULL;  EEXIST  registered already (register)
+ *          ENOSPC   STOOK_RECLAIM_MAX are registered (register);  ENOENT  it is not (unregister)
+ * context: not from a signal handler.  stook_reclaim_unregister() waits until no thread is in the
+ * callback any more, but for the calling one if it is in it itself.
+ */
+typedef size_t (*stook_reclaim_fn)(void *arg, size_t wanted);
+STOOK_API int stook_reclaim_register(stook_reclaim_fn fn, void *arg);
+STOOK_API int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg);
 
 /* The size the cache was made with, and the usable bytes of any object of this library. */
 STOOK_API size_t stook_cache_object_size(const struct stook_cache *cache) STOOK_NONNULL(1);

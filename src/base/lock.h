@@ -19,8 +19,9 @@ enum lock_rank {
     LOCK_CACHES = 1, /* the list of caches, their ids */
     LOCK_PERCPU,     /* making a CPU's area */
     LOCK_BARN,       /* a barn's sheaves */
-    LOCK_NODE,  /* a node's partial and empty slabs; state words of slabs that enter or leave */
-    LOCK_ARENA, /* blocks and pages of a node */
+    LOCK_NODE,    /* a node's partial and empty slabs; state words of slabs that enter or leave */
+    LOCK_ARENA,   /* blocks and pages of a node */
+    LOCK_RECLAIM, /* the list of reclaim callbacks */
     LOCK_RANKS
 };
 

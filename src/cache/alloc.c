@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/context.h"
 #include "cache/init.h"
+#include "cache/reclaim.h"
 #include "sheaf/slot.h"
 
 #include <errno.h>
@@ -20,6 +21,8 @@ static __attribute__((noinline, cold)) void *alloc_slow(struct stook_cache *cach
     nested = context_enter();
     slot_alloc(cache, &object, 1, nested || (flags & STOOK_NOSPIN));
     context_leave();
+    if (__builtin_expect(!object, 0) && reclaim_may(flags, nested))
+        reclaim_alloc(cache, &object, 1);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, cache->object_size);
     return object;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/context.h"
+#include "cache/reclaim.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
 
@@ -15,6 +16,18 @@
 
 enum { BULK_CHUNK = 1u << 16 };
 
+/* What was taken goes back to its slabs: memory is short. */
+static __attribute__((noinline, cold)) void bulk_give_up(struct stook_cache *cache, size_t got,
+                                                         void **objects, bool nospin)
+{
+    context_enter();
+    for (size_t i = 0; i < got; i += BULK_CHUNK)
+        node_put(cache, objects + i, got - i < BULK_CHUNK ? (uint32_t)(got - i) : BULK_CHUNK,
+                 nospin);
+    context_leave();
+    errno = ENOMEM;
+}
+
 /* Sheaves, barn and slabs; all or nothing. */
 static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache *cache,
                                                               unsigned flags, size_t n,
@@ -26,17 +39,16 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
         uint32_t want = n - got < BULK_CHUNK ? (uint32_t)(n - got) : BULK_CHUNK;
         uint32_t more = slot_alloc(cache, objects + got, want, nospin);
         got += more;
-        if (more < want) {
-            for (size_t i = 0; i < got; i += BULK_CHUNK)
-                node_put(cache, objects + i,
-                         got - i < BULK_CHUNK ? (uint32_t)(got - i) : BULK_CHUNK, nospin);
-            got = 0;
-            errno = ENOMEM;
+        if (more < want)
             break;
-        }
     }
     context_leave();
-    return got;
+    if (__builtin_expect(got == n, 1))
+        return n;
+    if (reclaim_may(flags, nested) && (got += reclaim_alloc(cache, objects + got, n - got)) == n)
+        return n;
+    bulk_give_up(cache, got, objects, nospin);
+    return 0;
 }
 
 static __attribute__((noinline, cold)) size_t bulk_alloc_zero(struct stook_cache *cache,

@@ -11,12 +11,13 @@
 #include "slab/node.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 struct cache_list cache_list;
-
 void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what);
+
 enum {
     CACHE_BARN_SHEAVES = 10,      /* full sheaves of a barn at most … */
     CACHE_BARN_BYTES = 128 << 10, /* … and no more bytes than this, but two sheaves … */
@@ -272,6 +273,7 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
         errno = ENOTSUP;
         return NULL;
     }
+    if (object_size > STOOK_OBJECT_SIZE_MAX || args.align > STOOK_ALIGN_MAX ||
         args.sheaf_capacity > STOOK_SHEAF_CAPACITY_MAX) {
         errno = E2BIG;
         return NULL;
@@ -382,6 +384,20 @@ void cache_count(struct stook_cache *cache, struct cache_counts *counts)
     counts->active = counts->objects - free - counts->cached;
 }
 
+/* Nobody pins it any more, but somebody may be at it still. */
+static void cache_wait_unpinned(const struct stook_cache *cache)
+{
+    for (;;) {
+        bool pinned;
+        lock_take(&cache_list.lock, LOCK_CACHES);
+        pinned = cache->pins > 0;
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        if (!pinned)
+            return;
+        sched_yield();
+    }
+}
+
 int stook_cache_destroy(struct stook_cache *cache)
 {
     struct cache_counts counts;
@@ -397,10 +413,11 @@ int stook_cache_destroy(struct stook_cache *cache)
         return 0;
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
+    cache_wait_unpinned(cache);
     cache_drain(cache, true);
     cache_settle_deferred(cache, CACHE_DEFERRED_SLABS);
     cache_count(cache, &counts);
-    if (counts.slabs > 0) {
+    if (counts.slabs > 0 || atomic_load_explicit(&cache->prefilled, memory_order_relaxed) > 0) {
         lock_take(&cache_list.lock, LOCK_CACHES);
         cache->users = 1;
         lock_drop(&cache_list.lock, LOCK_CACHES);

@@ -18,6 +18,7 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
+#include "cache/reclaim.h"
 #include "os/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -29,6 +30,8 @@
 #else
 #define FORK_ALONE false
 #endif
+
+_Atomic uint32_t fork_count;
 
 static void fork_each_node(void (*act)(struct cache_node *node))
 {
@@ -75,6 +78,7 @@ void fork_prepare(void)
     fork_each_node(fork_take_barn);
     fork_each_node(fork_take_node);
     arena_lock_all();
+    lock_take(&reclaim.lock, LOCK_RECLAIM);
     context->fork = FORK_HOLDING;
 }
 
@@ -84,6 +88,7 @@ void fork_parent(void)
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_TAKING;
+        lock_drop(&reclaim.lock, LOCK_RECLAIM);
         arena_unlock_all();
         fork_each_node(fork_drop_node);
         fork_each_node(fork_drop_barn);
@@ -100,8 +105,11 @@ void fork_child(void)
 {
     struct context *context = context_self();
 
+    atomic_fetch_add_explicit(&fork_count, 1, memory_order_relaxed);
+
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_NONE;
+        reclaim_child();
         arena_child();
         fork_each_node(fork_renew);
         percpu_child();

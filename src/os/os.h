@@ -33,6 +33,10 @@ bool os_file_map(void *address, size_t size, int fd);
 bool os_renew(void *address, size_t size);
 /* Asks for huge pages, or against them. */
 void os_huge(void *address, size_t size, bool wanted);
+/* Sleeps while the word has that value, at most so long (nanoseconds; 0: without end); may return
+ * early.  Wakes up to n of those who sleep on a word. */
+void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds);
+void os_wake(_Atomic uint32_t *word, int n);
 /* Random bytes from the kernel; never blocks; falls back to the clock and addresses. */
 uint64_t os_random(void);
 /* The environment, unless the process runs with raised privileges (AT_SECURE): then NULL. */

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -128,6 +130,23 @@ void os_huge(void *address, size_t size, bool wanted)
     int saved = errno;
 
     (void)madvise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    errno = saved;
+}
+
+void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds)
+{
+    struct timespec most = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
+    int saved = errno;
+
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nanoseconds ? &most : NULL, NULL, 0);
+    errno = saved;
+}
+
+void os_wake(_Atomic uint32_t *word, int n)
+{
+    int saved = errno;
+
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
     errno = saved;
 }
 

@@ -61,6 +61,8 @@ struct stook_cache {
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
     uint16_t *permutation;
     uint16_t users;  /* creates less destroys, under the cache list's lock; 0: it is going */
+    uint16_t pins;   /* threads that reclaim from it, under the same lock: it stays meanwhile */
+    _Atomic uint32_t prefilled; /* sheaves that callers hold */
     size_t object_size, align;
     struct list link; /* in the cache list, under its lock */
     char name[STOOK_NAME_MAX + 1];

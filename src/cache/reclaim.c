@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/reclaim.h"
+
+#include "base/context.h"
+#include "cache/cache_list.h"
+#include "cache/init.h"
+#include "os/os.h"
+#include "os/topology.h"
+#include "page/pagemap.h"
+#include "sheaf/slot.h"
+
+#include <errno.h>
+
+enum { RECLAIM_CHUNK = 1u << 16 }; /* objects taken by one call */
+
+struct reclaim reclaim;
+__thread unsigned reclaim_inside;
+
+/* ---- the library's own ---------------------------------------------------------------------- */
+
+static bool reclaim_has_slabs(const struct stook_cache *cache)
+{
+    for (unsigned i = 0; i < topology.nodes; i++)
+        if (__atomic_load_n(&cache->nodes[i].node.nr_slabs, __ATOMIC_RELAXED) > 0)
+            return true;
+    return false;
+}
+
+/* The next cache with slabs behind `link`, pinned, so that it stays until it is put; or NULL. */
+static struct stook_cache *reclaim_pin(struct list *link)
+{
+    for (link = link->next; link != &cache_list.all; link = link->next) {
+        struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
+        if (cache->users > 0 && reclaim_has_slabs(cache)) {
+            cache->pins++;
+            return cache;
+        }
+    }
+    return NULL;
+}
+
+/* Sheaves, barns and empty slabs of all caches.  Without the list's lock: destructors may run. */
+static void reclaim_drain(void)
+{
+    struct stook_cache *cache, *before;
+
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    cache = reclaim_pin(&cache_list.all);
+    while (cache) {
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        (void)cache_drain(cache, false);
+        lock_take(&cache_list.lock, LOCK_CACHES);
+        before = cache;
+        cache = reclaim_pin(&before->link);
+        before->pins--;
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+}
+
+static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), void *arg)
+{
+    bool done;
+
+    reclaim_inside = RECLAIM_DRAINING; /* constructors and destructors may allocate */
+    context_enter();
+    (void)cache_drain(cache, false);
+    done = attempt(arg);
+    if (!done) {
+        reclaim_drain();
+        done = attempt(arg);
+    }
+    context_leave();
+    reclaim_inside = 0;
+    return done;
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------ */
+
+static bool reclaim_enter(unsigned i, struct reclaim_entry *copy)
+{
+    struct reclaim_entry *entry = &reclaim.entry[i];
+    bool live;
+
+    context_enter();
+    lock_take(&reclaim.lock, LOCK_RECLAIM);
+    live = entry->fn && !entry->going;
+    if (live)
+        entry->running++;
+    *copy = *entry;
+    lock_drop(&reclaim.lock, LOCK_RECLAIM);
+    context_leave();
+    return live;
+}
+
+static void reclaim_leave(unsigned i)
+{
+    struct reclaim_entry *entry = &reclaim.entry[i];
+    bool going;
+
+    context_enter();
+    lock_take(&reclaim.lock, LOCK_RECLAIM);
+    entry->running--;
+    going = entry->going;
+    if (going) {
+        atomic_fetch_add_explicit(&reclaim.turn, 1, memory_order_relaxed);
+        if (entry->running == 0)
+            *entry = (struct reclaim_entry){0};
+    }
+    lock_drop(&reclaim.lock, LOCK_RECLAIM);
+    context_leave();
+    if (going)
+        os_wake(&reclaim.turn, INT32_MAX);
+}
+
+/* One round; bytes that they say they gave back.  `any`: there was one at all. */
+static size_t reclaim_call(size_t wanted, bool *any)
+{
+    size_t bytes = 0, more;
+
+    *any = false;
+    for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++) {
+        struct reclaim_entry entry;
+        if (!reclaim_enter(i, &entry))
+            continue;
+        reclaim_inside = i + 1;
+        more = entry.fn(entry.arg, wanted);
+        reclaim_inside = 0;
+        reclaim_leave(i);
+        *any = true;
+        bytes = bytes + more < bytes ? SIZE_MAX : bytes + more;
+    }
+    return bytes;
+}
+
+bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(void *arg), void *arg)
+{
+    bool done = reclaim_own(cache, attempt, arg), any;
+
+    for (int round = 0; !done && round < RECLAIM_ROUNDS; round++) {
+        size_t gave = reclaim_call(wanted, &any);
+        if (!any)
+            break;
+        done = reclaim_own(cache, attempt, arg);
+        if (gave == 0)
+            break;
+    }
+    if (!done)
+        errno = ENOMEM;
+    return done;
+}
+
+/* ---- objects -------------------------------------------------------------------------------- */
+
+struct reclaim_objects {
+    struct stook_cache *cache;
+    void **objects;
+    size_t n, got;
+};
+
+static bool reclaim_take(void *arg)
+{
+    struct reclaim_objects *take = arg;
+    uint32_t more;
+
+    do {
+        size_t left = take->n - take->got;
+        more = slot_alloc(take->cache, take->objects + take->got,
+                          left < RECLAIM_CHUNK ? (uint32_t)left : RECLAIM_CHUNK, false);
+        take->got += more;
+    } while (more > 0 && take->got < take->n);
+    return take->got == take->n;
+}
+
+/* What n objects need at least: whole slabs. */
+static size_t reclaim_wanted(const struct stook_cache *cache, size_t n)
+{
+    size_t slabs = n / cache->layout.objects + (n % cache->layout.objects != 0);
+    size_t slab = (size_t)PAGE_SIZE << cache->layout.order;
+
+    return slabs < SIZE_MAX / slab ? slabs * slab : SIZE_MAX;
+}
+
+size_t reclaim_alloc(struct stook_cache *cache, void **objects, size_t n)
+{
+    struct reclaim_objects take = {cache, objects, n, 0};
+    int saved = errno;
+
+    if (reclaim_until(cache, reclaim_wanted(cache, n), reclaim_take, &take))
+        errno = saved;
+    return take.got;
+}
+
+/* ---- their list ----------------------------------------------------------------------------- */
+
+/* The entry of a callback that is not going, or -1.  Under the lock. */
+static int reclaim_find(stook_reclaim_fn fn, const void *arg)
+{
+    for (int i = 0; i < (int)STOOK_RECLAIM_MAX; i++)
+        if (reclaim.entry[i].fn == fn && reclaim.entry[i].arg == arg && !reclaim.entry[i].going)
+            return i;
+    return -1;
+}
+
+int stook_reclaim_register(stook_reclaim_fn fn, void *arg)
+{
+    int error = EINVAL, i = 0;
+
+    init_once();
+    context_enter();
+    lock_take(&reclaim.lock, LOCK_RECLAIM);
+    if (fn) {
+        error = reclaim_find(fn, arg) >= 0 ? EEXIST : 0;
+        while (i < (int)STOOK_RECLAIM_MAX && reclaim.entry[i].fn)
+            i++;
+        if (error == 0 && i == (int)STOOK_RECLAIM_MAX)
+            error = ENOSPC;
+        if (error == 0)
+            reclaim.entry[i] = (struct reclaim_entry){.fn = fn, .arg = arg};
+    }
+    lock_drop(&reclaim.lock, LOCK_RECLAIM);
+    context_leave();
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+/*
+ * Nobody is in it any more when this returns, but this thread itself if it says so from within.
+ * The entry is held by `going` until then: its number means this callback and no other.
+ */
+int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
+{
+    uint32_t own, turn = 0;
+    bool wait = false;
+    int i;
+
+    context_enter();
+    lock_take(&reclaim.lock, LOCK_RECLAIM);
+    i = fn ? reclaim_find(fn, arg) : -1;
+    if (i >= 0) {
+        own = reclaim_inside == (unsigned)i + 1;
+        reclaim.entry[i].going = true;
+        reclaim.entry[i].running++; /* this call: whoever leaves does not free the entry */
+        while ((wait = reclaim.entry[i].running > 1 + own)) {
+            turn = atomic_load_explicit(&reclaim.turn, memory_order_relaxed);
+            lock_drop(&reclaim.lock, LOCK_RECLAIM);
+            context_leave();
+            os_wait(&reclaim.turn, turn, 0);
+            context_enter();
+            lock_take(&reclaim.lock, LOCK_RECLAIM);
+        }
+        if (--reclaim.entry[i].running == 0)
+            reclaim.entry[i] = (struct reclaim_entry){0};
+    }
+    lock_drop(&reclaim.lock, LOCK_RECLAIM);
+    context_leave();
+    if (i >= 0)
+        return 0;
+    errno = fn ? ENOENT : EINVAL;
+    return -1;
+}
+
+void reclaim_child(void)
+{
+    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next)
+        LIST_ENTRY(l, struct stook_cache, link)->pins = 0;
+    for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++) {
+        struct reclaim_entry *entry = &reclaim.entry[i];
+        entry->running = reclaim_inside == i + 1;
+        if (entry->going && entry->running == 0)
+            *entry = (struct reclaim_entry){0};
+    }
+    lock_init(&reclaim.lock);
+}

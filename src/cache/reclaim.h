@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reclaim.h - what an allocation that may wait does when the arena has refused memory: what the
+ * library itself holds unused goes back first, then the callbacks that programs registered run.
+ *
+ * Callbacks run outside the library's context and without its locks, so they may call all of it.
+ * Bounded: an allocation makes RECLAIM_ROUNDS rounds at most, each callback runs once a round, and
+ * there is another round only while the last one gave something back and was not enough.  What a
+ * callback itself allocates does not reclaim.
+ */
+#ifndef STOOK_CACHE_RECLAIM_H
+#define STOOK_CACHE_RECLAIM_H
+
+#include "base/lock.h"
+
+#include <stook/stook.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { RECLAIM_ROUNDS = 4, RECLAIM_DRAINING = STOOK_RECLAIM_MAX + 1 };
+
+struct reclaim_entry {
+    stook_reclaim_fn fn; /* NULL: free */
+    void *arg;
+    uint32_t running; /* threads that are in it */
+    bool going;       /* nobody enters it any more; free once nobody is in it */
+};
+
+struct reclaim {
+    struct lock lock;      /* LOCK_RECLAIM: the entries */
+    _Atomic uint32_t turn; /* changes when a callback that is going ends */
+    struct reclaim_entry entry[STOOK_RECLAIM_MAX];
+};
+extern struct reclaim reclaim __attribute__((visibility("hidden")));
+
+/* What this thread is in: a callback (its number + 1), RECLAIM_DRAINING, or 0. */
+extern __thread unsigned reclaim_inside
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+/* Whether an allocation may: `nested` as context_enter() said. */
+static inline bool reclaim_may(unsigned flags, bool nested)
+{
+    return !(flags & (STOOK_NOWAIT | STOOK_NOSPIN)) && !nested && reclaim_inside == 0;
+}
+
+/*
+ * Reclaims until the attempt succeeds or nothing more can be done: false with errno ENOMEM then.
+ * The attempt runs within the context; this is called outside.  What `cache` has goes first.
+ */
+bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(void *arg), void *arg);
+
+/* Up to n objects, by reclaiming; fewer with errno ENOMEM.  Outside the context. */
+size_t reclaim_alloc(struct stook_cache *cache, void **objects, size_t n);
+
+/* The forked child: threads that were in callbacks or drained caches are gone. */
+void reclaim_child(void);
+
+#endif

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+#include "reserve/pool.h"
+
+#include "base/context.h"
+#include "base/report.h"
+#include "cache/init.h"
+#include "cache/reclaim.h"
+#include "os/counter.h"
+#include "os/os.h"
+#include "slab/slab.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint64_t pool_nap = 1000000000u;
+
+enum { POOL_BATCH = 64 }; /* objects moved at a time when a reserve is filled */
+
+/* ---- the array ------------------------------------------------------------------------------ */
+
+static _Atomic(void *) *pool_word(struct stook_pool *pool, uint32_t i)
+{
+    unsigned chunk = i < POOL_FIRST ? 0 : 32 - (unsigned)__builtin_clz(i / POOL_FIRST);
+    uint32_t before = chunk == 0 ? 0 : (uint32_t)POOL_FIRST << (chunk - 1);
+    _Atomic(void *) *words = atomic_load_explicit(&pool->chunk[chunk], memory_order_acquire);
+
+    return &words[i - before];
+}
+
+static uint32_t pool_chunk_words(unsigned chunk)
+{
+    return chunk == 0 ? POOL_FIRST : (uint32_t)POOL_FIRST << (chunk - 1);
+}
+
+/* The array has at least so many words; false without memory. */
+static bool pool_extend(struct stook_pool *pool, uint32_t wanted)
+{
+    for (;;) {
+        uint32_t words = atomic_load_explicit(&pool->words, memory_order_acquire);
+        unsigned chunk = 32 - (unsigned)__builtin_clz(words / POOL_FIRST);
+        _Atomic(void *) *none = NULL, *memory;
+        if (words >= wanted)
+            return true;
+        memory = os_map(words * sizeof(void *)); /* as many again */
+        if (!memory)
+            return false;
+        if (!atomic_compare_exchange_strong(&pool->chunk[chunk], &none, memory))
+            os_unmap(memory, words * sizeof(void *)); /* somebody else resizes too */
+        atomic_compare_exchange_strong(&pool->words, &words, 2 * words);
+    }
+}
+
+/* ---- the reserve ---------------------------------------------------------------------------- */
+
+static uint32_t pool_forks(void)
+{
+    return 2 * atomic_load_explicit(&fork_count, memory_order_relaxed);
+}
+
+/* Threads that wait in this process. */
+static uint32_t pool_waiting(const struct stook_pool *pool)
+{
+    uint64_t waiters = atomic_load(&pool->waiters);
+
+    return (uint32_t)(waiters >> 32) == atomic_load_explicit(&fork_count, memory_order_relaxed)
+               ? (uint32_t)waiters
+               : 0;
+}
+
+static void pool_wake(struct stook_pool *pool)
+{
+    atomic_fetch_add(&pool->turn, 1);
+    os_wake(&pool->turn, 1);
+}
+
+/*
+ * Whether the counts are true.  If not, this is a child and they are its parent's: who comes first
+ * counts anew, and others do without the reserve meanwhile.  A handler may have interrupted what
+ * went on across the fork, and leaves it alone.
+ */
+static bool pool_is_current(struct stook_pool *pool, bool nested)
+{
+    uint32_t forks = atomic_load(&pool->forks), now = pool_forks(), n = 0;
+
+    if (__builtin_expect(forks == now, 1))
+        return true;
+    /* A count that a fork cut off is as good as none. */
+    if (nested || forks == (now | POOL_COUNTING) ||
+        !atomic_compare_exchange_strong(&pool->forks, &forks, now | POOL_COUNTING))
+        return false;
+    for (uint32_t i = 0; i < atomic_load_explicit(&pool->words, memory_order_relaxed); i++)
+        n += atomic_load_explicit(pool_word(pool, i), memory_order_relaxed) != NULL;
+    atomic_store_explicit(&pool->places, n, memory_order_relaxed);
+    atomic_store_explicit(&pool->count, n, memory_order_relaxed);
+    atomic_store(&pool->forks, now);
+    if (pool_waiting(pool) > 0) /* they did without meanwhile, and may be asleep */
+        pool_wake(pool);
+    return true;
+}
+
+/* A pool of none takes one in for who waits. */
+static uint32_t pool_limit(const struct stook_pool *pool)
+{
+    uint32_t min = atomic_load_explicit(&pool->min, memory_order_relaxed);
+
+    return min > 0 ? min : pool_waiting(pool) > 0;
+}
+
+/* Within the context.  False: it has enough. */
+static bool pool_put(struct stook_pool *pool, void *object, bool nested)
+{
+    uint32_t place = atomic_load_explicit(&pool->places, memory_order_relaxed), i, words;
+
+    if (!pool_is_current(pool, nested))
+        return false;
+    do {
+        if (place >= pool_limit(pool))
+            return false;
+    } while (!atomic_compare_exchange_weak(&pool->places, &place, place + 1));
+    words = atomic_load_explicit(&pool->words, memory_order_acquire);
+    for (i = place % words;; i = i + 1 < words ? i + 1 : 0) {
+        void *none = NULL;
+        /* Release: what the user wrote to it, for who takes it. */
+        if (!atomic_load_explicit(pool_word(pool, i), memory_order_relaxed) &&
+            atomic_compare_exchange_strong_explicit(pool_word(pool, i), &none, object,
+                                                    memory_order_acq_rel, memory_order_relaxed))
+            break;
+    }
+    atomic_fetch_add(&pool->count, 1);
+    return true;
+}
+
+/* Within the context; NULL: it has none.  `keep`: so many stay. */
+static void *pool_take(struct stook_pool *pool, uint32_t keep, bool nested)
+{
+    uint32_t count, i, words;
+    void *object = NULL;
+
+    if (!pool_is_current(pool, nested))
+        return NULL;
+    count = atomic_load(&pool->count);
+    do {
+        if (count <= keep)
+            return NULL;
+    } while (!atomic_compare_exchange_weak(&pool->count, &count, count - 1));
+    words = atomic_load_explicit(&pool->words, memory_order_acquire);
+    for (i = (count - 1) % words; !object; i = i > 0 ? i - 1 : words - 1)
+        if (atomic_load_explicit(pool_word(pool, i), memory_order_relaxed))
+            object = atomic_exchange_explicit(pool_word(pool, i), NULL, memory_order_acq_rel);
+    atomic_fetch_sub(&pool->places, 1);
+    return object;
+}
+
+static void *pool_take_outside(struct stook_pool *pool, uint32_t keep)
+{
+    bool nested = context_enter();
+    void *object = pool_take(pool, keep, nested);
+
+    context_leave();
+    return object;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+/* What an earlier process left in the count is dropped. */
+static uint64_t pool_announce(struct stook_pool *pool)
+{
+    uint64_t before = atomic_load_explicit(&pool->waiters, memory_order_relaxed), after;
+    uint64_t process = (uint64_t)atomic_load_explicit(&fork_count, memory_order_relaxed) << 32;
+
+    do
+        after = before >> 32 << 32 == process ? before + 1 : process + 1;
+    while (!atomic_compare_exchange_weak(&pool->waiters, &before, after));
+    return process;
+}
+
+static void pool_withdraw(struct stook_pool *pool, uint64_t process)
+{
+    uint64_t before = atomic_load_explicit(&pool->waiters, memory_order_relaxed);
+
+    do
+        if (before >> 32 << 32 != process) /* a handler forked: nobody counts on us here */
+            return;
+    while (!atomic_compare_exchange_weak(&pool->waiters, &before, before - 1));
+}
+
+static void *pool_wait(struct stook_pool *pool)
+{
+    void *object = NULL;
+
+    while (!object) {
+        uint64_t process = pool_announce(pool);
+        uint32_t turn = atomic_load(&pool->turn);
+        object = pool_take_outside(pool, 0);
+        if (!object)
+            object = stook_alloc(pool->cache, STOOK_WAIT); /* reclaims: everybody's sheaves too */
+        if (!object) {
+            os_wait(&pool->turn, turn, pool_nap);
+            object = pool_take_outside(pool, 0);
+        }
+        pool_withdraw(pool, process);
+    }
+    /* This one's wake-up may have been for another object. */
+    if (atomic_load(&pool->count) > 0 && pool_waiting(pool) > 0)
+        pool_wake(pool);
+    return object;
+}
+
+/* ---- alloc and free ------------------------------------------------------------------------- */
+
+static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *pool,
+                                                             unsigned flags)
+{
+    int saved = errno;
+    void *object = stook_alloc(pool->cache, flags | STOOK_NOWAIT);
+    bool nested;
+
+    if (object) {
+        counter_add(pool->out, 1);
+        return object;
+    }
+    if (errno == EINVAL)
+        return NULL;
+    nested = context_enter();
+    object = pool_take(pool, 0, nested);
+    context_leave();
+    if (!object && reclaim_may(flags, nested))
+        object = pool_wait(pool);
+    if (!object) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    errno = saved;
+    counter_add(pool->out, 1);
+    if (flags & STOOK_ZERO)
+        memset(object, 0, pool->cache->object_size);
+    return object;
+}
+
+void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
+{
+#if COUNTER_HAS_SECTIONS
+    const struct stook_cache_head *head = &pool->cache->head;
+    void *object;
+
+    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
+        __builtin_expect(stook_rseq_pop(head->slots, head->rseq_offset, &object), 1)) {
+        counter_add(pool->out, 1);
+        return object;
+    }
+#endif
+    return pool_alloc_slow(pool, flags);
+}
+
+/* The reserve lacks something, somebody waits, or this is a child. */
+static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *pool, void *object)
+{
+    uint32_t index;
+    bool nested, put;
+
+    slab_of(pool->cache, object, &index); /* the report, if it is none of ours */
+    nested = context_enter();
+    put = pool_put(pool, object, nested);
+    context_leave();
+    if (!put)
+        stook_free(pool->cache, object);
+    if (pool_waiting(pool) > 0)
+        pool_wake(pool);
+}
+
+/*
+ * The reserve is short only while an object of it is out, and whoever frees that one sees it: its
+ * taker counted before.
+ */
+void stook_pool_free(struct stook_pool *pool, void *object)
+{
+    if (!object)
+        return;
+    counter_add(pool->out, -1);
+    if (__builtin_expect(
+            atomic_load_explicit(&pool->places, memory_order_relaxed) >=
+                    atomic_load_explicit(&pool->min, memory_order_relaxed) &&
+                (uint32_t)atomic_load_explicit(&pool->waiters, memory_order_relaxed) == 0 &&
+                atomic_load_explicit(&pool->forks, memory_order_relaxed) == pool_forks(),
+            1)) {
+        stook_free(pool->cache, object);
+        /* Who came to wait meanwhile has interrupted this CPU before looking at its sheaves, or
+         * sees the object. */
+        if (__builtin_expect(
+                (uint32_t)atomic_load_explicit(&pool->waiters, memory_order_relaxed) == 0, 1))
+            return;
+        if (pool_waiting(pool) > 0)
+            pool_wake(pool);
+        return;
+    }
+    pool_free_slow(pool, object);
+}
+
+/* ---- a pool's life -------------------------------------------------------------------------- */
+
+/* Fills the reserve up to its limit; false when memory was short. */
+static bool pool_fill(struct stook_pool *pool)
+{
+    void *objects[POOL_BATCH];
+
+    for (;;) {
+        uint32_t min = atomic_load(&pool->min), places = atomic_load(&pool->places);
+        size_t n = min > places ? min - places : 0, put = 0;
+        bool nested;
+        if (n > POOL_BATCH)
+            n = POOL_BATCH;
+        if (n == 0)
+            return true;
+        if (stook_alloc_bulk(pool->cache, STOOK_WAIT, n, objects) == 0)
+            return false;
+        nested = context_enter();
+        while (put < n && pool_put(pool, objects[put], nested))
+            put++;
+        context_leave();
+        if (put < n) { /* others filled it too, or this is a handler in a child */
+            stook_free_bulk(pool->cache, n - put, objects + put);
+            return put > 0 || atomic_load(&pool->places) >= atomic_load(&pool->min);
+        }
+        for (size_t i = 0; i < n && pool_waiting(pool) > 0; i++)
+            pool_wake(pool);
+    }
+}
+
+/* What the reserve has beyond `keep` goes back to the cache. */
+static void pool_spill(struct stook_pool *pool, uint32_t keep)
+{
+    void *object;
+
+    while ((object = pool_take_outside(pool, keep)) != NULL)
+        stook_free(pool->cache, object);
+}
+
+static size_t pool_size(void)
+{
+    return sizeof(struct stook_pool) + counter_size();
+}
+
+static void pool_unmake(struct stook_pool *pool)
+{
+    for (unsigned chunk = 1; chunk < POOL_CHUNKS && pool->chunk[chunk]; chunk++)
+        os_unmap((void *)pool->chunk[chunk], pool_chunk_words(chunk) * sizeof(void *));
+    os_unmap(pool, pool_size());
+}
+
+struct stook_pool *stook_pool_create(struct stook_cache *cache, unsigned min_objects)
+{
+    struct stook_pool *pool;
+
+    if (min_objects > STOOK_POOL_OBJECTS_MAX) {
+        errno = E2BIG;
+        return NULL;
+    }
+    pool = os_map(pool_size());
+    if (!pool) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    pool->cache = cache;
+    pool->chunk[0] = pool->first;
+    pool->words = POOL_FIRST;
+    pool->min = min_objects;
+    pool->forks = pool_forks();
+    if (!pool_extend(pool, min_objects) || !pool_fill(pool)) {
+        pool_spill(pool, 0);
+        pool_unmake(pool);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return pool;
+}
+
+int stook_pool_resize(struct stook_pool *pool, unsigned min_objects)
+{
+    int saved = errno;
+
+    if (min_objects > STOOK_POOL_OBJECTS_MAX) {
+        errno = E2BIG;
+        return -1;
+    }
+    if (!pool_extend(pool, min_objects)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    atomic_store(&pool->min, min_objects);
+    (void)pool_fill(pool);
+    pool_spill(pool, min_objects);
+    errno = saved;
+    return 0;
+}
+
+int stook_pool_destroy(struct stook_pool *pool)
+{
+    int64_t out;
+
+    if (!pool)
+        return 0;
+    out = counter_sum(pool->out);
+    if (out != 0) {
+        report_warn("pool of cache %s cannot be destroyed: %lld of its objects are in use",
+                    pool->cache->name, (long long)out);
+        errno = EBUSY;
+        return -1;
+    }
+    pool_spill(pool, 0);
+    pool_unmake(pool);
+    return 0;
+}
+
+unsigned stook_pool_available(const struct stook_pool *pool)
+{
+    return atomic_load(&pool->count);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pool.h - objects in reserve, without a lock: a signal handler may interrupt any step here and
+ * use the same pool, and a fork finds nothing held.
+ *
+ * The reserve is an array of words, each an object or NULL, and two counts around it:
+ *
+ *   put:   a place: places + 1, while that is below the limit;
+ *          a NULL word: compare-and-swap to the object;  count + 1
+ *   take:  count - 1, while that is above 0;
+ *          a word with an object: exchange for NULL;  places - 1
+ *
+ *   words with an object >= count + takers that have counted and not yet exchanged
+ *   places               >= words with an object + putters that have a place and not yet a word
+ *   limit                <= words of the array
+ *
+ * so whoever has counted finds a word, with steps that only others' progress can add to.  The array
+ * grows by chunks that stay until the pool goes; where the counts start the search, it is short.
+ *
+ * Who waits announces it, notes the turn, looks once more everywhere, and sleeps while the turn
+ * stays.  Who frees, then looks whether anybody waits: one of the two sees the other.  One object
+ * wakes one; who leaves with an object while there is another one in the reserve passes that on.
+ *
+ * In a forked child other threads are gone in the middle of anything: the first use there that is
+ * not a handler's counts anew what the array holds.
+ */
+#ifndef STOOK_RESERVE_POOL_H
+#define STOOK_RESERVE_POOL_H
+
+#include "slab/cache.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    POOL_FIRST = 64,   /* words of the first chunk; each further one doubles the array */
+    POOL_CHUNKS = 19,  /* POOL_FIRST << 18 is STOOK_POOL_OBJECTS_MAX */
+    POOL_COUNTING = 1, /* a flag beside the number of forks: somebody counts anew */
+};
+
+struct stook_pool {
+    struct stook_cache *cache;
+    _Atomic uint32_t min;   /* objects that the reserve should have */
+    _Atomic uint32_t forks; /* 2 x fork_count when the counts were true */
+    _Atomic uint32_t words; /* of the array */
+    _Atomic(_Atomic(void *) *) chunk[POOL_CHUNKS];
+
+    _Atomic uint32_t places __attribute__((aligned(64)));
+    _Atomic uint32_t count;
+    _Atomic uint64_t waiters; /* fork_count << 32 | threads */
+    _Atomic uint32_t turn;    /* a futex: changes when there may be something for a waiter */
+
+    _Atomic(void *) first[POOL_FIRST] __attribute__((aligned(64)));
+    char out[] __attribute__((aligned(64))); /* a counter: objects taken less objects freed */
+};
+
+/* Nanoseconds after which who waits looks again; 0: never.  Tests want no second chance. */
+extern uint64_t pool_nap __attribute__((visibility("hidden")));
+
+#endif

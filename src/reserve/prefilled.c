@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+#include "reserve/prefilled.h"
+
+#include "base/context.h"
+#include "base/report.h"
+#include "cache/reclaim.h"
+#include "os/topology.h"
+#include "page/arena.h"
+#include "page/large.h"
+#include "sheaf/barn.h"
+#include "sheaf/slot.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { PREFILLED_FLAGS = STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO };
+
+static struct stook_sheaf *prefilled_public(struct sheaf *sheaf)
+{
+    return (struct stook_sheaf *)(void *)sheaf;
+}
+
+struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_sheaf *given)
+{
+    struct sheaf *sheaf = (struct sheaf *)(uintptr_t)given;
+
+    if (__builtin_expect(sheaf->next != (const void *)cache, 0))
+        report_fatal("sheaf %p is not one that was prefilled from cache %s, or was returned",
+                     (const void *)given, cache->name);
+    return sheaf;
+}
+
+static unsigned prefilled_node(void)
+{
+    int cpu = percpu_cpu();
+
+    return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
+                   : topology_home((unsigned)cpu);
+}
+
+/* ---- empty and ready-made sheaves ----------------------------------------------------------- */
+
+/* An empty sheaf for `size` objects; NULL without memory. */
+static struct sheaf *prefilled_make(unsigned size, unsigned node, bool nospin)
+{
+    struct sheaf *sheaf;
+
+    if (size <= STOOK_SHEAF_CAPACITY_MAX)
+        return sheaf_alloc(size, node, nospin);
+    sheaf = large_alloc(pagemap.zones / 2 + node, sizeof(*sheaf) + size * sizeof(void *), PAGE_SIZE,
+                        nospin, NULL);
+    if (sheaf) {
+        sheaf->size = 0;
+        sheaf->capacity = size;
+    }
+    return sheaf;
+}
+
+static void prefilled_unmake(struct sheaf *sheaf, bool nospin)
+{
+    if (sheaf->capacity <= STOOK_SHEAF_CAPACITY_MAX)
+        sheaf_free(sheaf, nospin);
+    else
+        (void)large_free(sheaf, nospin);
+}
+
+/* This CPU's spare sheaf, if that holds objects. */
+static struct sheaf *prefilled_take_spare(struct stook_cache *cache, bool nospin)
+{
+    struct sheaf *spare = NULL, *main;
+    struct slot *slot;
+
+    main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+    if (main) {
+        if (slot->spare && slot->spare->size > 0) {
+            spare = slot->spare;
+            slot->spare = NULL;
+        }
+        percpu_open(slot, main);
+    }
+    return spare;
+}
+
+static bool prefilled_put_spare(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+{
+    struct sheaf *main;
+    struct slot *slot;
+    bool put = false;
+
+    main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+    if (main) {
+        put = !slot->spare;
+        if (put)
+            slot->spare = sheaf;
+        percpu_open(slot, main);
+    }
+    return put;
+}
+
+/* A sheaf of the cache's capacity, with objects where that costs no filling. */
+static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct sheaf *sheaf = prefilled_take_spare(cache, nospin), *none = NULL;
+
+    if (!sheaf)
+        sheaf = barn_get_full(cache, node, &none, nospin);
+    if (!sheaf)
+        sheaf = barn_get_empty(cache, node, nospin);
+    return sheaf ? sheaf : sheaf_alloc(cache->capacity, node, nospin);
+}
+
+/* Back to this CPU, or to the barn of the node that its objects are of. */
+static void prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+{
+    unsigned own = prefilled_node(), node;
+    struct sheaf *chain;
+
+    if (sheaf->size == 0) {
+        barn_put_empty(cache, own, sheaf, nospin);
+        return;
+    }
+    node = pagemap_node(sheaf->object[sheaf->size - 1]);
+    if (node == own && !barn_declines(cache, own) && prefilled_put_spare(cache, sheaf, nospin))
+        return;
+    chain = barn_put_full(cache, node, sheaf, NULL, nospin);
+    while (chain) {
+        struct sheaf *next = chain->next;
+        chain->next = NULL;
+        sheaf_flush(cache, chain, nospin);
+        barn_put_empty(cache, node, chain, nospin);
+        chain = next;
+    }
+}
+
+/* What nobody has any more: of the cache's capacity, or oversize. */
+static void prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+{
+    sheaf->next = NULL;
+    /* Running totals aside, a sheaf that came from a slot or a barn may have more room. */
+    if (sheaf->capacity == cache->capacity) {
+        prefilled_keep(cache, sheaf, nospin);
+    } else {
+        sheaf_flush(cache, sheaf, nospin);
+        prefilled_unmake(sheaf, nospin);
+    }
+}
+
+/* ---- filling -------------------------------------------------------------------------------- */
+
+/* At least `size` objects in the sheaf, and up to its capacity if memory allows.  False: as it was. */
+static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf,
+                           unsigned size)
+{
+    bool nested = context_enter(), nospin = nested || (flags & STOOK_NOSPIN);
+    uint32_t had = sheaf->size;
+    int saved = errno;
+
+    if (had < sheaf->capacity && percpu.rseq && cache->capacity > 0)
+        sheaf->size += percpu_pop_bulk(percpu_offset(cache->index), sheaf->object + had,
+                                       sheaf->capacity - had);
+    if (sheaf->size < sheaf->capacity)
+        sheaf->size +=
+            slot_alloc(cache, sheaf->object + sheaf->size, sheaf->capacity - sheaf->size, nospin);
+    context_leave();
+    if (sheaf->size < size && reclaim_may(flags, nested))
+        sheaf->size +=
+            (uint32_t)reclaim_alloc(cache, sheaf->object + sheaf->size, size - sheaf->size);
+    if (sheaf->size >= size) {
+        errno = saved;
+        return true;
+    }
+    context_enter();
+    while (sheaf->size > had) {
+        void **objects = &sheaf->object[had];
+        uint32_t n = sheaf->size - had;
+        sheaf->size = had;
+        slot_free(cache, objects, n, nospin);
+    }
+    context_leave();
+    errno = ENOMEM;
+    return false;
+}
+
+struct prefilled_wish {
+    struct stook_cache *cache;
+    struct sheaf *sheaf;
+    unsigned size;
+    bool nospin, ready; /* ready: with objects, where they cost nothing */
+};
+
+static bool prefilled_attempt(void *arg)
+{
+    struct prefilled_wish *wish = arg;
+    unsigned node = prefilled_node();
+
+    wish->sheaf = wish->ready ? prefilled_find(wish->cache, node, wish->nospin)
+                              : prefilled_make(wish->size, node, wish->nospin);
+    return wish->sheaf != NULL;
+}
+
+/* A sheaf for `size` objects; reclaims for its own memory where it may.  NULL with ENOMEM. */
+static struct sheaf *prefilled_get(struct stook_cache *cache, unsigned flags, unsigned size,
+                                   bool ready)
+{
+    bool nested = context_enter();
+    struct prefilled_wish wish = {cache, NULL, size, nested || (flags & STOOK_NOSPIN), ready};
+    bool got = prefilled_attempt(&wish);
+
+    context_leave();
+    if (!got)
+        errno = ENOMEM;
+    if (!got && reclaim_may(flags, nested))
+        (void)reclaim_until(cache, sizeof(struct sheaf) + size * sizeof(void *), prefilled_attempt,
+                            &wish);
+    return wish.sheaf;
+}
+
+/* ---- the calls ------------------------------------------------------------------------------ */
+
+static void prefilled_count(struct stook_cache *cache, uint32_t change)
+{
+    atomic_fetch_add_explicit(&cache->prefilled, change, memory_order_relaxed);
+}
+
+struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flags, unsigned size)
+{
+    struct sheaf *sheaf;
+    bool nested;
+
+    if (size == 0 || (flags & ~(unsigned)PREFILLED_FLAGS)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    sheaf = prefilled_get(cache, flags, size, size <= cache->capacity);
+    if (!sheaf)
+        return NULL;
+    if (!prefilled_fill(cache, flags, sheaf, size)) {
+        nested = context_enter();
+        prefilled_drop(cache, sheaf, nested || (flags & STOOK_NOSPIN));
+        context_leave();
+        errno = ENOMEM;
+        return NULL;
+    }
+    sheaf->next = (struct sheaf *)(void *)cache;
+    prefilled_count(cache, 1);
+    return prefilled_public(sheaf);
+}
+
+/* The same objects in a larger sheaf. */
+static struct sheaf *prefilled_grow(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf,
+                                    unsigned size)
+{
+    struct sheaf *larger = prefilled_get(cache, flags, size, false);
+    bool nospin;
+
+    if (!larger)
+        return NULL;
+    memcpy(larger->object, sheaf->object, sheaf->size * sizeof(void *));
+    larger->size = sheaf->size;
+    if (!prefilled_fill(cache, flags, larger, size)) {
+        larger->size = 0;
+        nospin = context_enter() || (flags & STOOK_NOSPIN);
+        prefilled_unmake(larger, nospin);
+        context_leave();
+        errno = ENOMEM;
+        return NULL;
+    }
+    nospin = context_enter() || (flags & STOOK_NOSPIN);
+    sheaf->size = 0;
+    prefilled_drop(cache, sheaf, nospin);
+    context_leave();
+    larger->next = (struct sheaf *)(void *)cache;
+    return larger;
+}
+
+int stook_sheaf_refill(struct stook_cache *cache, unsigned flags, struct stook_sheaf **given,
+                       unsigned size)
+{
+    struct sheaf *sheaf;
+
+    if (!given || !*given || (flags & ~(unsigned)PREFILLED_FLAGS)) {
+        errno = EINVAL;
+        return -1;
+    }
+    sheaf = prefilled_of(cache, *given);
+    if (sheaf->size >= size)
+        return 0;
+    if (size <= sheaf->capacity)
+        return prefilled_fill(cache, flags, sheaf, size) ? 0 : -1;
+    sheaf = prefilled_grow(cache, flags, sheaf, size);
+    if (!sheaf)
+        return -1;
+    *given = prefilled_public(sheaf);
+    return 0;
+}
+
+unsigned stook_sheaf_size(const struct stook_sheaf *sheaf)
+{
+    return ((const struct sheaf *)(const void *)sheaf)->size;
+}
+
+void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags, struct stook_sheaf *given)
+{
+    struct sheaf *sheaf = prefilled_of(cache, given);
+    void *object;
+
+    if (__builtin_expect((flags & ~(unsigned)(STOOK_NOWAIT | STOOK_NOSPIN)) != 0, 0) &&
+        ((flags & ~(unsigned)PREFILLED_FLAGS) || cache->ctor)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (__builtin_expect(sheaf->size == 0, 0)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    object = sheaf->object[--sheaf->size];
+    if (__builtin_expect(flags & STOOK_ZERO, 0))
+        memset(object, 0, cache->object_size);
+    return object;
+}
+
+void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)
+{
+    struct sheaf *sheaf;
+    bool nested;
+    int saved = errno;
+
+    if (!given)
+        return;
+    sheaf = prefilled_of(cache, given);
+    nested = context_enter();
+    prefilled_drop(cache, sheaf, nested);
+    context_leave();
+    prefilled_count(cache, (uint32_t)-1);
+    errno = saved;
+}
