@@ -19,7 +19,7 @@
 enum {
     OPS_CACHES = 12,
     OPS_OBJECTS = 3000,
-    OPS_BULK = 400,
+    OPS_BULK = 600,
     OPS_BYTES = 48 << 20, /* out at one time */
     OPS_FILL = 512,       /* bytes written at an object's start and end */
 };
@@ -180,7 +180,7 @@ static void ops_check(void)
 static void ops_create(void)
 {
     static const unsigned sizes[] = {24, 64, 256, 1024, 8192, 262144};
-    unsigned range = sizes[ops_below(6)], size = 1 + ops_below(range), kind = ops_byte();
+    unsigned range = sizes[ops_below(6)], size = 1 + ops_below(range), kind = ops_byte(), more;
     struct stook_cache_args args = {.size = sizeof(args)};
     struct made *made = NULL;
 
@@ -193,6 +193,10 @@ static void ops_create(void)
     args.flags = kind >> 1 & (STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF);
     args.sheaf_capacity = kind & 16 ? ops_below(STOOK_SHEAF_CAPACITY_MAX + 1) : 0;
     made->built = (kind & 0x60) == 0x60;
+    more = ops_byte();
+    args.flags |= more & 1 ? STOOK_CACHE_RANDOM : 0;
+    if (more & 2) /* links where they would not be by themselves, or would */
+        args.flags |= more & 4 && !made->built ? STOOK_CACHE_LINK_INSIDE : STOOK_CACHE_LINK_OUTSIDE;
     if (made->built) {
         args.ctor = ops_ctor;
         args.dtor = ops_dtor;
