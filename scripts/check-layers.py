@@ -14,7 +14,7 @@ import tempfile
 
 # Lowest first.  "include" has what everybody may include; watch stands beside cache.
 RANK = {"include": 0, "base": 1, "os": 2, "page": 3, "slab": 4, "sheaf": 5, "cache": 6,
-        "watch": 6, "reserve": 7, "malloc": 8}
+        "watch": 6, "reserve": 7, "malloc": 8, "urcu": 8}
 
 
 def layer(path, root):

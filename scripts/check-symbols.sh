@@ -4,6 +4,7 @@
 #
 #   check-symbols.sh SOURCE LIB    libstook.so exports stook_ only, and all that the public headers
 #                                  declare; libstook-malloc.so besides that the malloc family;
+#                                  libstook-urcu.so what stook/urcu.h declares;
 #                                  the globals of an object of the archives begin with the noun of
 #                                  its file (barn.c: barn, barn_get_full) or stook_
 #   check-symbols.sh --self-test   planted violations must be found
@@ -46,12 +47,12 @@ check_unversioned() { # LIBRARY: the loader would pass over a malloc that has a 
     done < <(nm -D --defined-only "$1" | awk '{print $3}' | grep '@' | grep -v '^stook_\|^STOOK_')
 }
 
-check_public() { # HEADERS LIBRARY: what is declared is exported, and nothing else is
-    diff <(sed -n '/^STOOK_API/{:a;/(.*;/!{N;ba};s/[^(]*[ *\n]\([a-z0-9_]*\)(.*/\1/p}' "$1"/*.h |
+check_public() { # LIBRARY HEADER...: what is declared is exported, and nothing else is
+    diff <(sed -n '/^STOOK_API/{:a;/(.*;/!{N;ba};s/[^(]*[ *\n]\([a-z0-9_]*\)(.*/\1/p}' "${@:2}" |
             LC_ALL=C sort -u) \
-        <(nm -D --defined-only "$2" | awk '$3 ~ /@@STOOK_0/ {sub(/@@.*/, "", $3); print $3}' |
+        <(nm -D --defined-only "$1" | awk '$3 ~ /@@STOOK_0/ {sub(/@@.*/, "", $3); print $3}' |
             LC_ALL=C sort -u) ||
-        error "the public headers (<) and $(basename "$2") (>) differ"
+        error "the public headers (<) and $(basename "$1") (>) differ"
 }
 
 check_archive() { # ARCHIVE REGEX: also allowed
@@ -96,11 +97,11 @@ self_test() {
     build "$(cat "$dir/map")"
     must good "a library" check_dynamic "$dir/lib.so" 'stook_.*'
     printf 'STOOK_API int\nstook_b(int\n x);\nSTOOK_API void *stook_a(void);\n' >"$dir/include/a.h"
-    must good "its header" check_public "$dir/include" "$dir/lib.so"
+    must good "its header" check_public "$dir/lib.so" "$dir/include/a.h"
     echo 'STOOK_API void *stook_c(void);' >>"$dir/include/a.h"
-    must bad "a call that is not exported" check_public "$dir/include" "$dir/lib.so"
+    must bad "a call that is not exported" check_public "$dir/lib.so" "$dir/include/a.h"
     echo 'STOOK_API void *stook_a(void);' >"$dir/include/a.h"
-    must bad "an export that is not declared" check_public "$dir/include" "$dir/lib.so"
+    must bad "an export that is not declared" check_public "$dir/lib.so" "$dir/include/a.h"
     echo 'int stook_a; int slot_b;' >"$dir/barn.c"
     build ''
     must bad "an export without prefix" check_dynamic "$dir/lib.so" 'stook_.*'
@@ -120,11 +121,17 @@ if [ "$1" = --self-test ]; then
 fi
 source=$1 lib=$2
 check_dynamic "$lib/libstook.so" 'stook_.*'
-check_public "$source/include/stook" "$lib/libstook.so"
+mapfile -t headers < <(ls "$source"/include/stook/*.h | grep -v '/urcu\.h$')
+check_public "$lib/libstook.so" "${headers[@]}"
 check_archive "$lib/libstook.a" stook
 if [ -e "$lib/libstook-malloc.so" ]; then
     check_dynamic "$lib/libstook-malloc.so" "stook_.*|$malloc_family|$operators"
     check_unversioned "$lib/libstook-malloc.so"
     check_archive "$lib/libstook-malloc.a" "$malloc_family|$operators"
+fi
+if [ -e "$lib/libstook-urcu.so" ]; then
+    check_dynamic "$lib/libstook-urcu.so" 'stook_.*'
+    check_public "$lib/libstook-urcu.so" "$source/include/stook/urcu.h"
+    check_archive "$lib/libstook-urcu.a" stook
 fi
 exit $fail

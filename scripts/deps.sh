@@ -17,6 +17,7 @@ build       libc6-dev               /usr/include/stdlib.h
 build       pkg-config              pkg-config
 
 check       libcmocka-dev           pc:cmocka
+check       liburcu-dev             pc:liburcu-memb
 check       python3                 python3
 check       binutils                nm
 check       util-linux              setarch

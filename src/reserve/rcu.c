@@ -20,8 +20,8 @@
 enum {
     RCU_TURNS = 4,
     RCU_YIELDS = 16,
-    RCU_NAP = 50000,      /* nanoseconds */
-    RCU_SLAB_ROUNDS = 4,  /* grace periods that slabs take at most: one waits, one follows */
+    RCU_NAP = 50000,     /* nanoseconds */
+    RCU_SLAB_ROUNDS = 4, /* grace periods that slabs take at most: one waits, one follows */
     RCU_LEAST = 3 * RCU_RIDE_WORDS, /* smaller sheaves get the ride besides, not out of theirs */
 };
 
@@ -211,7 +211,8 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
 /* The callback: the grace period is over. */
 static void rcu_done(struct stook_rcu_head *head)
 {
-    struct rcu_ride *ride = (struct rcu_ride *)(void *)((char *)head - offsetof(struct rcu_ride, head));
+    struct rcu_ride *ride =
+        (struct rcu_ride *)(void *)((char *)head - offsetof(struct rcu_ride, head));
     struct sheaf *sheaf = (struct sheaf *)(void *)((char *)ride - offsetof(struct sheaf, object) -
                                                    ride->capacity * sizeof(void *));
     unsigned node = ride->node;
@@ -360,9 +361,10 @@ static void rcu_synchronize(void)
 static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
 {
     if (nested || !rcu_ops.reading || rcu_ops.reading() || !rcu_outside(rcu_synchronize))
-        report_fatal("cache %s: no memory to defer the free of %p, and this is no place to wait for "
-                     "a grace period",
-                     cache->name, object);
+        report_fatal(
+            "cache %s: no memory to defer the free of %p, and this is no place to wait for "
+            "a grace period",
+            cache->name, object);
     slot_free(cache, &object, 1, false);
 }
 
@@ -387,9 +389,10 @@ void stook_free_rcu(struct stook_cache *cache, void *object)
     if (!object)
         return;
     if (__builtin_expect(!rcu_is_set(), 0))
-        report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): there is no RCU to wait "
-                     "for",
-                     cache->name);
+        report_fatal(
+            "cache %s: stook_free_rcu() before stook_rcu_set_ops(): there is no RCU to wait "
+            "for",
+            cache->name);
     slab_of(cache, object, &index); /* the report, if it is none of ours */
     nested = context_enter();
     node = rcu_node(percpu_cpu());
@@ -444,7 +447,8 @@ static void rcu_take_slots(unsigned index, bool all)
 /* What was in a slot or a cell before has come back.  Inside the library, without locks. */
 static void rcu_wait(void)
 {
-    while (!rcu_loose_collect(rcu_node(percpu_cpu()), true, false)) { /* no memory: some come back */
+    while (
+        !rcu_loose_collect(rcu_node(percpu_cpu()), true, false)) { /* no memory: some come back */
         rcu_hand_over_inside();
         if (!rcu_outside(rcu_ops.barrier))
             break;

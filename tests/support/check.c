@@ -7,6 +7,7 @@
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/block.h"
+#include "reserve/rcu.h"
 #include "sheaf/sheaf.h"
 #include "slab/slab.h"
 
@@ -292,6 +293,18 @@ static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const ch
         walk.counts.cached += sheaf->size;
 }
 
+/* Objects that wait are not cached; what the RCU needs has room behind them. */
+static void check_rcu_sheaf(struct stook_cache *cache, struct sheaf *sheaf)
+{
+    CHECK(sheaf->size > 0 && sheaf->size < sheaf->capacity &&
+              sheaf->capacity + RCU_RIDE_WORDS <= sheaf_room(sheaf),
+          "cache %s: an rcu sheaf of %u of %u, room %u", cache->name, sheaf->size, sheaf->capacity,
+          sheaf_room(sheaf));
+    check_mark_object(slab_cache_of(sheaf), sheaf, "in a slot under readers");
+    for (uint32_t i = 0; i < sheaf->size; i++)
+        check_mark_object(cache, sheaf->object[i], "deferred in a slot");
+}
+
 static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cpu)
 {
     struct sheaf *main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
@@ -301,11 +314,13 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
           "the slot of cache %s on CPU %u is closed", cache ? cache->name : "(none)", cpu);
     if (main == PERCPU_NONE)
         main = NULL;
-    CHECK(cache || (!main && !slot->spare), "a slot of no cache has a sheaf");
+    CHECK(cache || (!main && !slot->spare && !slot->rcu), "a slot of no cache has a sheaf");
     if (main)
         check_sheaf(cache, main, "in a slot");
     if (slot->spare)
         check_sheaf(cache, slot->spare, "spare in a slot");
+    if (slot->rcu)
+        check_rcu_sheaf(cache, slot->rcu);
 }
 
 static void check_barn(struct stook_cache *cache, struct barn *barn)
