@@ -303,10 +303,9 @@ static uint64_t cache_gone(struct stook_cache *cache)
     uint64_t pages = 0;
 
     for (unsigned i = 0; i < topology.nodes; i++) {
-        struct node *node = &cache->nodes[i].node;
-        lock_take(&node->lock, LOCK_NODE);
-        pages += node->gone_pages;
-        lock_drop(&node->lock, LOCK_NODE);
+        struct node_counts counts;
+        node_count(cache, i, &counts);
+        pages += counts.gone_pages;
     }
     return pages * PAGE_SIZE;
 }
@@ -363,18 +362,19 @@ void cache_count(struct stook_cache *cache, struct cache_counts *counts)
     memset(counts, 0, sizeof(*counts));
     slot_count(cache, &counts->cached, &counts->sheaves);
     for (unsigned i = 0; i < topology.nodes; i++) {
-        struct node *node = &cache->nodes[i].node;
         struct barn *barn = &cache->nodes[i].barn;
+        struct node_counts of_node;
         lock_take(&barn->lock, LOCK_BARN);
         for (struct sheaf *s = barn->full; s; s = s->next)
             counts->cached += s->size;
         counts->barns += barn->nr_full + barn->nr_empty;
         lock_drop(&barn->lock, LOCK_BARN);
         free += node_count_free(cache, i);
-        counts->slabs += __atomic_load_n(&node->nr_slabs, __ATOMIC_RELAXED);
-        counts->objects += __atomic_load_n(&node->nr_objects, __ATOMIC_RELAXED);
-        counts->pages += __atomic_load_n(&node->nr_pages, __ATOMIC_RELAXED);
-        counts->peak_pages += __atomic_load_n(&node->peak_pages, __ATOMIC_RELAXED);
+        node_count(cache, i, &of_node);
+        counts->slabs += of_node.slabs;
+        counts->objects += of_node.objects;
+        counts->pages += of_node.pages;
+        counts->peak_pages += of_node.peak_pages;
     }
     /* Racy sums must not wrap. */
     if (free > counts->objects)

@@ -21,7 +21,8 @@ __thread unsigned reclaim_inside;
 static bool reclaim_has_slabs(const struct stook_cache *cache)
 {
     for (unsigned i = 0; i < topology.nodes; i++)
-        if (__atomic_load_n(&cache->nodes[i].node.nr_slabs, __ATOMIC_RELAXED) > 0)
+        if (__atomic_load_n(&cache->nodes[i].node.made, __ATOMIC_RELAXED) >
+            __atomic_load_n(&cache->nodes[i].node.gone, __ATOMIC_RELAXED))
             return true;
     return false;
 }

@@ -40,7 +40,11 @@ static unsigned block_count(const uint64_t *map, unsigned at, unsigned count)
     while (count > 0) {
         unsigned bit = at % 64, n = 64 - bit < count ? 64 - bit : count;
         uint64_t mask = (n == 64 ? ~(uint64_t)0 : ((uint64_t)1 << n) - 1) << bit;
-        sum += (unsigned)__builtin_popcountll(map[at / 64] & mask);
+        /* Mostly all or none; without the instruction a count is a call. */
+        if ((map[at / 64] & mask) == mask)
+            sum += n;
+        else if (map[at / 64] & mask)
+            sum += (unsigned)__builtin_popcountll(map[at / 64] & mask);
         at += n;
         count -= n;
     }

@@ -13,7 +13,7 @@
 
 enum {
     SLOT_FILL_MAX = 510,  /* objects a refill brings at most … */
-    SLOT_FILL_BYTES = 128 << 10, /* … and bytes, unless a sheaf's capacity is more */
+    SLOT_FILL_BYTES = 256 << 10, /* … and bytes, unless a sheaf's capacity is more */
     SLOT_TURNS = 4,
     SLOT_DRAIN_MAX = 128, /* slots of one CPU taken under one fence */
     SLOT_FORK_YIELDS = 16,
@@ -179,9 +179,10 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
             barn_put_empty(cache, node, full, nospin);
         }
     }
-    if (n - got >= fill) {
-        got += node_take(cache, node, objects + got, n - got, n - got, nospin);
-    } else if (got < n && (full = slot_container(cache, node, empty, fill, nospin)) != NULL) {
+    k = n - got - (n - got) % cache->layout.objects;
+    if (k > 0) /* slabs that are consumed whole */
+        got += node_take(cache, node, objects + got, k, k, nospin);
+    if (got < n && (full = slot_container(cache, node, empty, fill, nospin)) != NULL) {
         uint32_t room = sheaf_room(full);
         if (fill > room)
             fill = room;

@@ -24,10 +24,11 @@ struct node {
     uint32_t nr_partial, nr_empty;
     struct list partial; /* slabs with free objects and objects in use */
     struct list empty;   /* slabs with no object in use, kept up to the cache's min_partial */
-    uint64_t nr_slabs, nr_objects; /* all slabs, and the objects they could hold */
-    uint64_t nr_pages, peak_pages; /* the peak is for reports: racy, off by a slab or two */
-    uint64_t made, gone, took;     /* slabs made, given back; takings of the lock */
-    uint64_t gone_pages;
+    uint64_t gone, gone_min; /* slabs given back; of those with the minimum order */
+    uint64_t took;           /* takings of the lock */
+    /* Without the lock, so relaxed atomics: slabs made, those with the minimum order; the most there
+     * ever were, which is for reports: racy, off by a slab or two. */
+    uint64_t made, made_min, peak;
 };
 
 struct sheaf;

@@ -81,15 +81,14 @@ static struct slab *node_retire(struct stook_cache *cache, struct node *node, st
     return slab;
 }
 
-static void node_forget(struct stook_cache *cache, struct node *node, const struct slab *slab)
+static void node_forget(struct node *node, const struct slab *slab)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
 
-    __atomic_fetch_sub(&node->nr_slabs, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_sub(&node->nr_objects, slab_objects(cache, word), __ATOMIC_RELAXED);
-    __atomic_fetch_sub(&node->nr_pages, (uint64_t)1 << slab_order(cache, word), __ATOMIC_RELAXED);
-    node->gone++;
-    node->gone_pages += (uint64_t)1 << slab_order(cache, word);
+    /* Stored whole, for whoever counts without the lock. */
+    __atomic_store_n(&node->gone, node->gone + 1, __ATOMIC_RELAXED);
+    if (slab_flags(word) & SLAB_MIN)
+        __atomic_store_n(&node->gone_min, node->gone_min + 1, __ATOMIC_RELAXED);
 }
 
 /* ---- pending slabs -------------------------------------------------------------------------- */
@@ -127,7 +126,7 @@ static void node_settle(struct slab *slab)
     else if (slab_head(word) != SLAB_NONE && !list_linked(&slab->link))
         node_add_partial(node, slab);
     if (gone)
-        node_forget(cache, node, gone);
+        node_forget(node, gone);
     lock_drop(&node->lock, LOCK_NODE);
     if (gone)
         slab_unmake(cache, gone);
@@ -187,7 +186,7 @@ static void node_settle_lists(struct stook_cache *cache, struct node *node, stru
             node_add_partial(node, slab);
     }
     if (gone)
-        node_forget(cache, node, gone);
+        node_forget(node, gone);
     lock_drop(&node->lock, LOCK_NODE);
     if (gone)
         slab_unmake(cache, gone);
@@ -369,18 +368,16 @@ static struct slab *node_take_empty(struct stook_cache *cache, struct node *node
     return slab;
 }
 
-static void node_count_new(struct stook_cache *cache, struct node *node, const struct slab *slab)
+static void node_count_new(struct node *node, const struct slab *slab)
 {
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pages;
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), slabs;
 
-    /* Counted without the lock: relaxed atomics here and in node_forget(). */
-    __atomic_fetch_add(&node->nr_slabs, 1, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&node->nr_objects, slab_objects(cache, word), __ATOMIC_RELAXED);
-    pages = __atomic_add_fetch(&node->nr_pages, (uint64_t)1 << slab_order(cache, word),
-                               __ATOMIC_RELAXED);
-    if (pages > __atomic_load_n(&node->peak_pages, __ATOMIC_RELAXED))
-        __atomic_store_n(&node->peak_pages, pages, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&node->made, 1, __ATOMIC_RELAXED);
+    if (slab_flags(word) & SLAB_MIN)
+        __atomic_fetch_add(&node->made_min, 1, __ATOMIC_RELAXED);
+    slabs = __atomic_add_fetch(&node->made, 1, __ATOMIC_RELAXED) -
+            __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
+    if (slabs > __atomic_load_n(&node->peak, __ATOMIC_RELAXED))
+        __atomic_store_n(&node->peak, slabs, __ATOMIC_RELAXED);
 }
 
 /*
@@ -438,7 +435,7 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
             slab = slab_make(cache, node_id, nospin);
             if (!slab)
                 break;
-            node_count_new(cache, node, slab);
+            node_count_new(node, slab);
         }
         if (cache->flags & CACHE_LINK_FIRST) {
             got += node_link_first(cache, node, slab, objects + got, max - got, nospin);
@@ -469,7 +466,7 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
         if (!list_empty(&node->empty)) {
             slab = LIST_ENTRY(node->empty.next, struct slab, link);
             node_remove_empty(node, slab);
-            node_forget(cache, node, slab);
+            node_forget(node, slab);
         }
         lock_drop(&node->lock, LOCK_NODE);
         if (!slab)
@@ -478,6 +475,22 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
                  << slab_order(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
         slab_unmake(cache, slab);
     }
+}
+
+void node_count(const struct stook_cache *cache, unsigned node_id, struct node_counts *counts)
+{
+    const struct node *node = &cache->nodes[node_id].node;
+    const struct layout *l = &cache->layout;
+    uint64_t gone = __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
+    uint64_t gone_min = __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
+    uint64_t min = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) - gone_min, full;
+
+    counts->slabs = __atomic_load_n(&node->made, __ATOMIC_RELAXED) - gone;
+    full = counts->slabs > min ? counts->slabs - min : 0;
+    counts->objects = full * l->objects + min * l->min_objects;
+    counts->pages = (full << l->order) + (min << l->min_order);
+    counts->gone_pages = ((gone - gone_min) << l->order) + (gone_min << l->min_order);
+    counts->peak_pages = __atomic_load_n(&node->peak, __ATOMIC_RELAXED) << l->order;
 }
 
 uint64_t node_count_free(struct stook_cache *cache, unsigned node_id)

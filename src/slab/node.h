@@ -24,6 +24,14 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
 /* Gives empty slabs back; bytes. */
 size_t node_shrink(struct stook_cache *cache, unsigned node);
 
+/* A racy look without the lock; exact where nobody makes or gives back slabs. */
+struct node_counts {
+    uint64_t slabs, objects, pages; /* now: the objects that they could hold */
+    uint64_t peak_pages;            /* at most ever, all counted with the preferred order */
+    uint64_t gone_pages;            /* given back so far */
+};
+void node_count(const struct stook_cache *cache, unsigned node, struct node_counts *counts);
+
 /* Objects in partial and empty slabs that are free. */
 uint64_t node_count_free(struct stook_cache *cache, unsigned node);
 

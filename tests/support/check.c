@@ -9,6 +9,7 @@
 #include "page/block.h"
 #include "reserve/rcu.h"
 #include "sheaf/sheaf.h"
+#include "slab/node.h"
 #include "slab/slab.h"
 
 #include <errno.h>
@@ -367,7 +368,9 @@ static uint32_t check_list(struct stook_cache *cache, struct list *list, bool em
 static void check_node(struct stook_cache *cache, struct node *node, unsigned id)
 {
     uint64_t slabs = 0, objects = 0, pages = 0;
+    struct node_counts counts;
 
+    node_count(cache, id, &counts);
     CHECK(atomic_load(&node->lock.word) == 0, "cache %s: a node's lock is held", cache->name);
     CHECK(check_list(cache, &node->partial, false) == node->nr_partial &&
               check_list(cache, &node->empty, true) == node->nr_empty,
@@ -386,11 +389,10 @@ static void check_node(struct stook_cache *cache, struct node *node, unsigned id
         CHECK(seen->listed || !list_linked(&seen->slab->link), "cache %s: a full slab is linked",
               cache->name);
     }
-    CHECK(slabs == node->nr_slabs && objects == node->nr_objects && pages == node->nr_pages,
+    CHECK(slabs == counts.slabs && objects == counts.objects && pages == counts.pages,
           "cache %s: %llu slabs with %llu objects, the node says %llu and %llu", cache->name,
           (unsigned long long)slabs, (unsigned long long)objects,
-          (unsigned long long)node->nr_slabs, (unsigned long long)node->nr_objects);
-    CHECK(node->made - node->gone == node->nr_slabs, "cache %s: slabs made and gone", cache->name);
+          (unsigned long long)counts.slabs, (unsigned long long)counts.objects);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */

@@ -163,7 +163,7 @@ static void examples(void **unused)
     assert_true(layout_plan(&l, 1, 1, LAYOUT_WRITABLE)); /* no more objects than a slab can count */
     assert_int_equal(l.stride, 8);
     assert_true(layout_plan(&l, 4096, 4096, LAYOUT_WRITABLE));
-    assert_int_equal(l.objects, 16);
+    assert_int_equal(l.objects, 32);
     assert_int_equal(l.min_order, 0);
     assert_true(layout_plan(&l, STOOK_OBJECT_SIZE_MAX, 16, LAYOUT_WRITABLE));
     assert_int_equal(l.order, 8);

@@ -86,7 +86,7 @@ static void put(unsigned at, unsigned n)
 
 static void lists(unsigned slabs, unsigned partial, unsigned empty)
 {
-    assert_int_equal(node->nr_slabs, slabs);
+    assert_int_equal(node->made - node->gone, slabs);
     assert_int_equal(node->nr_partial, partial);
     assert_int_equal(node->nr_empty, empty);
 }
