@@ -402,6 +402,7 @@ int stook_cache_destroy(struct stook_cache *cache)
 {
     struct cache_counts counts;
     void *memory = cache;
+    uint32_t sheaves;
 
     if (!cache)
         return 0;
@@ -417,15 +418,17 @@ int stook_cache_destroy(struct stook_cache *cache)
     cache_drain(cache, true);
     cache_settle_deferred(cache, CACHE_DEFERRED_SLABS);
     cache_count(cache, &counts);
-    if (counts.slabs > 0 || atomic_load_explicit(&cache->prefilled, memory_order_relaxed) > 0) {
+    sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
+    if (counts.slabs > 0 || sheaves > 0) {
         lock_take(&cache_list.lock, LOCK_CACHES);
         cache->users = 1;
         lock_drop(&cache_list.lock, LOCK_CACHES);
         context_leave();
         report_warn("cache %s cannot be destroyed: %llu of its objects of %zu bytes are in use, "
-                    "in %llu slabs",
+                    "in %llu slabs%s",
                     cache->name, (unsigned long long)counts.active, cache->object_size,
-                    (unsigned long long)counts.slabs);
+                    (unsigned long long)counts.slabs,
+                    sheaves > 0 ? "; prefilled sheaves were not returned" : "");
         errno = EBUSY;
         return -1;
     }
