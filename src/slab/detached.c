@@ -133,7 +133,7 @@ detached_add(const struct stook_cache *cache, struct detached_set *set, struct d
         walk->last = (uint8_t)i;
     } else if (walk->count > 0) {
         *(uint16_t *)(void *)(walk->links + (size_t)index * cache->layout.link_stride) =
-            (uint16_t)(walk->head ^ cache->secret ^ index);
+            slab_encode(cache, index, walk->head);
     }
     walk->head = index;
     walk->count++;
@@ -164,7 +164,8 @@ detached_run(const struct stook_cache *cache, struct detached_set *set, struct d
         for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects; i++) {
             object += step;
             at += link_step;
-            *(uint16_t *)(void *)at = (uint16_t)(index ^ secret ^ (index + next));
+            *(uint16_t *)(void *)at =
+                (uint16_t)(STOOK_HARDENED ? index ^ secret ^ (index + next) : index);
             index += next;
             links++;
         }
@@ -218,6 +219,8 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
         i = detached_run(cache, set, &walk, objects, i, n);
     }
     detached_leave(&walk);
+    for (unsigned i = 0; i < set->lists; i++)
+        slab_counts.links += set->list[i].linked ? set->list[i].count - 1u : 0;
     return n;
 }
 
@@ -228,5 +231,6 @@ void detached_link(struct stook_cache *cache, const struct detached_set *set,
 
     for (uint32_t i = 1; i < list->count; i++, at = set->before[at])
         slab_set_link(cache, list->slab, set->index[at], set->index[set->before[at]]);
+    slab_counts.links += list->count - 1u;
     list->linked = true;
 }

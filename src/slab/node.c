@@ -6,6 +6,7 @@
 #include "page/arena.h"
 #include "slab/detached.h"
 #include "slab/freelist_iter.h"
+#include "slab/link_first.h"
 
 #include <errno.h>
 
@@ -228,7 +229,6 @@ static void node_publish(struct stook_cache *cache, const struct detached_set *s
             break;
         defer = false;
     }
-    slab_counts.links += list->linked ? list->count : 0;
     if (locked)
         node_settle_lists(cache, node, slab, pushed, nospin);
     else if (defer)
@@ -380,48 +380,6 @@ static void node_count_new(struct node *node, const struct slab *slab)
         __atomic_store_n(&node->peak, slabs, __ATOMIC_RELAXED);
 }
 
-/*
- * How slabs were consumed before: the whole freelist is built in the objects, then drained.  For
- * comparison only (stook_private_link_first_cache()), with plain pointers, as fast as that can be;
- * what is not drained gets the links that everybody reads.
- */
-static uint32_t node_link_first(struct stook_cache *cache, struct node *node, struct slab *slab,
-                                void **objects, uint32_t max, bool nospin)
-{
-    struct freelist_iter iter = freelist_iter_begin(cache, slab);
-    size_t stride = cache->layout.stride;
-    char *base = slab_base(slab), *object = base, *last = base;
-    uint32_t got = 0, head = SLAB_NONE, before = SLAB_NONE, rest = 0;
-
-    if (!iter.permutation) {
-        for (uint32_t i = 1; i < iter.objects; i++, last += stride)
-            *(void **)(void *)last = last + stride;
-    } else {
-        object = last = base + freelist_iter_next(&iter) * stride;
-        while (iter.left > 0) {
-            char *next = base + freelist_iter_next(&iter) * stride;
-            *(void **)(void *)last = next;
-            last = next;
-        }
-    }
-    *(void **)(void *)last = NULL;
-    for (; got < max && object; object = *(void **)(void *)object)
-        objects[got++] = object;
-    for (char *next; object; object = next, rest++) {
-        uint32_t index = layout_index(&cache->layout, (uint32_t)(object - base));
-        next = *(void **)(void *)object;
-        if (before == SLAB_NONE)
-            head = index;
-        else
-            slab_set_link(cache, slab, before, index);
-        slab_set_link(cache, slab, index, SLAB_NONE);
-        before = index;
-    }
-    if (rest > 0)
-        node_put_rest(cache, node, slab, head, rest, nospin);
-    return got;
-}
-
 uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, uint32_t min,
                    uint32_t max, bool nospin)
 {
@@ -438,7 +396,10 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
             node_count_new(node, slab);
         }
         if (cache->flags & CACHE_LINK_FIRST) {
-            got += node_link_first(cache, node, slab, objects + got, max - got, nospin);
+            uint32_t rest, head;
+            got += link_first_drain(cache, slab, objects + got, max - got, &head, &rest);
+            if (rest > 0)
+                node_put_rest(cache, node, slab, head, rest, nospin);
             continue;
         }
         iter = freelist_iter_begin(cache, slab);
