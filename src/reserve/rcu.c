@@ -361,10 +361,8 @@ static void rcu_synchronize(void)
 static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
 {
     if (nested || !rcu_ops.reading || rcu_ops.reading() || !rcu_outside(rcu_synchronize))
-        report_fatal(
-            "cache %s: no memory to defer the free of %p, and this is no place to wait for "
-            "a grace period",
-            cache->name, object);
+        report_fatal("cache %s: no memory to defer the free of %p, and no place to wait",
+                     cache->name, object);
     slot_free(cache, &object, 1, false);
 }
 
@@ -389,10 +387,8 @@ void stook_free_rcu(struct stook_cache *cache, void *object)
     if (!object)
         return;
     if (__builtin_expect(!rcu_is_set(), 0))
-        report_fatal(
-            "cache %s: stook_free_rcu() before stook_rcu_set_ops(): there is no RCU to wait "
-            "for",
-            cache->name);
+        report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): no RCU is set",
+                     cache->name);
     slab_of(cache, object, &index); /* the report, if it is none of ours */
     nested = context_enter();
     node = rcu_node(percpu_cpu());
@@ -447,8 +443,8 @@ static void rcu_take_slots(unsigned index, bool all)
 /* What was in a slot or a cell before has come back.  Inside the library, without locks. */
 static void rcu_wait(void)
 {
-    while (
-        !rcu_loose_collect(rcu_node(percpu_cpu()), true, false)) { /* no memory: some come back */
+    /* Where there is no memory some have to come back first. */
+    while (!rcu_loose_collect(rcu_node(percpu_cpu()), true, false)) {
         rcu_hand_over_inside();
         if (!rcu_outside(rcu_ops.barrier))
             break;
