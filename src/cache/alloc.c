@@ -10,6 +10,7 @@
 /* Everything but "the main sheaf holds an object". */
 static __attribute__((noinline, cold)) void *alloc_slow(struct stook_cache *cache, unsigned flags)
 {
+    int saved = errno;
     void *object = NULL;
     bool nested;
 
@@ -21,8 +22,9 @@ static __attribute__((noinline, cold)) void *alloc_slow(struct stook_cache *cach
     nested = context_enter();
     slot_alloc(cache, &object, 1, nested || (flags & STOOK_NOSPIN));
     context_leave();
-    if (__builtin_expect(!object, 0) && reclaim_may(flags, nested))
-        reclaim_alloc(cache, &object, 1);
+    if (__builtin_expect(!object, 0) && reclaim_may(flags, nested) &&
+        reclaim_alloc(cache, &object, 1) == 1)
+        errno = saved;
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, cache->object_size);
     return object;

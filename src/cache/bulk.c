@@ -34,6 +34,7 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
                                                               void **objects, size_t got)
 {
     bool nested = context_enter(), nospin = nested || (flags & STOOK_NOSPIN);
+    int saved = errno;
 
     while (got < n) {
         uint32_t want = n - got < BULK_CHUNK ? (uint32_t)(n - got) : BULK_CHUNK;
@@ -45,8 +46,12 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
     context_leave();
     if (__builtin_expect(got == n, 1))
         return n;
-    if (reclaim_may(flags, nested) && (got += reclaim_alloc(cache, objects + got, n - got)) == n)
+    if (reclaim_may(flags, nested))
+        got += reclaim_alloc(cache, objects + got, n - got);
+    if (got == n) {
+        errno = saved;
         return n;
+    }
     bulk_give_up(cache, got, objects, nospin);
     return 0;
 }

@@ -184,10 +184,8 @@ static size_t reclaim_wanted(const struct stook_cache *cache, size_t n)
 size_t reclaim_alloc(struct stook_cache *cache, void **objects, size_t n)
 {
     struct reclaim_objects take = {cache, objects, n, 0};
-    int saved = errno;
 
-    if (reclaim_until(cache, reclaim_wanted(cache, n), reclaim_take, &take))
-        errno = saved;
+    (void)reclaim_until(cache, reclaim_wanted(cache, n), reclaim_take, &take);
     return take.got;
 }
 
