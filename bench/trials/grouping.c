@@ -10,7 +10,8 @@
  *   hash              chunks of 192, a table from slab to list: src/slab/detached.c
  *
  * over arrays in order, shuffled 64 by 64, sixteen slabs by sixteen, and as a whole.  Slabs are partial before and
- * after, so no list of slabs is touched: what is measured is the grouping and what depends on it.
+ * after, so no list of slabs is touched: what is measured is the grouping and what depends on it,
+ * alone, and beside another CPU that changes the slabs' words all the time, as one that frees to them.
  * Written for docs/decisions/0009-grouping-by-hash.md.
  */
 #include "slab/detached.h"
@@ -18,6 +19,7 @@
 
 #include <stook/stook.h>
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,6 +209,33 @@ static const struct {
                 {"sort", by_sort},
                 {"hash", by_hash}};
 
+/* ---- another CPU ---------------------------------------------------------------------------- */
+
+static struct slab *slab_list[SLABS_MAX];
+static atomic_uint disturbed; /* slabs that the other CPU changes all the time; 0: none */
+static atomic_bool idle;
+
+/* As one that frees to the same slabs: their words change, and lie in its cache. */
+static void *disturb(void *cpu)
+{
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(*(unsigned *)cpu, &one);
+    sched_setaffinity(0, sizeof(one), &one);
+    for (;;) {
+        unsigned n = atomic_load(&disturbed);
+        for (unsigned i = 0; i < n; i++) {
+            uint64_t word = atomic_load_explicit(&slab_list[i]->state, memory_order_relaxed);
+            atomic_compare_exchange_strong(
+                &slab_list[i]->state, &word,
+                slab_word(slab_head(word), slab_inuse(word), slab_seq(word) + 1, slab_flags(word)));
+        }
+        atomic_store(&idle, n == 0);
+    }
+    return NULL;
+}
+
 /* ---- arrays and rounds ---------------------------------------------------------------------- */
 
 static void shuffle(void **array, uint32_t n, uint32_t window)
@@ -231,20 +260,23 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void measure(const char *order, void *const *objects, uint32_t n, struct slab *const *slab,
-                    const uint64_t *word, uint32_t slabs)
+static void measure(const char *order, void *const *objects, uint32_t n, const uint64_t *word,
+                    uint32_t slabs, bool beside)
 {
     static void *array[OBJECTS];
     static double ns[WAYS][ROUNDS];
     uint64_t published[WAYS];
 
+    atomic_store(&disturbed, beside ? slabs : 0);
+    while (atomic_load(&idle) == beside)
+        ;
     for (unsigned round = 0; round < ROUNDS; round++) {
-        for (unsigned way = 0; way < WAYS;
-             way++) { /* in turn, so that they share good times and bad */
+        /* In turn, so that they share good times and bad. */
+        for (unsigned way = 0; way < WAYS; way++) {
             uint64_t start;
             memcpy(array, objects, n * sizeof(void *));
             for (uint32_t i = 0; i < slabs; i++) /* all are handed out once more */
-                atomic_store(&slab[i]->state, word[i]);
+                atomic_store(&slab_list[i]->state, word[i]);
             lists = 0;
             start = now();
             ways[way].run(array, n);
@@ -252,19 +284,28 @@ static void measure(const char *order, void *const *objects, uint32_t n, struct 
             published[way] = lists;
         }
     }
+    atomic_store(&disturbed, 0);
+    while (!atomic_load(&idle))
+        ;
     for (unsigned way = 0; way < WAYS; way++) {
         qsort(ns[way], ROUNDS, sizeof(double), by_value);
-        printf("%5zu %-12s %-9s %8.2f %10.4f\n", cache->object_size, order, ways[way].name,
-               ns[way][ROUNDS / 2], (double)published[way] / n);
+        printf("%5zu %-12s %-7s %-9s %8.2f %10.4f\n", cache->object_size, order,
+               beside ? "beside" : "alone", ways[way].name, ns[way][ROUNDS / 2],
+               (double)published[way] / n);
     }
     fflush(stdout);
 }
 
+static bool two_cpus;
+
 static void trial(size_t size)
 {
+    static const struct {
+        const char *name;
+        uint32_t window; /* 0: sixteen slabs */
+    } orders[] = {{"in-order", 1}, {"shuffled-64", 64}, {"of-16-slabs", 0}, {"shuffled", OBJECTS}};
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
     static void *taken[OBJECTS], *objects[OBJECTS], *kept[OBJECTS];
-    static struct slab *slab[SLABS_MAX];
     static uint64_t word[SLABS_MAX];
     uint32_t per_slab, slabs, n = 0, n_kept = 0, index;
 
@@ -282,18 +323,16 @@ static void trial(size_t size)
         kept[n_kept++] = of[1];        /* this one is never freed */
         for (uint32_t i = 2; i < per_slab; i++)
             objects[n++] = of[i];
-        slab[s] = slab_of(cache, of[1], &index);
-        word[s] = atomic_load(&slab[s]->state);
+        slab_list[s] = slab_of(cache, of[1], &index);
+        word[s] = atomic_load(&slab_list[s]->state);
     }
-    measure("in-order", objects, n, slab, word, slabs);
-    shuffle(objects, n, 64);
-    measure("shuffled-64", objects, n, slab, word, slabs);
-    shuffle(objects, n, 16 * (per_slab - 2));
-    measure("of-16-slabs", objects, n, slab, word, slabs);
-    shuffle(objects, n, n);
-    measure("shuffled", objects, n, slab, word, slabs);
+    for (unsigned order = 0; order < sizeof(orders) / sizeof(orders[0]); order++) {
+        shuffle(objects, n, orders[order].window ? orders[order].window : 16 * (per_slab - 2));
+        for (int beside = 0; beside <= two_cpus; beside++)
+            measure(orders[order].name, objects, n, word, slabs, beside);
+    }
     for (uint32_t s = 0; s < slabs; s++)
-        atomic_store(&slab[s]->state, word[s]);
+        atomic_store(&slab_list[s]->state, word[s]);
     node_put(cache, objects, n, false);
     node_put(cache, kept, n_kept, false);
     if (stook_cache_destroy(cache) != 0)
@@ -302,13 +341,24 @@ static void trial(size_t size)
 
 int main(void)
 {
-    cpu_set_t one;
+    static unsigned cpu[2];
+    cpu_set_t allowed, one;
+    pthread_t thread;
 
+    sched_getaffinity(0, sizeof(allowed), &allowed);
+    for (unsigned i = 0, n = 0; i < CPU_SETSIZE && n < 2; i++)
+        if (CPU_ISSET(i, &allowed)) {
+            cpu[n++] = i;
+            two_cpus = n == 2;
+        }
     CPU_ZERO(&one);
-    CPU_SET((unsigned)sched_getcpu(), &one);
+    CPU_SET(cpu[0], &one);
     sched_setaffinity(0, sizeof(one), &one);
-    printf("%5s %-12s %-9s %8s %10s\n", "size", "order", "way", "ns/obj", "lists/obj");
-    for (size_t size = 64; size <= 1024; size *= 2)
+    if (two_cpus && pthread_create(&thread, NULL, disturb, &cpu[1]) != 0)
+        abort();
+    atomic_store(&idle, true);
+    printf("%5s %-12s %-7s %-9s %8s %10s\n", "size", "order", "", "way", "ns/obj", "lists/obj");
+    for (size_t size = 64; size <= 1024; size *= 4)
         trial(size);
     return 0;
 }
