@@ -15,15 +15,20 @@ static struct stook_cache *cache;
 static struct slab *slab;
 
 /* A slab that nobody else sees. */
-static void make(size_t size, void (*ctor)(void *))
+static void make_with(size_t size, unsigned flags, void (*ctor)(void *))
 {
     struct stook_cache_args args = {
-        .size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF, .ctor = ctor};
+        .size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF | flags, .ctor = ctor};
 
     cache = stook_cache_create("freelist_iter", size, &args);
     assert_non_null(cache);
     slab = slab_make(cache, 0, false);
     assert_non_null(slab);
+}
+
+static void make(size_t size, void (*ctor)(void *))
+{
+    make_with(size, 0, ctor);
 }
 
 static void unmake(void)
@@ -92,11 +97,45 @@ static void links_the_rest(void **unused)
     }
 }
 
+/* By hand: a walk through a permutation from its middle, in a slab with fewer objects than that. */
+static void random_order_passes_over(void **unused)
+{
+    static uint16_t known[8] = {3, 0, 6, 1, 7, 2, 5, 4};
+    static const uint32_t want[5] = {1, 2, 4, 3, 0}; /* from position 3, without 5, 6 and 7 */
+    struct freelist_iter iter = {known, 3, 8, 5, 5};
+    void *objects[8];
+    uint32_t index;
+
+    (void)unused;
+    make_with(256, STOOK_CACHE_RANDOM, NULL);
+    assert_int_equal(freelist_iter_emit(&iter, cache, slab, objects, 2), 2);
+    for (unsigned i = 0; i < 2; i++)
+        assert_ptr_equal(objects[i], slab_base(slab) + want[i] * cache->layout.stride);
+    index = freelist_iter_link(&iter, cache, slab);
+    for (unsigned i = 2; i < 5; i++) {
+        assert_int_equal(index, want[i]);
+        index = slab_next(cache, slab, index, 5);
+    }
+    assert_int_equal(index, SLAB_NONE);
+    assert_int_equal(iter.left, 0);
+    /* It begins at a position, not at an index: wherever that is, all come. */
+    for (unsigned turn = 0; turn < 50; turn++) {
+        iter = freelist_iter_begin(cache, slab);
+        assert_true(iter.at < cache->layout.objects);
+        assert_ptr_equal(iter.permutation, cache->permutation);
+        assert_int_equal(iter.left, cache->layout.objects);
+        index = cache->permutation[iter.at];
+        assert_int_equal(freelist_iter_next(&iter), index);
+    }
+    unmake();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(emits_whole_without_writing),
         cmocka_unit_test(links_the_rest),
+        cmocka_unit_test(random_order_passes_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
