@@ -34,6 +34,7 @@ static struct rcu_cache {
     _Atomic bool used; /* a slot of it may have an rcu sheaf */
     _Atomic uint64_t sheaves, pushed, loose, barn, flushed;
 } rcu_caches[STOOK_CACHES_MAX];
+static _Atomic unsigned rcu_caches_end; /* the highest that was ever used + 1 */
 
 static _Atomic(struct sheaf *) rcu_late;
 
@@ -369,11 +370,18 @@ static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
 /* The first deferred free of a cache: from here on drains look at its slots. */
 static void rcu_use(struct rcu_cache *counts)
 {
+    unsigned index = (unsigned)(counts - rcu_caches);
+    unsigned end = atomic_load_explicit(&rcu_caches_end, memory_order_relaxed);
+
     atomic_store_explicit(&counts->sheaves, 0, memory_order_relaxed);
     atomic_store_explicit(&counts->pushed, 0, memory_order_relaxed);
     atomic_store_explicit(&counts->loose, 0, memory_order_relaxed);
     atomic_store_explicit(&counts->barn, 0, memory_order_relaxed);
     atomic_store_explicit(&counts->flushed, 0, memory_order_relaxed);
+    while (end <= index &&
+           !atomic_compare_exchange_weak_explicit(&rcu_caches_end, &end, index + 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
     atomic_store_explicit(&counts->used, true, memory_order_relaxed);
 }
 
@@ -489,7 +497,7 @@ void stook_rcu_barrier(void)
     if (!rcu_is_set())
         return;
     context_enter();
-    for (unsigned i = 1; i < percpu.slots; i++)
+    for (unsigned i = 1; i < atomic_load_explicit(&rcu_caches_end, memory_order_relaxed); i++)
         rcu_take_slots(i, true);
     rcu_wait();
     context_leave();

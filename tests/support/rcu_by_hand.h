@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rcu_by_hand.h - an RCU for tests of deferred frees: a grace period is over when the test says so
+ * (pass()), or when the library asks for a barrier.  And a cache, one CPU, and objects filled with a
+ * pattern, so that a write to one that waits is seen.
+ */
+#ifndef TESTS_SUPPORT_RCU_BY_HAND_H
+#define TESTS_SUPPORT_RCU_BY_HAND_H
+
+#include "base/context.h"
+#include "reserve/rcu.h"
+#include "sheaf/slot.h"
+#include "support/check.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { CAPACITY = 30, SIZE = 256, MOST = 4000 };
+
+/* ---- an RCU by hand ------------------------------------------------------------------------- */
+
+static struct stook_rcu_head *queue;
+static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned queued, barriers, synchronized;
+static int reading;
+
+static inline void hand_call(struct stook_rcu_head *head, void (*func)(struct stook_rcu_head *head))
+{
+    assert_int_equal(context_tls.depth, 0); /* outside the library, whoever calls */
+    memset(head, 0xa5, sizeof(*head));      /* it is the RCU's */
+    pthread_mutex_lock(&queue_lock);
+    head->func = func;
+    head->next = queue;
+    queue = head;
+    queued++;
+    pthread_mutex_unlock(&queue_lock);
+}
+
+/* A grace period is over: of what was called before. */
+static inline void pass(void)
+{
+    struct stook_rcu_head *head, *next;
+
+    pthread_mutex_lock(&queue_lock);
+    head = queue;
+    queue = NULL;
+    queued = 0;
+    pthread_mutex_unlock(&queue_lock);
+    for (; head; head = next) {
+        next = head->next;
+        head->func(head);
+    }
+}
+
+static inline void hand_barrier(void)
+{
+    barriers++;
+    pass();
+}
+
+static inline void hand_synchronize(void)
+{
+    synchronized++;
+}
+
+static inline int hand_reading(void)
+{
+    return reading;
+}
+
+static const struct stook_rcu_ops ops = {sizeof(ops), hand_call, hand_barrier, hand_synchronize,
+                                         hand_reading};
+
+/* ---- a cache whose objects say what they are -------------------------------------------------- */
+
+static struct stook_cache *cache;
+static unsigned cpu;
+enum { limit = CAPACITY }; /* 38 fit into such a sheaf: what the RCU needs has room */
+static void *objects[MOST];
+static unsigned held;
+
+static inline struct stook_cache *make(size_t size, unsigned wanted, unsigned flags)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = wanted, .flags = flags};
+    struct stook_cache *made = stook_cache_create("deferred", size, &args);
+
+    assert_non_null(made);
+    return made;
+}
+
+static inline int setup(void **unused)
+{
+    cpu_set_t one;
+
+    (void)unused;
+    cpu = (unsigned)sched_getcpu();
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof(one), &one) != 0)
+        return -1;
+    cache = make(SIZE, CAPACITY, 0);
+    held = 0;
+    reading = 0;
+    return 0;
+}
+
+static inline void take(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        objects[held] = stook_alloc(cache, 0);
+        assert_non_null(objects[held]);
+        memset(objects[held], 0x5a, stook_cache_object_size(cache));
+        held++;
+    }
+}
+
+static inline void defer(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        stook_free_rcu(cache, objects[--held]);
+}
+
+/* objects[held .. held + n) were deferred: readers see what was there. */
+static inline void unchanged(unsigned n)
+{
+    for (unsigned i = held; i < held + n; i++)
+        for (size_t k = 0; k < stook_cache_object_size(cache); k++)
+            assert_int_equal(((unsigned char *)objects[i])[k], 0x5a);
+}
+
+static inline void check(void)
+{
+    static struct check_object list[MOST];
+
+    for (unsigned i = 0; i < held; i++)
+        list[i] = (struct check_object){cache, objects[i]};
+    check_all(list, held);
+}
+
+static inline int teardown(void **unused)
+{
+    (void)unused;
+    while (held > 0)
+        stook_free(cache, objects[--held]);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+    assert_int_equal(queued, 0);
+    check_all(NULL, 0);
+    return 0;
+}
+
+static inline struct slot *slot_here(void)
+{
+    return percpu_slot(cpu, percpu_offset(cache->index));
+}
+
+static inline struct rcu_events events(void)
+{
+    struct rcu_events e;
+
+    rcu_events_of(cache, &e);
+    return e;
+}
+
+#endif
