@@ -27,10 +27,10 @@ static bool reclaim_has_slabs(const struct stook_cache *cache)
     return false;
 }
 
-/* The next cache with slabs behind `link`, pinned, so that it stays until it is put; or NULL. */
+/* The next older cache with slabs, pinned, so that it stays until it is unpinned; or NULL. */
 static struct stook_cache *reclaim_pin(struct list *link)
 {
-    for (link = link->next; link != &cache_list.all; link = link->next) {
+    for (link = link->prev; link != &cache_list.all; link = link->prev) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
         if (cache->users > 0 && reclaim_has_slabs(cache)) {
             cache->pins++;
@@ -40,7 +40,10 @@ static struct stook_cache *reclaim_pin(struct list *link)
     return NULL;
 }
 
-/* Sheaves, barns and empty slabs of all caches.  Without the list's lock: destructors may run. */
+/*
+ * Sheaves, barns and empty slabs of all caches, those of sheaves last, which are the oldest.  Without
+ * the list's lock: destructors may run.
+ */
 static void reclaim_drain(void)
 {
     struct stook_cache *cache, *before;
