@@ -298,31 +298,36 @@ void stook_pool_free(struct stook_pool *pool, void *object)
 
 /* ---- a pool's life -------------------------------------------------------------------------- */
 
-/* Fills the reserve up to its limit; false when memory was short. */
+/* Fills the reserve up to its limit, as far as memory allows; false: not so far. */
 static bool pool_fill(struct stook_pool *pool)
 {
     void *objects[POOL_BATCH];
+    size_t batch = POOL_BATCH;
 
     for (;;) {
         uint32_t min = atomic_load(&pool->min), places = atomic_load(&pool->places);
         size_t n = min > places ? min - places : 0, put = 0;
         bool nested;
-        if (n > POOL_BATCH)
-            n = POOL_BATCH;
         if (n == 0)
             return true;
-        if (stook_alloc_bulk(pool->cache, STOOK_WAIT, n, objects) == 0)
-            return false;
+        if (n > batch)
+            n = batch;
+        if (stook_alloc_bulk(pool->cache, STOOK_WAIT, n, objects) == 0) {
+            if (n == 1)
+                return false;
+            batch = n / 2;
+            continue;
+        }
         nested = context_enter();
         while (put < n && pool_put(pool, objects[put], nested))
             put++;
         context_leave();
-        if (put < n) { /* others filled it too, or this is a handler in a child */
-            stook_free_bulk(pool->cache, n - put, objects + put);
-            return put > 0 || atomic_load(&pool->places) >= atomic_load(&pool->min);
-        }
-        for (size_t i = 0; i < n && pool_waiting(pool) > 0; i++)
+        for (size_t i = 0; i < put && pool_waiting(pool) > 0; i++)
             pool_wake(pool);
+        if (put < n) { /* others have filled it */
+            stook_free_bulk(pool->cache, n - put, objects + put);
+            return true;
+        }
     }
 }
 
