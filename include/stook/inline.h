@@ -24,9 +24,9 @@ extern "C" {
 #define STOOK_INLINE_LAYOUT 1
 #define STOOK_AREA_SHIFT 18 /* CPU n's area lies n << 18 behind CPU 0's */
 
-/* The head of struct stook_cache: constant from the cache's creation to its end. */
+/* The head of struct stook_cache: constant from the cache's creation to its end but for `slots`. */
 struct stook_cache_head {
-    const void *slots; /* the cache's slot in CPU 0's area */
+    const void *slots; /* the cache's slot in CPU 0's area; slot 0 while its calls are counted */
     uintptr_t reserved;
     intptr_t rseq_offset; /* for the library's own calls: of the thread's struct rseq */
 };

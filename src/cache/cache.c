@@ -9,6 +9,7 @@
 #include "sheaf/barn.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -105,6 +106,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     percpu_slot_init(index);
     cache->head.slots = percpu.areas + percpu_offset(index);
     cache->head.rseq_offset = percpu.rseq_offset;
+    stat_init(cache);
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
     cache_list.count++;
@@ -436,6 +438,7 @@ int stook_cache_destroy(struct stook_cache *cache)
     list_remove(&cache->link);
     cache_list.count--;
     cache_table[cache->index] = NULL;
+    stat_exit(cache);
     if (cache->permutation)
         os_unmap(cache->permutation, cache_permutation_bytes(&cache->layout));
     node_put(cache_of_caches, &memory, 1, false);

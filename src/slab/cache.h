@@ -64,6 +64,9 @@ struct stook_cache {
     uint16_t users;  /* creates less destroys, under the cache list's lock; 0: it is going */
     uint16_t pins;   /* threads that reclaim from it, under the same lock: it stays meanwhile */
     _Atomic uint32_t prefilled; /* sheaves that callers hold */
+    /* Counters (slab/stat.h): NULL while off; kept when they are switched off; STOOK_STATS_*. */
+    uint64_t *stat, *stat_kept;
+    int stat_mode;
     size_t object_size, align;
     struct list link; /* in the cache list, under its lock */
     char name[STOOK_NAME_MAX + 1];

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stat.h - what a cache counts and what it is, under the names of Linux's /sys/kernel/slab/NAME/
+ * where these have a meaning here, and some of ours (docs/statistics.md).
+ *
+ * Counting is off until it is switched on, per cache and while threads run; off, it costs nothing on
+ * the fast path and one predictable test at each event beyond it.
+ */
+#ifndef STOOK_STAT_H
+#define STOOK_STAT_H
+
+#include <stook/stook.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Every counter: its name and what one of it is.  Objects are counted where it says so, events else.
+ * New ones are only added at the end.
+ */
+#define STOOK_STAT_EVENTS(X)                                                                       \
+    /* The first four are the fast path's: counted only with STOOK_STATS_ALL. */                   \
+    X(alloc_fastpath, "objects handed out by sheaves and the barn, no slab touched")               \
+    X(free_fastpath, "objects taken in by sheaves and the barn, no slab touched")                  \
+    X(alloc_cpu_sheaf, "of alloc_fastpath: straight from the main sheaf")                          \
+    X(free_cpu_sheaf, "of free_fastpath: straight onto the main sheaf")                            \
+    X(alloc_slowpath, "objects handed out by calls that had to touch slabs for them")              \
+    X(free_slowpath, "objects taken in by calls that had to touch slabs for them")                 \
+    X(alloc_slab, "slabs made")                                                                    \
+    X(free_slab, "slabs given back")                                                               \
+    X(order_fallback, "of alloc_slab: with the minimum order, since memory is in pieces")          \
+    X(alloc_from_partial, "partial slabs whose free objects were all taken, under the list lock")  \
+    X(alloc_from_empty, "slabs kept empty that were used again")                                   \
+    X(free_add_partial, "slabs put onto the list of partial slabs")                                \
+    X(free_remove_partial, "slabs that emptied and left the list of partial slabs")                \
+    X(cmpxchg_double_fail, "changes of a slab's state word that had to be tried again")            \
+    X(sheaf_refill, "objects that refills brought from slabs into a sheaf or to the caller")       \
+    X(sheaf_flush, "objects of sheaves that went back to slabs")                                   \
+    X(sheaf_swap, "changes of main and spare sheaf")                                               \
+    X(sheaf_alloc, "sheaves made")                                                                 \
+    X(sheaf_free, "sheaves given back")                                                            \
+    X(barn_get, "full sheaves taken from a barn")                                                  \
+    X(barn_get_fail, "full sheaves that a barn did not have")                                      \
+    X(barn_put, "full sheaves put into a barn")                                                    \
+    X(barn_put_fail, "full sheaves that a barn refused")                                           \
+    X(sheaf_prefill_fast, "prefilled sheaves made from a sheaf at hand")                           \
+    X(sheaf_prefill_slow, "prefilled sheaves that needed a new sheaf")                             \
+    X(sheaf_prefill_oversize, "prefilled sheaves beyond the cache's capacity")                     \
+    X(sheaf_return_fast, "prefilled sheaves returned to their CPU or a barn")                      \
+    X(sheaf_return_slow, "prefilled sheaves returned to slabs")                                    \
+    X(free_rcu_sheaf, "objects deferred in an rcu sheaf")                                          \
+    X(free_rcu_sheaf_fail, "objects deferred without one")                                         \
+    /* Ours.  Distances are from the CPU's node to the lock's: near is below 20, far from it on. */ \
+    X(barn_lock_own, "takings of a barn's lock by CPUs of its own node")                           \
+    X(barn_lock_near, "takings of a barn's lock from a near node")                                 \
+    X(barn_lock_far, "takings of a barn's lock from a far node")                                   \
+    X(list_lock_own, "takings of a node's list lock by CPUs of its own node")                      \
+    X(list_lock_near, "takings of a node's list lock from a near node")                            \
+    X(list_lock_far, "takings of a node's list lock from a far node")                              \
+    X(lock_busy, "locks that were only tried, and held by another")                                \
+    X(remote_free, "objects of other nodes that were gathered for their owner")                    \
+    X(remote_put, "sheaves of such objects that reached the owner's barn")                         \
+    X(remote_put_fail, "sheaves of such objects that the owner's barn refused")                    \
+    X(remote_partial, "partial slabs taken from another node")                                     \
+    X(remote_partial_fail, "tries of that which brought nothing")                                  \
+    X(capacity_grow, "times that an adaptive cache grew its sheaves")                              \
+    X(capacity_shrink, "times that an adaptive cache shrank its sheaves")
+
+/*
+ * Sums over all CPUs.  `size` is sizeof(struct stook_stat) as the caller knows it, set before the
+ * call, so that the struct can grow.
+ */
+struct stook_stat {
+    size_t size;
+#define STOOK_STAT_FIELD(name, what) uint64_t name;
+    STOOK_STAT_EVENTS(STOOK_STAT_FIELD)
+#undef STOOK_STAT_FIELD
+};
+
+/* What stook_cache_stat_enable() switches to. */
+#define STOOK_STATS_OFF 0  /* nothing; what was counted stays readable */
+#define STOOK_STATS_ALL 1  /* everything; calls take a longer way while it is on */
+#define STOOK_STATS_SLOW 2 /* all but the fast path's four: the fast path stays as it is */
+
+/*
+ * Switch counting of a cache on or off.  Safe beside any other call: no object is lost, threads that
+ * are in a loop of inlined calls may notice late.  STOOK_STATS=1 (or slow) in the environment does
+ * it for all caches from the start; ignored with raised privileges.  The size classes of
+ * libstook-malloc never count more than STOOK_STATS_SLOW.
+ *
+ * errors:  EINVAL   `on` is none of the three
+ *          ENOMEM   no memory for the counters: 384 bytes a CPU that the machine may have
+ * context: not from a signal handler.  locks: cache list.
+ */
+STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_NONNULL(1);
+
+/* Set all counters to 0; what others add meanwhile may stay or not.  context: any. */
+STOOK_API int stook_cache_stat_clear(struct stook_cache *cache) STOOK_NONNULL(1);
+
+/*
+ * Read all counters; zeros when nothing was ever counted.
+ * errors:  EINVAL   stat->size is not that of a version of the struct
+ * context: any.  locks: none.  cost: a load a CPU and counter.
+ */
+STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
+    STOOK_NONNULL(1, 2);
+
+/*
+ * One counter or attribute as text, in Linux's form: the sum, then what each CPU (C) or node (N) that
+ * is not 0 has, e.g. "45 C0=40 C3=5\n".  Writes at most `len` bytes with the ending NUL (none when
+ * len is 0) and returns the length of the whole text, as snprintf() does.
+ *
+ * errors:  ENOENT   there is no such name
+ *          EDEADLK  an attribute, from a handler that interrupted the library
+ * context: counters: any; attributes: not from a signal handler.  locks: barns and nodes, in turn.
+ */
+STOOK_API int stook_cache_show(struct stook_cache *cache, const char *name, char *buf, size_t len)
+    STOOK_NONNULL(1, 2);
+
+/* The names that stook_cache_show() knows, from 0 on; NULL after the last.  Static strings. */
+STOOK_API const char *stook_cache_show_name(unsigned number);
+
+/*
+ * Write all counters and attributes of a cache, or of all caches (NULL), to a file descriptor as one
+ * JSON document.  Needs no memory.
+ *
+ * errors:  EDEADLK from a handler that interrupted the library; those of write(2)
+ * context: not from a signal handler.  locks: all but slots, in turn.
+ */
+STOOK_API int stook_cache_show_json(struct stook_cache *cache, int fd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STOOK_STAT_H */

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab/stat.h"
+
+#include "os/os.h"
+#include "os/percpu.h"
+#include "os/topology.h"
+
+#include <string.h>
+
+static const char *const stat_names[STAT_EVENTS] = {
+#define STAT_NAME(name, what) #name,
+    STOOK_STAT_EVENTS(STAT_NAME)
+#undef STAT_NAME
+};
+
+#define STAT_FIELD(name, what)                                                                     \
+    _Static_assert(offsetof(struct stook_stat, name) ==                                            \
+                       sizeof(size_t) + STAT_##name * sizeof(uint64_t),                            \
+                   "events and fields are in the same order");
+STOOK_STAT_EVENTS(STAT_FIELD)
+#undef STAT_FIELD
+
+/* Row 0 is that of threads without a CPU. */
+static size_t stat_size(void)
+{
+    return ((size_t)percpu.rows + 1) * STAT_ROW * sizeof(uint64_t);
+}
+
+static uint64_t *stat_at(uint64_t *rows, int cpu, enum stat_event event)
+{
+    return rows + (size_t)(cpu + 1) * STAT_ROW + event;
+}
+
+static int stat_cpu(void)
+{
+    int cpu = percpu_cpu();
+
+    return cpu < 0 ? STAT_NO_CPU : cpu;
+}
+
+static void stat_count_on(struct stook_cache *cache, uint64_t *rows, int cpu,
+                          enum stat_event event, uint64_t n)
+{
+    if (event >= STAT_FAST || stat_counts_fast(cache))
+        __atomic_fetch_add(stat_at(rows, cpu, event), n, __ATOMIC_RELAXED);
+}
+
+__attribute__((noinline, cold)) void stat_count(struct stook_cache *cache, uint64_t *rows,
+                                                enum stat_event event, uint64_t n)
+{
+    if (n > 0)
+        stat_count_on(cache, rows, stat_cpu(), event, n);
+}
+
+__attribute__((noinline, cold)) void stat_count_lock(struct stook_cache *cache, uint64_t *rows,
+                                                     enum stat_event own, unsigned node)
+{
+    int cpu = stat_cpu();
+    unsigned step = 0;
+
+    if (cpu >= 0 && topology_node((unsigned)cpu) != node)
+        step = topology_distance(topology_node((unsigned)cpu), node) < STAT_NEAR ? 1 : 2;
+    stat_count_on(cache, rows, cpu, own + step, 1);
+}
+
+uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event event)
+{
+    uint64_t *rows = __atomic_load_n(&cache->stat_kept, __ATOMIC_ACQUIRE);
+
+    if (!rows || cpu < STAT_NO_CPU || cpu >= (int)percpu.rows)
+        return 0;
+    return __atomic_load_n(stat_at(rows, cpu, event), __ATOMIC_RELAXED);
+}
+
+uint64_t stat_read_sum(const struct stook_cache *cache, enum stat_event event)
+{
+    uint64_t sum = 0;
+
+    for (int cpu = STAT_NO_CPU; cpu < (int)percpu.rows; cpu++)
+        sum += stat_read(cache, cpu, event);
+    return sum;
+}
+
+void stat_clear(struct stook_cache *cache)
+{
+    uint64_t *rows = __atomic_load_n(&cache->stat_kept, __ATOMIC_ACQUIRE);
+
+    for (size_t i = 0; rows && i < stat_size() / sizeof(*rows); i++)
+        /* Written only where there is something: pages of CPUs that were never used stay unused. */
+        if (__atomic_load_n(&rows[i], __ATOMIC_RELAXED) != 0)
+            __atomic_store_n(&rows[i], 0, __ATOMIC_RELAXED);
+}
+
+bool stat_switch(struct stook_cache *cache, int mode)
+{
+    unsigned slot = cache->index;
+
+    /* The sections of malloc know their slots without the cache. */
+    if (mode == STOOK_STATS_ALL && (cache->flags & CACHE_MALLOC))
+        mode = STOOK_STATS_SLOW;
+    if (mode != STOOK_STATS_OFF && !cache->stat_kept) {
+        uint64_t *rows = os_map(stat_size());
+        if (!rows)
+            return false;
+        __atomic_store_n(&cache->stat_kept, rows, __ATOMIC_RELEASE);
+    }
+    /* Any order will do for objects: slot 0 and the cache's own serve at the same time. */
+    __atomic_store_n(&cache->stat_mode, mode, __ATOMIC_RELAXED);
+    __atomic_store_n(&cache->stat, mode == STOOK_STATS_OFF ? NULL : cache->stat_kept,
+                     __ATOMIC_RELEASE);
+    if (mode == STOOK_STATS_ALL)
+        slot = 0;
+    __atomic_store_n(&cache->head.slots, percpu.areas + percpu_offset(slot), __ATOMIC_RELAXED);
+    return true;
+}
+
+void stat_init(struct stook_cache *cache)
+{
+    const char *asked = os_getenv("STOOK_STATS");
+
+    if (asked && strcmp(asked, "1") == 0)
+        (void)stat_switch(cache, STOOK_STATS_ALL);
+    else if (asked && strcmp(asked, "slow") == 0)
+        (void)stat_switch(cache, STOOK_STATS_SLOW);
+}
+
+void stat_exit(struct stook_cache *cache)
+{
+    if (cache->stat_kept)
+        os_unmap(cache->stat_kept, stat_size());
+    cache->stat = cache->stat_kept = NULL;
+}
+
+int stat_find(const char *name)
+{
+    for (int event = 0; event < STAT_EVENTS; event++)
+        if (strcmp(stat_names[event], name) == 0)
+            return event;
+    return -1;
+}
+
+const char *stat_name(enum stat_event event)
+{
+    return stat_names[event];
+}

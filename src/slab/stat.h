@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stat.h - a cache's counters, by CPU.  The names and meanings of the events: <stook/stat.h>.
+ *
+ * Off, an event costs the test of a pointer that lies in the cache.  On, an atomic addition in a row
+ * of this CPU, so that sums are exact whoever else adds: threads that were moved meanwhile, handlers.
+ * What threads without a CPU count has a row of its own.
+ *
+ * The calls' fast path counts nothing: while it is to be counted, the cache's head points to slot
+ * 0, which never gets a sheaf, and all calls come to the slow path (sheaf/slot.c), which counts and
+ * works on the cache's own slots.
+ */
+#ifndef STOOK_SLAB_STAT_H
+#define STOOK_SLAB_STAT_H
+
+#include "slab/cache.h"
+
+#include <stook/stat.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum stat_event {
+#define STAT_EVENT(name, what) STAT_##name,
+    STOOK_STAT_EVENTS(STAT_EVENT)
+#undef STAT_EVENT
+        STAT_EVENTS,
+    STAT_FAST = STAT_alloc_slowpath, /* events below are the fast path's */
+    STAT_ROW = (STAT_EVENTS + 7) & ~7, /* counters of a CPU: whole cache lines */
+};
+
+enum {
+    STAT_NEAR = 20, /* distances below are near (TOPOLOGY_LOCAL is a node's own) */
+    STAT_NO_CPU = -1, /* the row of threads without a CPU */
+};
+
+/* Out of line: counting is on. */
+void stat_count(struct stook_cache *cache, uint64_t *rows, enum stat_event event, uint64_t n);
+void stat_count_lock(struct stook_cache *cache, uint64_t *rows, enum stat_event own, unsigned node);
+
+static inline uint64_t *stat_rows(const struct stook_cache *cache)
+{
+    /* Pairs with the release in stat_switch(). */
+    return __atomic_load_n(&cache->stat, __ATOMIC_ACQUIRE);
+}
+
+/* n of an event of this cache, on this CPU.  Any context. */
+static inline void stat_add(struct stook_cache *cache, enum stat_event event, uint64_t n)
+{
+    uint64_t *rows = stat_rows(cache);
+
+    if (__builtin_expect(rows != NULL, 0))
+        stat_count(cache, rows, event, n);
+}
+
+/* A lock of `node` was taken: `own` is STAT_barn_lock_own or STAT_list_lock_own, the next two
+ * events are near and far. */
+static inline void stat_add_lock(struct stook_cache *cache, enum stat_event own, unsigned node)
+{
+    uint64_t *rows = stat_rows(cache);
+
+    if (__builtin_expect(rows != NULL, 0))
+        stat_count_lock(cache, rows, own, node);
+}
+
+/* Whether the fast path is closed: who works on slots must try what the section would have done. */
+static inline bool stat_counts_fast(const struct stook_cache *cache)
+{
+    return __builtin_expect(
+        __atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED) == STOOK_STATS_ALL, 0);
+}
+
+/* What one CPU (or STAT_NO_CPU) has counted since it was first switched on; 0 for unknown CPUs. */
+uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event event);
+uint64_t stat_read_sum(const struct stook_cache *cache, enum stat_event event);
+void stat_clear(struct stook_cache *cache);
+
+/* STOOK_STATS_*; false with ENOMEM.  Under the cache list's lock. */
+bool stat_switch(struct stook_cache *cache, int mode);
+/* A cache that is being made (what the environment asks for), and one that is no more. */
+void stat_init(struct stook_cache *cache);
+void stat_exit(struct stook_cache *cache);
+
+/* The event of a name, or -1; and the name. */
+int stat_find(const char *name);
+const char *stat_name(enum stat_event event);
+
+#endif
