@@ -27,7 +27,7 @@ enum {
     SLOTS = 256,      /* of the device's transmit ring */
     FLOWS = 4096,
     SHORTEST = 64,
-    PACKETS = 1000000,
+    PACKETS = 400000,
 };
 
 /* What rides in front of a packet's bytes: one cache line. */
