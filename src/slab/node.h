@@ -35,6 +35,14 @@ void node_count(const struct stook_cache *cache, unsigned node, struct node_coun
 /* Objects in partial and empty slabs that are free. */
 uint64_t node_count_free(struct stook_cache *cache, unsigned node);
 
+/* Slabs on the node's lists and their objects, under its lock. */
+struct node_lists {
+    uint64_t partial, empty; /* slabs */
+    uint64_t partial_inuse;  /* objects handed out of partial slabs */
+    uint64_t free;           /* free objects of both */
+};
+void node_count_lists(struct stook_cache *cache, unsigned node, struct node_lists *lists);
+
 void node_init(struct node *node);
 
 /* context_settler: finishes the list work of this thread's deferred slabs. */

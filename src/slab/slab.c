@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "page/arena.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 
@@ -76,6 +77,8 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
     slab_map(slab, order, pagemap_entry(cache->index, arena_granule(base, meta)));
     if (cache->ctor)
         slab_each(cache, base, objects, cache->ctor);
+    stat_add(cache, STAT_alloc_slab, 1);
+    stat_add(cache, STAT_order_fallback, (flags & SLAB_MIN) != 0);
     return slab;
 }
 
@@ -98,6 +101,7 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
     if (cache->dtor)
         slab_each(cache, base, objects, cache->dtor);
     slab_map(slab, order, 0);
+    stat_add(cache, STAT_free_slab, 1);
     arena_free_slab(base, order, slab, layout_meta(&cache->layout, objects));
 }
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * node_count.c - what a walk over a node's lists tells, for reports.
+ */
+#include "slab/node.h"
+
+void node_count_lists(struct stook_cache *cache, unsigned node_id, struct node_lists *lists)
+{
+    struct node *node = &cache->nodes[node_id].node;
+
+    *lists = (struct node_lists){0};
+    lock_take(&node->lock, LOCK_NODE);
+    for (struct list *l = node->partial.next; l != &node->partial; l = l->next) {
+        struct slab *slab = LIST_ENTRY(l, struct slab, link);
+        uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+        lists->partial++;
+        lists->partial_inuse += slab_inuse(word);
+        lists->free += slab_objects(cache, word) - slab_inuse(word);
+    }
+    for (struct list *l = node->empty.next; l != &node->empty; l = l->next) {
+        struct slab *slab = LIST_ENTRY(l, struct slab, link);
+        lists->empty++;
+        lists->free += slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    }
+    lock_drop(&node->lock, LOCK_NODE);
+}
