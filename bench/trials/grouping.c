@@ -232,6 +232,8 @@ static void *disturb(void *cpu)
                 slab_word(slab_head(word), slab_inuse(word), slab_seq(word) + 1, slab_flags(word)));
         }
         atomic_store(&idle, n == 0);
+        if (n == 0) /* it may be the other half of a core */
+            nanosleep(&(struct timespec){0, 100000}, NULL);
     }
     return NULL;
 }
