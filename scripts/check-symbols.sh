@@ -18,6 +18,7 @@ noun_of() {
     arena) echo 'arena|pagemap' ;;
     slab) echo 'slab|cache_table' ;;
     class) echo 'class|fast' ;;
+    slot_all) echo slot ;;
     *) echo "$1" ;;
     esac
 }

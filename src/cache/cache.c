@@ -8,7 +8,7 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot.h"
-#include "slab/node.h"
+#include "slab/nodes.h"
 #include "slab/stat.h"
 
 #include <errno.h>
@@ -98,6 +98,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->users = 1;
     cache->barn_limit = cache_barn_limit(cache);
     cache->min_partial = cache_min_partial(cache);
+    cache->defrag_ratio = NODES_DEFRAG_RATIO;
     cache_set_name(cache, name);
     for (unsigned i = 0; i < topology.nodes; i++) {
         node_init(&cache->nodes[i].node);

@@ -31,6 +31,8 @@ int os_file_seal(int fd);
 bool os_file_map(void *address, size_t size, int fd);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
+/* Pages of a reserved range come from this node while it has some; false where that cannot be. */
+bool os_bind(void *address, size_t size, unsigned node);
 /* Asks for huge pages, or against them. */
 void os_huge(void *address, size_t size, bool wanted);
 /* Sleeps while the word has that value, at most so long (nanoseconds; 0: without end); may return

@@ -125,6 +125,19 @@ bool os_renew(void *address, size_t size)
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == address;
 }
 
+bool os_bind(void *address, size_t size, unsigned node)
+{
+    enum { PREFERRED = 1 }; /* MPOL_PREFERRED of linux/mempolicy.h: the others when it is full */
+    unsigned long mask[2] = {0};
+    int saved = errno;
+    bool bound;
+
+    mask[node / 64 % 2] = 1ul << node % 64;
+    bound = syscall(SYS_mbind, address, size, PREFERRED, mask, 8 * sizeof(mask), 0) == 0;
+    errno = saved;
+    return bound;
+}
+
 void os_huge(void *address, size_t size, bool wanted)
 {
     int saved = errno;

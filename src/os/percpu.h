@@ -59,7 +59,9 @@ struct slot {
     _Atomic uint32_t lock;        /* locked mode: 1 closed */
     uint32_t fill;                /* objects the last refill brought; whoever closed the slot */
     uint32_t forking;             /* 1: taken by slot_take_all(); the forking thread */
-    uint32_t reserved[5];
+    uint32_t remote_size;         /* objects in all remote sheaves, for reports */
+    struct sheaf *remote;         /* one a node: objects of other homes; whoever closed the slot */
+    uint64_t reserved;
 };
 enum { SLOT_SHIFT = 6, SLOT_SIZE = 1 << SLOT_SHIFT };
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");

@@ -459,6 +459,15 @@ static bool arena_reserve(size_t size)
     return false;
 }
 
+/* A zone's pages and its blocks' metadata come from its node. */
+static void arena_bind(const struct zone *zone, unsigned node)
+{
+    if (!(topology.memory_nodes >> node & 1))
+        return;
+    (void)os_bind(zone_address(zone->first), (size_t)zone->blocks << BLOCK_SHIFT, node);
+    (void)os_bind(zone_block(zone->first), (size_t)zone->blocks * BLOCK_META, node);
+}
+
 void arena_init(void)
 {
     const char *text = os_getenv("STOOK_RESERVE");
@@ -498,6 +507,8 @@ void arena_init(void)
         if (i >= nodes && zone->reserve_pages > ARENA_RESERVE_OWN / PAGE_SIZE)
             zone->reserve_pages = ARENA_RESERVE_OWN / PAGE_SIZE;
         zone->limit_pages = zone->reserve_pages;
+        if (topology.memories > 1 && !topology.simulated)
+            arena_bind(zone, i % nodes);
     }
     pagemap.size = size; /* from here on addresses may be ours */
 }

@@ -56,6 +56,10 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
     struct barn *barn = barn_of(cache, node);
     struct sheaf *full;
 
+    /* Nothing there and nothing to learn: a memoryless node's CPUs ask here first each time. */
+    if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 &&
+        __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED) == cache->barn_limit)
+        return NULL;
     if (!lock_enter(&barn->lock, LOCK_BARN, nospin))
         return NULL;
     full = barn_pop(&barn->full, &barn->nr_full);
@@ -137,6 +141,32 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
     }
     if (empty)
         sheaf_free(empty, nospin);
+}
+
+struct sheaf *barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain, bool keep,
+                         bool nospin)
+{
+    struct sheaf *kept = NULL;
+
+    while (chain) {
+        struct sheaf *next = chain->next;
+        chain->next = NULL;
+        sheaf_flush(cache, chain, nospin);
+        if (keep && !kept)
+            kept = chain;
+        else
+            barn_put_empty(cache, node, chain, nospin);
+        chain = next;
+    }
+    return kept;
+}
+
+void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
+{
+    if (sheaf->size > 0)
+        barn_flush(cache, node, barn_put_full(cache, node, sheaf, NULL, nospin), false, nospin);
+    else
+        barn_put_empty(cache, node, sheaf, nospin);
 }
 
 void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)

@@ -29,6 +29,12 @@ struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nosp
 /* Takes an empty sheaf in, or frees it when there are enough. */
 void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty, bool nospin);
 
+/* Flushes a chain of sheaves; one of them as an empty sheaf if `keep`, the others to the barn. */
+struct sheaf *barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain, bool keep,
+                         bool nospin);
+/* A sheaf that found no place in a slot, whatever it holds. */
+void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin);
+
 /* One object, for threads that can use no slot; NULL when there is none. */
 void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin);
 

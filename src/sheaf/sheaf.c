@@ -2,7 +2,7 @@
 #include "sheaf/sheaf.h"
 
 #include "base/report.h"
-#include "slab/node.h"
+#include "slab/nodes.h"
 
 #include <errno.h>
 
@@ -29,7 +29,7 @@ struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, 
     void *memory;
     struct sheaf *sheaf;
 
-    if (node_take(sheaf_class(room), node, &memory, 1, 1, nospin) == 0) {
+    if (nodes_take(sheaf_class(room), node, &memory, 1, 1, nospin) == 0) {
         errno = saved;
         return NULL;
     }

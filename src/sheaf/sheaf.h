@@ -17,7 +17,7 @@ extern const uint16_t sheaf_class_size[SHEAF_CLASSES] __attribute__((visibility(
 /* One cache a size class of sheaves; set by cache_boot() before the first sheaf. */
 extern struct stook_cache *sheaf_cache[SHEAF_CLASSES] __attribute__((visibility("hidden")));
 
-/* An empty sheaf with memory of `node`, or NULL; errno is kept. */
+/* An empty sheaf with memory near `node`, or NULL; errno is kept. */
 struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin);
 /*
  * The same with room for more objects than its capacity: whoever owns it may fill it with up to

@@ -4,27 +4,23 @@
 #include "base/report.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
-#include "slab/node.h"
+#include "sheaf/remote.h"
+#include "slab/nodes.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     SLOT_FILL_MAX = 510,  /* objects a refill brings at most … */
     SLOT_FILL_BYTES = 256 << 10, /* … and bytes, unless a sheaf's capacity is more */
     SLOT_TURNS = 4,
-    SLOT_DRAIN_MAX = 128, /* slots of one CPU taken under one fence */
-    SLOT_FORK_YIELDS = 16,
-    SLOT_FORK_NAP = 50000, /* nanoseconds */
 };
 
-/* The node whose barn and slabs this thread uses; the CPU may change right after. */
+/* The node whose barn this thread uses; the CPU may change right after. */
 static unsigned slot_node(int cpu)
 {
     return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
-                   : topology_home((unsigned)cpu);
+                   : topology_node((unsigned)cpu);
 }
 
 static struct sheaf *slot_real(struct sheaf *main)
@@ -60,32 +56,6 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
     return fill;
 }
 
-/* Flushes a chain of full sheaves; returns one of them as an empty sheaf if `keep`. */
-static struct sheaf *slot_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain,
-                                bool keep, bool nospin)
-{
-    struct sheaf *kept = NULL;
-
-    while (chain) {
-        struct sheaf *next = chain->next;
-        chain->next = NULL;
-        sheaf_flush(cache, chain, nospin);
-        if (keep && !kept)
-            kept = chain;
-        else
-            barn_put_empty(cache, node, chain, nospin);
-        chain = next;
-    }
-    return kept;
-}
-
-/* A full sheaf that found no place in a slot. */
-static void slot_return_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                             bool nospin)
-{
-    slot_flush(cache, node, barn_put_full(cache, node, full, NULL, nospin), false, nospin);
-}
-
 /* ---- alloc ---------------------------------------------------------------------------------- */
 
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
@@ -99,7 +69,7 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
         while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
             got++;
     if (got < n)
-        got += node_take(cache, node, objects + got, n - got, n - got, nospin);
+        got += nodes_take(cache, node, objects + got, n - got, n - got, nospin);
     if (cpu >= 0 && cache->capacity)
         while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
             got++;
@@ -130,7 +100,7 @@ static void slot_install_full(struct stook_cache *cache, unsigned node, struct s
         percpu_open(slot, main);
     }
     if (full)
-        slot_return_full(cache, node, full, nospin);
+        barn_return(cache, node, full, nospin);
     if (empty)
         barn_put_empty(cache, node, empty, nospin);
 }
@@ -153,6 +123,16 @@ static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, st
     return empty ? empty : sheaf_alloc(cache->capacity, node, nospin);
 }
 
+/* From the node's barn, else from its home's: sheaves of a memoryless node's objects come home. */
+static struct sheaf *slot_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
+                                   bool nospin)
+{
+    struct sheaf *full = barn_get_full(cache, node, empty, nospin);
+    unsigned home = topology.home_of_node[node];
+
+    return full || home == node ? full : barn_get_full(cache, home, empty, nospin);
+}
+
 /*
  * Objects for a slot with nothing left: from the barn, whole sheaves straight into the array while
  * it holds that many; else from slabs, straight into the array or, where less is wanted than a
@@ -164,7 +144,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
     uint32_t got = 0, k;
     struct sheaf *full;
 
-    while (got < n && (full = barn_get_full(cache, node, &empty, nospin)) != NULL) {
+    while (got < n && (full = slot_get_full(cache, node, &empty, nospin)) != NULL) {
         k = full->size < n - got ? full->size : n - got;
         full->size -= k;
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
@@ -181,14 +161,14 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
     }
     k = n - got - (n - got) % cache->layout.objects;
     if (k > 0) /* slabs that are consumed whole */
-        got += node_take(cache, node, objects + got, k, k, nospin);
+        got += nodes_take(cache, node, objects + got, k, k, nospin);
     if (got < n && (full = slot_container(cache, node, empty, fill, nospin)) != NULL) {
         uint32_t room = sheaf_room(full);
         if (fill > room)
             fill = room;
         empty = full;
         k = n - got < fill ? n - got : fill;
-        full->size = node_take(cache, node, full->object, k > fill / 2 ? k : fill / 2, fill, nospin);
+        full->size = nodes_take(cache, node, full->object, k > fill / 2 ? k : fill / 2, fill, nospin);
         if (k > full->size)
             k = full->size;
         full->size -= k;
@@ -242,7 +222,54 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
 
 /* ---- free ----------------------------------------------------------------------------------- */
 
-/* An empty sheaf becomes main; the slot may have changed since it was found full. */
+/* Sorts a sheaf of several nodes' objects; the slot's remote sheaves are taken out meanwhile. */
+static void slot_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
+{
+    uintptr_t offset = percpu_offset(cache->index);
+    struct sheaf *main, *remote = NULL;
+    struct slot *slot;
+
+    main = percpu_close(offset, &slot, nospin);
+    if (main) {
+        remote = slot->remote;
+        slot->remote = NULL;
+        percpu_open(slot, main);
+    }
+    remote_sort(cache, node, sheaf, &remote, nospin);
+    main = remote ? percpu_close(offset, &slot, nospin) : NULL;
+    if (main) {
+        if (!slot->remote) {
+            slot->remote_size = remote_size(remote);
+            slot->remote = remote;
+            remote = NULL;
+        }
+        percpu_open(slot, main);
+    }
+    remote_return(cache, remote, nospin);
+}
+
+/* A full sheaf leaves the CPU, for the barn its objects belong to; one with room, or NULL. */
+static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                               bool nospin)
+{
+    struct sheaf *empty = NULL, *kept;
+    unsigned owner = node;
+
+    if (topology.memories > 1) {
+        int all = remote_owner(full);
+        if (all < 0) {
+            slot_sort(cache, node, full, nospin);
+            return full;
+        }
+        if ((unsigned)all != topology.home_of_node[node])
+            owner = (unsigned)all;
+    }
+    kept = barn_put_full(cache, owner, full, &empty, nospin);
+    kept = barn_flush(cache, owner, kept, !empty, nospin);
+    return empty ? empty : kept;
+}
+
+/* A sheaf with room becomes main; the slot may have changed since it was found full. */
 static void slot_install_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty,
                                bool decline, bool nospin)
 {
@@ -265,26 +292,22 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
         }
         percpu_open(slot, main);
     }
-    if (full)
-        slot_return_full(cache, node, full, nospin);
     if (empty)
-        barn_put_empty(cache, node, empty, nospin);
+        barn_return(cache, node, empty, nospin);
+    if (full && (empty = slot_send(cache, node, full, nospin)) != NULL)
+        barn_return(cache, node, empty, nospin);
 }
 
 /* Room in the slot, whose sheaves were full; `spare` was taken out of it. */
 static bool slot_make_room(struct stook_cache *cache, unsigned node, struct sheaf *spare,
                            bool decline, bool nospin)
 {
-    struct sheaf *empty = NULL;
+    struct sheaf *empty = spare;
 
-    if (spare && spare->size > 0) {
-        struct sheaf *chain = barn_put_full(cache, node, spare, &empty, nospin);
-        struct sheaf *kept = slot_flush(cache, node, chain, !empty, nospin);
-        if (!empty)
-            empty = kept;
-    } else {
-        empty = spare ? spare : barn_get_empty(cache, node, nospin);
-    }
+    if (spare && spare->size >= spare->capacity)
+        empty = slot_send(cache, node, spare, nospin);
+    if (!empty)
+        empty = barn_get_empty(cache, node, nospin);
     if (!empty)
         empty = sheaf_alloc(cache->capacity, node, nospin);
     if (empty)
@@ -323,7 +346,7 @@ static uint32_t slot_free_sheaves(struct stook_cache *cache, unsigned node, void
         put += capacity;
         chain = barn_put_full(cache, node, empty, NULL, nospin);
     }
-    slot_flush(cache, node, chain, false, nospin);
+    barn_flush(cache, node, chain, false, nospin);
     return put;
 }
 
@@ -350,7 +373,8 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         } else if (spare && spare->size < spare->capacity && !decline) {
             slot->spare = slot_real(main);
             percpu_open(slot, spare);
-        } else if (n - put >= cache->capacity && (decline || barn_accepts(cache, node))) {
+        } else if (n - put >= cache->capacity && topology.memories == 1 &&
+                   (decline || barn_accepts(cache, node))) {
             percpu_open(slot, main);
             if (decline) /* straight to the slabs */
                 break;
@@ -367,148 +391,4 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
     }
     if (put < n)
         node_put(cache, objects + put, n - put, nospin);
-}
-
-/* ---- all CPUs ------------------------------------------------------------------------------- */
-
-static void slot_flush_taken(struct stook_cache *cache, struct sheaf *sheaf)
-{
-    if (sheaf) {
-        sheaf_flush(cache, sheaf, false);
-        sheaf_free(sheaf, false);
-    }
-}
-
-static void slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
-{
-    struct sheaf *main[SLOT_DRAIN_MAX], *spare[SLOT_DRAIN_MAX];
-    unsigned taken = 0;
-    bool fenced;
-
-    for (unsigned i = 0; i < n; i++) {
-        struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
-        main[i] = NULL;
-        if (!slot || caches[i]->capacity == 0)
-            continue;
-        /* Closed by its owner, who is just moving pointers; or by a fork, which ends. */
-        while (!(main[i] = percpu_take(slot)) && alone)
-            sched_yield();
-        taken += main[i] != NULL;
-    }
-    fenced = taken > 0 && (alone || percpu_fence(cpu));
-    /* All are open again before the first object is flushed: nothing waits while they are closed. */
-    for (unsigned i = 0; i < n; i++) {
-        struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
-        struct sheaf *held = main[i];
-        spare[i] = NULL;
-        main[i] = NULL;
-        if (!held)
-            continue;
-        if (fenced) {
-            main[i] = slot_real(held);
-            spare[i] = slot->spare;
-            slot->spare = NULL;
-            slot->fill = 0;
-        }
-        percpu_open(slot, fenced ? PERCPU_NONE : held);
-    }
-    for (unsigned i = 0; i < n; i++) {
-        slot_flush_taken(caches[i], main[i]);
-        slot_flush_taken(caches[i], spare[i]);
-    }
-}
-
-void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
-{
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
-        if (percpu_slot(cpu, 0) && (alone || percpu_may_fence(cpu)))
-            for (unsigned i = 0; i < n; i += SLOT_DRAIN_MAX)
-                slot_drain_cpu(caches + i, n - i < SLOT_DRAIN_MAX ? n - i : SLOT_DRAIN_MAX, cpu,
-                               alone);
-}
-
-static uint32_t slot_size(const struct sheaf *sheaf)
-{
-    uint32_t size = __atomic_load_n(&sheaf->size, __ATOMIC_RELAXED);
-
-    return size < STOOK_SHEAF_CAPACITY_MAX ? size : STOOK_SHEAF_CAPACITY_MAX;
-}
-
-void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves)
-{
-    *objects = *sheaves = 0;
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        struct sheaf *main, *spare;
-        if (!slot)
-            continue;
-        /* With sections the owner may go on meanwhile: sheaves are never unmapped, so a stale
-         * pointer reads an old size, or whatever lies there now.  Locks are there to be taken. */
-        main = percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire)
-                           : percpu_take(slot);
-        if (!main || main == PERCPU_CLOSED)
-            continue;
-        spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
-        if (main != PERCPU_NONE) {
-            *objects += slot_size(main);
-            ++*sheaves;
-        }
-        if (spare) {
-            *objects += slot_size(spare);
-            ++*sheaves;
-        }
-        if (!percpu.rseq)
-            percpu_open(slot, main);
-    }
-}
-
-/*
- * fork.  An owner keeps a slot closed only while it moves pointers, so it is waited for; but where
- * many threads share a CPU it may be a while until it runs, so the rest are taken meanwhile.  No
- * fence: the sheaves are not read, and a section that is under way on another CPU either commits
- * before the pages are copied or not at all in the child.
- */
-static unsigned slot_take_pass(void)
-{
-    unsigned missing = 0;
-
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
-            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            struct sheaf *main = slot->forking ? NULL : percpu_take(slot);
-            if (main) {
-                slot->held = main;
-                slot->forking = 1;
-            }
-            missing += !slot->forking;
-        }
-    }
-    return missing;
-}
-
-void slot_take_all(void)
-{
-    const struct timespec moment = {0, SLOT_FORK_NAP};
-
-    /* Yields first; an owner of lower priority runs only while this thread sleeps. */
-    for (unsigned pass = 0; slot_take_pass() > 0; pass++)
-        if (pass < SLOT_FORK_YIELDS)
-            sched_yield();
-        else
-            nanosleep(&moment, NULL);
-}
-
-void slot_open_all(void)
-{
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
-            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            /* Not taken where an atfork handler of the program's made a cache meanwhile, or was
-             * the first on a CPU. */
-            if (slot->forking) {
-                slot->forking = 0;
-                percpu_open(slot, slot->held);
-            }
-        }
-    }
 }

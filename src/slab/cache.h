@@ -58,6 +58,7 @@ struct stook_cache {
     uint32_t capacity;   /* objects a sheaf; 0: no sheaves */
     uint32_t barn_limit; /* full sheaves of a barn at most */
     uint32_t min_partial;
+    uint32_t defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
     uint16_t secret; /* links are stored xor this and their index */
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
     uint16_t *permutation;

@@ -318,9 +318,10 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     return n;
 }
 
-static uint32_t node_take_partials(struct stook_cache *cache, struct node *node, void **objects,
-                                   uint32_t min, uint32_t max, bool nospin)
+uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects, uint32_t min,
+                           uint32_t max, bool nospin)
 {
+    struct node *node = &cache->nodes[node_id].node;
     struct node_taken list[NODE_DETACH_MAX];
     uint32_t got = 0, stride = cache->layout.stride;
     unsigned n;
@@ -384,7 +385,7 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
                    uint32_t max, bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
-    uint32_t got = node_take_partials(cache, node, objects, min, max, nospin);
+    uint32_t got = node_take_partial(cache, node_id, objects, min, max, nospin);
 
     while (got < min) {
         struct freelist_iter iter;

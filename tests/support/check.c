@@ -8,6 +8,7 @@
 #include "page/arena.h"
 #include "page/block.h"
 #include "reserve/rcu.h"
+#include "sheaf/remote.h"
 #include "sheaf/sheaf.h"
 #include "slab/node.h"
 #include "slab/slab.h"
@@ -315,11 +316,20 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
           "the slot of cache %s on CPU %u is closed", cache ? cache->name : "(none)", cpu);
     if (main == PERCPU_NONE)
         main = NULL;
-    CHECK(cache || (!main && !slot->spare && !slot->rcu), "a slot of no cache has a sheaf");
+    CHECK(cache || (!main && !slot->spare && !slot->rcu && !slot->remote),
+          "a slot of no cache has a sheaf");
     if (main)
         check_sheaf(cache, main, "in a slot");
     if (slot->spare)
         check_sheaf(cache, slot->spare, "spare in a slot");
+    for (struct sheaf *remote = slot->remote; remote; remote = remote->next) {
+        check_sheaf(cache, remote, "remote in a slot");
+        CHECK(remote_owner(remote) >= 0 && remote->size < remote->capacity,
+              "cache %s: a remote sheaf of several nodes, or full", cache->name);
+    }
+    CHECK(remote_size(slot->remote) == slot->remote_size || !slot->remote,
+          "cache %s: remote sheaves hold %u, the slot says %u", cache->name,
+          remote_size(slot->remote), slot->remote_size);
     if (slot->rcu)
         check_rcu_sheaf(cache, slot->rcu);
 }

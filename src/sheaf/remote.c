@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "sheaf/remote.h"
+
+#include "os/topology.h"
+#include "sheaf/barn.h"
+#include "slab/node.h"
+
+void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
+{
+    while (remote) {
+        struct sheaf *next = remote->next;
+        remote->next = NULL;
+        barn_return(cache, pagemap_node(remote->object[0]), remote, nospin);
+        remote = next;
+    }
+}
+
+int remote_owner(const struct sheaf *sheaf)
+{
+    unsigned owner = pagemap_node(sheaf->object[0]);
+
+    for (uint32_t i = 1; i < sheaf->size; i++)
+        if (pagemap_node(sheaf->object[i]) != owner)
+            return -1;
+    return (int)owner;
+}
+
+/* The sheaf among the remote ones for objects of a node, the first in the chain; or NULL. */
+static struct sheaf *remote_of(struct stook_cache *cache, unsigned node, unsigned owner,
+                               struct sheaf **remote, bool nospin)
+{
+    struct sheaf *sheaf;
+
+    for (struct sheaf **at = remote; (sheaf = *at) != NULL; at = &sheaf->next)
+        if (pagemap_node(sheaf->object[0]) == owner) {
+            *at = sheaf->next;
+            break;
+        }
+    if (!sheaf)
+        sheaf = barn_get_empty(cache, node, nospin);
+    if (!sheaf)
+        sheaf = sheaf_alloc(cache->capacity, node, nospin);
+    if (sheaf) {
+        sheaf->next = *remote;
+        *remote = sheaf;
+    }
+    return sheaf;
+}
+
+void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
+                 struct sheaf **remote, bool nospin)
+{
+    unsigned home = topology.home_of_node[node];
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < sheaf->size; i++) {
+        void *object = sheaf->object[i];
+        unsigned owner = pagemap_node(object);
+        struct sheaf *to;
+        if (owner == home) {
+            sheaf->object[kept++] = object;
+            continue;
+        }
+        to = remote_of(cache, node, owner, remote, nospin);
+        if (!to) {
+            node_put(cache, &object, 1, nospin);
+            continue;
+        }
+        to->object[to->size++] = object;
+        if (to->size >= to->capacity) {
+            *remote = to->next;
+            to->next = NULL;
+            barn_return(cache, owner, to, nospin);
+        }
+    }
+    sheaf->size = kept;
+}
+
+uint32_t remote_size(const struct sheaf *remote)
+{
+    uint32_t size = 0;
+
+    for (; remote; remote = remote->next)
+        size += remote->size;
+    return size;
+}

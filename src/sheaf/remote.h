@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * remote.h - objects that are freed far from their node, on machines with several.
+ *
+ * The fast path does not ask whose an object is.  A full sheaf is sorted where it leaves the CPU
+ * anyway: a sheaf of objects of one other node goes to that node's barn as it is; out of a mixed one,
+ * objects of other homes move to the slot's remote sheaves, one a node, and each reaches its owner's
+ * barn when it is full.  So a producer on one node and a consumer on another recycle sheaves and
+ * touch no slab.
+ */
+#ifndef STOOK_SHEAF_REMOTE_H
+#define STOOK_SHEAF_REMOTE_H
+
+#include "sheaf/sheaf.h"
+
+/* The node that all objects of a sheaf are of, or -1: several. */
+int remote_owner(const struct sheaf *sheaf);
+/*
+ * Moves the objects that are not of the home of `node` out of a sheaf, to the chain of remote sheaves
+ * (through ->next, none empty); the full ones go to their owners' barns.
+ */
+void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
+                 struct sheaf **remote, bool nospin);
+/* Objects in all sheaves of a chain. */
+uint32_t remote_size(const struct sheaf *remote);
+/* All sheaves of a chain to their owners' barns. */
+void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin);
+
+#endif
