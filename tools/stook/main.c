@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const main_commands[] = {&command_run, &command_info};
+static const struct command *const main_commands[] = {&command_run, &command_info, &command_lab};
 enum { MAIN_COMMANDS = sizeof(main_commands) / sizeof(main_commands[0]) };
 
 int complain(int status, const char *format, ...)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * design_stook.c - ours: the library itself, as it is linked into the tool, with its statistics on.
+ */
+#include "lab/lab.h"
+#include "stook/command.h"
+
+#include "cache/cache_list.h"
+#include "os/topology.h"
+#include "sheaf/sheaf.h"
+#include "slab/node.h"
+#include "slab/stat.h"
+
+#include <stook/stook.h>
+
+#include <string.h>
+
+enum {
+    DESIGN_POOL = 2,         /* objects of a block device's bio pool */
+    DESIGN_EMPTY = 64 << 10, /* bytes of empty slabs kept, as the library has it */
+};
+
+struct design_own {
+    struct stook_cache *cache;
+    struct stook_pool *pool;
+};
+
+static const char *const design_events[STAT_EVENTS + 1] = {
+#define DESIGN_NAME(name, what) #name,
+    STOOK_STAT_EVENTS(DESIGN_NAME)
+#undef DESIGN_NAME
+};
+_Static_assert((int)STAT_EVENTS <= (int)LAB_DESIGN_EVENTS, "there is room for every counter");
+
+static const struct lab_lock design_locks[] = {
+    {"barn", STAT_barn_lock_own, STAT_barn_lock_near, STAT_barn_lock_far},
+    {"list", STAT_list_lock_own, STAT_list_lock_near, STAT_list_lock_far},
+    {NULL, 0, 0, 0},
+};
+
+/* The library chooses larger slabs than the kernel: before its first slab a cache can be told. */
+static void design_set_order(struct stook_cache *cache, unsigned order)
+{
+    struct layout *l = &cache->layout;
+    size_t bytes = (size_t)PAGE_SIZE << order;
+
+    l->order = (uint8_t)order;
+    if (l->min_order > order)
+        l->min_order = (uint8_t)order;
+    l->objects = (uint16_t)(bytes / l->stride);
+    l->min_objects = (uint16_t)(((size_t)PAGE_SIZE << l->min_order) / l->stride);
+    l->waste = (uint32_t)(bytes - (size_t)l->objects * l->stride);
+    cache->min_partial = (uint32_t)(DESIGN_EMPTY / bytes);
+    if (cache->min_partial > 5)
+        cache->min_partial = 5;
+    if (cache->min_partial < 1)
+        cache->min_partial = 1;
+}
+
+static int design_start(struct lab *lab)
+{
+    const struct lab_options *options = lab->options;
+    struct stook_cache_args args = {.size = sizeof(args)};
+    struct design_own *own = lab_memory(lab, sizeof(*own));
+
+    args.align = options->align;
+    args.sheaf_capacity = options->capacity;
+    own->cache = stook_cache_create("lab", options->size, &args);
+    if (!own->cache)
+        return complain(STATUS_USAGE, "no cache of %u bytes, aligned to %u, %u a sheaf",
+                        options->size, options->align, options->capacity);
+    if (options->order >= 0) {
+        if (((size_t)PAGE_SIZE << options->order) / own->cache->layout.stride == 0)
+            return complain(STATUS_USAGE, "a slab of order %d holds no object", options->order);
+        design_set_order(own->cache, (unsigned)options->order);
+    }
+    if (!stat_switch(own->cache, STOOK_STATS_ALL) ||
+        !(own->pool = stook_pool_create(own->cache, DESIGN_POOL)))
+        return complain(STATUS_FAILED, "no memory for the cache's counters and pool");
+    lab->design = own;
+    lab->stride = own->cache->layout.stride;
+    lab->order = own->cache->layout.order;
+    lab->slab_objects = own->cache->layout.objects;
+    lab->sheaf_capacity = own->cache->capacity;
+    return 0;
+}
+
+/* What tells whether a call touched slabs (its own, or those that sheaves are made of) and locks. */
+struct design_mark {
+    uint64_t touched, lists, barns;
+};
+
+static struct design_mark design_mark(const struct design_own *own, unsigned cpu)
+{
+    return (struct design_mark){
+        .touched = slab_counts.swaps + slab_counts.links + slab_counts.lists + slab_counts.whole,
+        .lists = slab_counts.lists,
+        .barns = stat_read(own->cache, (int)cpu, STAT_barn_lock_own) +
+                 stat_read(own->cache, (int)cpu, STAT_barn_lock_near) +
+                 stat_read(own->cache, (int)cpu, STAT_barn_lock_far),
+    };
+}
+
+static void *design_alloc(struct lab_actor *actor)
+{
+    struct design_own *own = actor->lab->design;
+    struct design_mark before = design_mark(own, actor->cpu), after;
+    void *object = stook_pool_alloc(own->pool, STOOK_NOWAIT);
+
+    after = design_mark(own, actor->cpu);
+    lab_count(actor, LAB_ALLOC_OUTSIDE, after.touched != before.touched);
+    lab_count(actor, LAB_ALLOC_LIST_LOCKS, after.lists - before.lists);
+    lab_count(actor, LAB_ALLOC_BARN_LOCKS, after.barns - before.barns);
+    return object;
+}
+
+static void design_free(struct lab_actor *actor, void *object)
+{
+    struct design_own *own = actor->lab->design;
+    struct design_mark before = design_mark(own, actor->cpu), after;
+
+    stook_pool_free(own->pool, object);
+    after = design_mark(own, actor->cpu);
+    lab_count(actor, LAB_FREE_OUTSIDE, after.touched != before.touched);
+    lab_count(actor, LAB_FREE_LIST_LOCKS, after.lists - before.lists);
+    lab_count(actor, LAB_FREE_BARN_LOCKS, after.barns - before.barns);
+}
+
+static void design_read(struct lab *lab, unsigned cpu, uint64_t *events)
+{
+    const struct design_own *own = lab->design;
+
+    for (unsigned i = 0; i < STAT_EVENTS; i++)
+        events[i] = stat_read(own->cache, (int)cpu, (enum stat_event)i);
+}
+
+static void design_slabs_of(const struct stook_cache *cache, uint64_t *made, uint64_t *now)
+{
+    struct node_counts counts;
+
+    for (unsigned node = 0; node < topology.nodes; node++) {
+        node_count(cache, node, &counts);
+        *now += counts.slabs;
+        *made += __atomic_load_n(&cache->nodes[node].node.made, __ATOMIC_RELAXED);
+    }
+}
+
+/* The sheaves' own slabs count too: memory is memory. */
+static void design_slabs(struct lab *lab, uint64_t *made, uint64_t *now)
+{
+    const struct design_own *own = lab->design;
+
+    *made = *now = 0;
+    design_slabs_of(own->cache, made, now);
+    for (unsigned i = 0; i < SHEAF_CLASSES; i++)
+        design_slabs_of(sheaf_cache[i], made, now);
+}
+
+static int design_stop(struct lab *lab)
+{
+    struct design_own *own = lab->design;
+    struct cache_counts counts;
+
+    if (stook_pool_available(own->pool) != DESIGN_POOL)
+        return complain(STATUS_FAILED, "the pool has %u of its %d objects",
+                        stook_pool_available(own->pool), DESIGN_POOL);
+    if (stook_pool_destroy(own->pool) != 0)
+        return STATUS_FAILED; /* it has said how many are out */
+    cache_count(own->cache, &counts);
+    if (counts.active != 0)
+        return complain(STATUS_FAILED, "%llu objects were lost", (unsigned long long)counts.active);
+    return stook_cache_destroy(own->cache) == 0 ? 0 : STATUS_FAILED;
+}
+
+const struct lab_design lab_stook = {
+    .name = "stook",
+    .events = design_events,
+    .locks = design_locks,
+    .start = design_start,
+    .alloc = design_alloc,
+    .free = design_free,
+    .read = design_read,
+    .slabs = design_slabs,
+    .stop = design_stop,
+};

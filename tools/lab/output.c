@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * output.c - what a run counted: for people, in the form of the kernel's per-CPU listings; or as one
+ * JSON object.  No times: the same seed prints the same bytes.
+ */
+#include "lab/lab.h"
+#include "stook/command.h"
+
+#include "os/topology.h"
+#include "watch/writer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef unsigned long long output_number;
+
+static uint64_t output_steady(const struct lab *lab, enum lab_event event)
+{
+    return lab->end.all.event[event] - lab->half.all.event[event];
+}
+
+static uint64_t output_steady_design(const struct lab *lab, unsigned event)
+{
+    return lab->end.all.design[event] - lab->half.all.design[event];
+}
+
+static uint64_t output_operations(const struct lab *lab)
+{
+    return lab->end.operations - lab->half.operations;
+}
+
+/* Two takings of a shared lock for each sheaf that the objects fill: what either side may need. */
+static uint64_t output_budget(const struct lab *lab)
+{
+    uint64_t n = lab->sheaf_capacity ? lab->sheaf_capacity : 1;
+
+    return 2 * ((output_operations(lab) + n - 1) / n);
+}
+
+/* Takings of one lock, or of all (NULL), in the steady half, by distance: own, near, far. */
+static uint64_t output_lock(const struct lab *lab, const struct lab_lock *lock, uint64_t by[3])
+{
+    by[0] = output_steady_design(lab, lock->own);
+    by[1] = output_steady_design(lab, lock->near);
+    by[2] = output_steady_design(lab, lock->far);
+    return by[0] + by[1] + by[2];
+}
+
+/* A counter of one CPU by its number: the lab's first, then the design's. */
+static uint64_t output_counter(const struct lab_counts *counts, unsigned number)
+{
+    return number < LAB_EVENTS ? counts->event[number] : counts->design[number - LAB_EVENTS];
+}
+
+static const char *output_name(const struct lab *lab, unsigned number)
+{
+    return number < LAB_EVENTS ? lab_events[number]
+                               : lab->options->design->events[number - LAB_EVENTS];
+}
+
+/* ---- for people ----------------------------------------------------------------------------- */
+
+static void output_listing(const struct lab *lab, struct writer *w)
+{
+    const char *name;
+
+    for (unsigned number = 0; (name = output_name(lab, number)) != NULL; number++) {
+        uint64_t sum = 0;
+        for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+            sum += output_counter(&lab->cpus[cpu], number);
+        writer_print(w, "%s:%llu", name, (output_number)sum);
+        for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
+            uint64_t n = output_counter(&lab->cpus[cpu], number);
+            if (n > 0)
+                writer_print(w, " C%u=%llu", cpu, (output_number)n);
+        }
+        writer_print(w, "\n");
+    }
+}
+
+/* n in a million objects, with three digits behind the point. */
+static void output_rate(struct writer *w, int width, uint64_t n, uint64_t of)
+{
+    uint64_t thousandths = of ? (uint64_t)((__uint128_t)n * 1000000000u / of) : 0;
+
+    writer_print(w, "%*llu.%03u", width - 4, (output_number)(thousandths / 1000),
+                 (unsigned)(thousandths % 1000));
+}
+
+static void output_million(const struct lab *lab, struct writer *w, const char *what, uint64_t n)
+{
+    writer_print(w, "  %-44s", what);
+    output_rate(w, 14, n, output_operations(lab));
+    writer_print(w, "\n");
+}
+
+static void output_locks(const struct lab *lab, struct writer *w)
+{
+    writer_print(w, "  %-8s %14s %14s %14s %14s\n", "lock", "own node", "near", "far", "all");
+    for (const struct lab_lock *lock = lab->options->design->locks; lock->name; lock++) {
+        uint64_t by[3], all = output_lock(lab, lock, by);
+        writer_print(w, "  %-8s", lock->name);
+        for (unsigned i = 0; i < 4; i++) {
+            writer_print(w, " ");
+            output_rate(w, 14, i < 3 ? by[i] : all, output_operations(lab));
+        }
+        writer_print(w, "\n");
+    }
+}
+
+static void output_steady_half(const struct lab *lab, struct writer *w)
+{
+    uint64_t allocs =
+        output_steady(lab, LAB_ALLOC_BARN_LOCKS) + output_steady(lab, LAB_ALLOC_LIST_LOCKS);
+    uint64_t frees =
+        output_steady(lab, LAB_FREE_BARN_LOCKS) + output_steady(lab, LAB_FREE_LIST_LOCKS);
+
+    writer_print(w, "\nthe second half, %llu operations; in a million:\n",
+                 (output_number)output_operations(lab));
+    output_million(lab, w, "allocations that touched a slab",
+                   output_steady(lab, LAB_ALLOC_OUTSIDE));
+    output_million(lab, w, "frees that touched a slab", output_steady(lab, LAB_FREE_OUTSIDE));
+    output_million(lab, w, "slabs allocated", lab->end.slabs_made - lab->half.slabs_made);
+    output_million(lab, w, "shared locks taken by allocations", allocs);
+    output_million(lab, w, "shared locks taken by frees", frees);
+    output_million(lab, w, "two takings for each full sheaf would be", output_budget(lab));
+    writer_print(w, "\n");
+    output_locks(lab, w);
+}
+
+static void output_text(const struct lab *lab, struct writer *w)
+{
+    const struct lab_options *o = lab->options;
+
+    writer_print(w, "stook lab %s: %llu operations on %u CPUs of %u nodes, %s\n", o->scenario->name,
+                 (output_number)lab->end.operations, lab_cpus(),
+                 (unsigned)__builtin_popcountll(topology.online_nodes),
+                 o->threads ? "a thread each" : "played on one thread");
+    writer_print(w, "topology         ");
+    writer_cell(w, o->topology, 0);
+    writer_print(w, "\ndesign           %s, seed %llu\n", o->design->name, (output_number)o->seed);
+    if (lab->pairs)
+        writer_print(w, "queues           %u, depth %u, bursts of %u, pairing %s\n", lab->pairs,
+                     o->depth, o->batch, lab_pairings[o->pairing]);
+    else
+        writer_print(w, "working set      %u, bursts of %u\n", o->depth, o->batch);
+    writer_print(w, "object_size:%u\nslab_size:%u\norder:%u\nobjs_per_slab:%u\nsheaf_capacity:%u\n",
+                 o->size, lab->stride, lab->order, lab->slab_objects, lab->sheaf_capacity);
+    output_listing(lab, w);
+    output_steady_half(lab, w);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void output_key(struct writer *w, const char *key, uint64_t n, const char *end)
+{
+    writer_print(w, "\"%s\": %llu%s", key, (output_number)n, end);
+}
+
+static void output_word(struct writer *w, const char *key, const char *text, const char *end)
+{
+    writer_print(w, "\"%s\": ", key);
+    writer_json(w, text);
+    writer_print(w, "%s", end);
+}
+
+static void output_json_options(const struct lab *lab, struct writer *w)
+{
+    const struct lab_options *o = lab->options;
+
+    output_word(w, "design", o->design->name, ", ");
+    output_word(w, "scenario", o->scenario->name, ",\n ");
+    output_word(w, "topology", o->topology, ",\n ");
+    output_key(w, "cpus", lab_cpus(), ", ");
+    output_key(w, "nodes", (uint64_t)__builtin_popcountll(topology.online_nodes), ", ");
+    output_key(w, "memory_nodes", topology.memories, ",\n ");
+    writer_print(w, "\"threads\": %s, ", o->threads ? "true" : "false");
+    output_key(w, "seed", o->seed, ", ");
+    output_key(w, "queues", lab->pairs, ", ");
+    output_key(w, "depth", o->depth, ", ");
+    output_key(w, "batch", o->batch, ", ");
+    output_word(w, "pairing", lab_pairings[o->pairing], ",\n ");
+    output_key(w, "object_size", o->size, ", ");
+    output_key(w, "slab_size", lab->stride, ", ");
+    output_key(w, "order", lab->order, ", ");
+    output_key(w, "objs_per_slab", lab->slab_objects, ", ");
+    output_key(w, "sheaf_capacity", lab->sheaf_capacity, ",\n ");
+}
+
+static void output_json_locks(const struct lab *lab, struct writer *w)
+{
+    bool first = true;
+
+    writer_print(w, "\"locks_by_distance\": {");
+    for (const struct lab_lock *lock = lab->options->design->locks; lock->name; lock++) {
+        uint64_t by[3];
+        output_lock(lab, lock, by);
+        writer_print(w, "%s\"%s\": {", first ? "" : ", ", lock->name);
+        output_key(w, "own", by[0], ", ");
+        output_key(w, "near", by[1], ", ");
+        output_key(w, "far", by[2], "}");
+        first = false;
+    }
+    writer_print(w, "},\n ");
+}
+
+static void output_json_steady(const struct lab *lab, struct writer *w)
+{
+    uint64_t alloc_barns = output_steady(lab, LAB_ALLOC_BARN_LOCKS);
+    uint64_t alloc_lists = output_steady(lab, LAB_ALLOC_LIST_LOCKS);
+    uint64_t free_barns = output_steady(lab, LAB_FREE_BARN_LOCKS);
+    uint64_t free_lists = output_steady(lab, LAB_FREE_LIST_LOCKS);
+
+    output_key(w, "operations", lab->end.operations, ", ");
+    output_key(w, "operations_steady", output_operations(lab), ",\n ");
+    output_key(w, "alloc_outside", output_steady(lab, LAB_ALLOC_OUTSIDE), ", ");
+    output_key(w, "free_outside", output_steady(lab, LAB_FREE_OUTSIDE), ",\n ");
+    output_key(w, "slabs_allocated_steady", lab->end.slabs_made - lab->half.slabs_made, ", ");
+    output_key(w, "slabs", lab->end.slabs, ",\n ");
+    output_key(w, "barn_locks", alloc_barns + free_barns, ", ");
+    output_key(w, "list_locks", alloc_lists + free_lists, ", ");
+    output_key(w, "alloc_locks", alloc_barns + alloc_lists, ", ");
+    output_key(w, "free_locks", free_barns + free_lists, ", ");
+    output_key(w, "lock_budget", output_budget(lab), ",\n ");
+}
+
+static void output_json_cpus(const struct lab *lab, struct writer *w)
+{
+    const char *name;
+
+    writer_print(w, "\"per_cpu\": [");
+    for (unsigned i = 0; i < lab_cpus(); i++) {
+        unsigned cpu = lab_cpu_at(i);
+        writer_print(w, "%s\n  {", i ? "," : "");
+        output_key(w, "cpu", cpu, ", ");
+        output_key(w, "node", topology_node(cpu), ", ");
+        output_key(w, "home", topology_home(cpu), "");
+        for (unsigned number = 0; (name = output_name(lab, number)) != NULL; number++) {
+            writer_print(w, ", ");
+            output_key(w, name, output_counter(&lab->cpus[cpu], number), "");
+        }
+        writer_print(w, "}");
+    }
+    writer_print(w, "]");
+}
+
+static void output_json(const struct lab *lab, struct writer *w)
+{
+    writer_print(w, "{");
+    output_json_options(lab, w);
+    output_json_steady(lab, w);
+    output_json_locks(lab, w);
+    output_json_cpus(lab, w);
+    writer_print(w, "}\n");
+}
+
+int lab_print(const struct lab *lab)
+{
+    struct writer writer;
+
+    writer_init(&writer, STDOUT_FILENO);
+    if (lab->options->json)
+        output_json(lab, &writer);
+    else
+        output_text(lab, &writer);
+    return writer_finish(&writer) == 0
+               ? 0
+               : complain(STATUS_FAILED, "standard output cannot be written: %s", strerror(errno));
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * player.c - runs the actors of a scenario: the first half of the operations, the second, and then
+ * until every object is free again.
+ *
+ * On one thread the next actor is drawn from the seed, so that the same seed makes the same history.
+ * With threads each actor is one, and the history is the machine's.  The end is always played on one
+ * thread.
+ */
+#include "lab/lab.h"
+#include "stook/command.h"
+
+#include "os/topology.h"
+
+#include <stook/stook.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLAYER_ACTORS_MAX = 4096, PLAYER_STILL = 1000 };
+
+/* splitmix64 */
+static uint64_t player_next(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static unsigned player_below(uint64_t *state, unsigned n)
+{
+    return (unsigned)((player_next(state) >> 32) * n >> 32);
+}
+
+/* ---- what scenarios call -------------------------------------------------------------------- */
+
+unsigned lab_cpus(void)
+{
+    unsigned n = 0;
+
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        n += topology_has_cpu(&topology, cpu);
+    return n;
+}
+
+unsigned lab_cpu_at(unsigned position)
+{
+    unsigned cpu = 0;
+
+    for (;; cpu++)
+        if (topology_has_cpu(&topology, cpu) && position-- == 0)
+            return cpu;
+}
+
+unsigned lab_pairs(const struct lab *lab)
+{
+    unsigned most = lab_cpus() / 2, queues = lab->options->queues;
+
+    if (most == 0)
+        most = 1;
+    return queues ? queues : most < 16 ? most : 16;
+}
+
+void *lab_memory(struct lab *lab, size_t bytes)
+{
+    void **memory = aligned_alloc(64, (bytes + 2 * 64 - 1) / 64 * 64);
+
+    if (!memory) {
+        complain(STATUS_FAILED, "no memory for the lab itself");
+        exit(STATUS_FAILED);
+    }
+    memset(memory, 0, bytes + 64);
+    *memory = lab->memory;
+    lab->memory = memory;
+    return (char *)memory + 64;
+}
+
+struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *own)
+{
+    struct lab_actor *actor = lab_memory(lab, sizeof(*actor));
+    uint64_t seed = lab->options->seed + lab->nr_actors + 1;
+
+    if (!lab->actors)
+        lab->actors = lab_memory(lab, PLAYER_ACTORS_MAX * sizeof(lab->actors[0]));
+    if (lab->nr_actors == PLAYER_ACTORS_MAX) {
+        complain(STATUS_FAILED, "more than %d actors", PLAYER_ACTORS_MAX);
+        exit(STATUS_FAILED);
+    }
+    actor->lab = lab;
+    actor->step = step;
+    actor->own = own;
+    actor->random = player_next(&seed);
+    lab_move(actor, cpu);
+    lab->actors[lab->nr_actors++] = actor;
+    return actor;
+}
+
+struct lab_channel *lab_channel(struct lab *lab, unsigned capacity)
+{
+    struct lab_channel *channel =
+        lab_memory(lab, sizeof(*channel) + capacity * sizeof(channel->object[0]));
+
+    channel->capacity = capacity;
+    return channel;
+}
+
+unsigned lab_claim(struct lab_actor *actor, unsigned n)
+{
+    struct lab *lab = actor->lab;
+    uint64_t begun = atomic_load_explicit(&lab->begun, memory_order_relaxed);
+
+    do {
+        if (begun >= lab->until)
+            return 0;
+        if (n > lab->until - begun)
+            n = (unsigned)(lab->until - begun);
+    } while (!atomic_compare_exchange_weak_explicit(&lab->begun, &begun, begun + n,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return n;
+}
+
+/* While an object is out, its first word says so: nobody is given it twice, nobody frees it twice. */
+static uint64_t player_stamp(const void *object)
+{
+    return (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u ^ 0x6c6162206f757421u;
+}
+
+void *lab_alloc(struct lab_actor *actor)
+{
+    uint64_t *object = actor->lab->options->design->alloc(actor);
+
+    if (!object) {
+        complain(STATUS_FAILED, "an allocation failed on CPU %u", actor->cpu);
+        exit(STATUS_FAILED);
+    }
+    if (__atomic_exchange_n(object, player_stamp(object), __ATOMIC_RELAXED) ==
+        player_stamp(object)) {
+        complain(STATUS_FAILED, "CPU %u was given an object that is out", actor->cpu);
+        exit(STATUS_FAILED);
+    }
+    actor->out++;
+    lab_count(actor, LAB_ALLOCS, 1);
+    return object;
+}
+
+void lab_free(struct lab_actor *actor, void *object)
+{
+    if (__atomic_exchange_n((uint64_t *)object, 0, __ATOMIC_RELAXED) != player_stamp(object)) {
+        complain(STATUS_FAILED, "CPU %u frees an object that is not out", actor->cpu);
+        exit(STATUS_FAILED);
+    }
+    actor->out--;
+    lab_count(actor, LAB_FREES, 1);
+    actor->lab->options->design->free(actor, object);
+}
+
+void lab_move(struct lab_actor *actor, unsigned cpu)
+{
+    actor->cpu = cpu;
+    actor->count = &actor->lab->cpus[cpu];
+}
+
+unsigned lab_random(struct lab_actor *actor, unsigned n)
+{
+    return player_below(&actor->random, n);
+}
+
+bool lab_closing(const struct lab_actor *actor)
+{
+    return actor->lab->closing;
+}
+
+uint64_t lab_begun(const struct lab_actor *actor, uint64_t *of)
+{
+    *of = actor->lab->options->operations;
+    return atomic_load_explicit(&actor->lab->begun, memory_order_relaxed);
+}
+
+/* ---- phases --------------------------------------------------------------------------------- */
+
+static bool player_step(struct lab_actor *actor)
+{
+    stook_topology_cpu((int)actor->cpu);
+    return actor->step(actor);
+}
+
+static bool player_going(struct lab *lab)
+{
+    return atomic_load_explicit(&lab->begun, memory_order_relaxed) < lab->until;
+}
+
+static void *player_thread(void *arg)
+{
+    struct lab_actor *actor = arg;
+
+    while (player_going(actor->lab))
+        if (!player_step(actor))
+            sched_yield();
+    return NULL;
+}
+
+static int player_threads(struct lab *lab)
+{
+    pthread_t *thread = lab_memory(lab, lab->nr_actors * sizeof(*thread));
+    unsigned n = 0;
+
+    while (n < lab->nr_actors &&
+           pthread_create(&thread[n], NULL, player_thread, lab->actors[n]) == 0)
+        n++;
+    if (n < lab->nr_actors)
+        lab->until = 0; /* those that run end */
+    for (unsigned i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+    return n == lab->nr_actors ? 0 : complain(STATUS_FAILED, "only %u threads could be made", n);
+}
+
+static int player_turns(struct lab *lab, uint64_t *random)
+{
+    unsigned still = 0;
+
+    while (player_going(lab)) {
+        if (player_step(lab->actors[player_below(random, lab->nr_actors)]))
+            still = 0;
+        else if (++still > PLAYER_STILL * lab->nr_actors)
+            return complain(STATUS_FAILED, "the actors wait for each other");
+    }
+    return 0;
+}
+
+static int player_close(struct lab *lab)
+{
+    int64_t out = 0;
+    bool busy = true;
+
+    lab->closing = true;
+    while (busy) {
+        busy = false;
+        for (unsigned i = 0; i < lab->nr_actors; i++)
+            busy |= player_step(lab->actors[i]);
+    }
+    for (unsigned i = 0; i < lab->nr_actors; i++)
+        out += lab->actors[i]->out;
+    return out == 0 ? 0
+                    : complain(STATUS_FAILED, "%lld objects were lost on the way", (long long)out);
+}
+
+static void player_read(struct lab *lab, struct lab_sums *sums)
+{
+    const struct lab_design *design = lab->options->design;
+
+    memset(sums, 0, sizeof(*sums));
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
+        struct lab_counts *count = &lab->cpus[cpu];
+        if (!topology_has_cpu(&topology, cpu))
+            continue;
+        design->read(lab, cpu, count->design);
+        for (unsigned i = 0; i < LAB_EVENTS; i++)
+            sums->all.event[i] += count->event[i];
+        for (unsigned i = 0; i < LAB_DESIGN_EVENTS; i++)
+            sums->all.design[i] += count->design[i];
+    }
+    sums->operations = atomic_load_explicit(&lab->begun, memory_order_relaxed);
+    design->slabs(lab, &sums->slabs_made, &sums->slabs);
+}
+
+void lab_ready(struct lab *lab, const struct lab_options *options)
+{
+    memset(lab, 0, sizeof(*lab));
+    lab->options = options;
+    lab->cpus = lab_memory(lab, topology.cpus * sizeof(lab->cpus[0]));
+}
+
+void lab_over(struct lab *lab)
+{
+    while (lab->memory) {
+        void *next = *(void **)lab->memory;
+        free(lab->memory);
+        lab->memory = next;
+    }
+}
+
+int lab_play(struct lab *lab)
+{
+    const uint64_t until[] = {lab->options->operations / 2, lab->options->operations};
+    struct lab_sums *const sums[] = {&lab->half, &lab->end};
+    uint64_t random = lab->options->seed;
+    int status;
+
+    for (unsigned phase = 0; phase < 2; phase++) {
+        lab->until = until[phase];
+        status = lab->options->threads ? player_threads(lab) : player_turns(lab, &random);
+        if (status != 0)
+            return status;
+        player_read(lab, sums[phase]);
+    }
+    status = player_close(lab);
+    /* What the end adds is in the CPUs' counters, and in no half. */
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        if (topology_has_cpu(&topology, cpu))
+            lab->options->design->read(lab, cpu, lab->cpus[cpu].design);
+    return status;
+}

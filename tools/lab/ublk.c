@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ublk.c - queues of a block device served by a process: a submitter allocates in bursts, up to a
+ * depth in flight; a completer on another CPU takes whatever is queued and frees one by one.
+ *
+ * As on the machine of the report that it is named after, queue q's submitter is on the CPU at
+ * position 2q + 1 and its completer at 2q, so what CPU c allocates, c - 1 frees.  Other pairings move
+ * the completers.
+ */
+#include "lab/lab.h"
+#include "stook/command.h"
+
+#include "os/topology.h"
+
+struct ublk_completer {
+    unsigned queues;
+    struct lab_channel *queue[];
+};
+
+static bool ublk_submit(struct lab_actor *actor)
+{
+    const struct lab_options *options = actor->lab->options;
+    struct lab_channel *queue = actor->own;
+    unsigned room = options->depth - channel_size(queue), n;
+
+    if (room < options->batch)
+        return false;
+    n = lab_claim(actor, options->batch);
+    for (unsigned i = 0; i < n; i++)
+        channel_send(queue, lab_alloc(actor));
+    return n > 0;
+}
+
+static bool ublk_complete(struct lab_actor *actor)
+{
+    struct ublk_completer *completer = actor->own;
+    bool busy = false;
+
+    for (unsigned i = 0; i < completer->queues; i++) {
+        struct lab_channel *queue = completer->queue[i];
+        for (unsigned n = channel_size(queue); n > 0; n--) {
+            lab_free(actor, channel_receive(queue));
+            busy = true;
+        }
+    }
+    return busy;
+}
+
+/* Both on one CPU: a thread that does either. */
+static bool ublk_both(struct lab_actor *actor)
+{
+    struct ublk_completer *completer = actor->own;
+    bool busy;
+
+    if (lab_random(actor, 2) == 0)
+        return ublk_complete(actor);
+    actor->own = completer->queue[0];
+    busy = ublk_submit(actor);
+    actor->own = completer;
+    return busy;
+}
+
+/* The completers' positions moved by so many queues that every pair is on two nodes; 0: none does. */
+static unsigned ublk_cross(unsigned queues)
+{
+    for (unsigned turn = 0; turn < queues; turn++) {
+        unsigned by = (queues / 2 + turn) % queues, apart = 0;
+        for (unsigned q = 0; q < queues; q++)
+            apart += topology_node(lab_cpu_at(2 * q + 1)) !=
+                     topology_node(lab_cpu_at(2 * ((q + by) % queues)));
+        if (apart == queues)
+            return by;
+    }
+    return 0;
+}
+
+/*
+ * All-to-one: submitters spread over the nodes that have CPUs, completers on the CPUs of one node
+ * that submit nothing, or on all of them.
+ */
+static unsigned ublk_spread(unsigned q, unsigned queues)
+{
+    return lab_cpu_at((unsigned)((uint64_t)(2 * q + 1) * lab_cpus() / (2 * queues)));
+}
+
+static unsigned ublk_completers(const struct lab *lab, unsigned queues, unsigned *cpus)
+{
+    unsigned n = 0, all = 0, cpu;
+
+    for (unsigned position = 0; position < lab_cpus(); position++) {
+        bool submits = false;
+        cpu = lab_cpu_at(position);
+        if (topology_node(cpu) != (unsigned)lab->options->completers)
+            continue;
+        for (unsigned q = 0; q < queues; q++)
+            submits |= ublk_spread(q, queues) == cpu;
+        if (!submits)
+            cpus[n++] = cpu;
+        all++;
+    }
+    if (n > 0 || all == 0)
+        return n;
+    for (unsigned position = 0; position < lab_cpus(); position++)
+        if (topology_node(cpu = lab_cpu_at(position)) == (unsigned)lab->options->completers)
+            cpus[n++] = cpu;
+    return n;
+}
+
+static struct ublk_completer *ublk_completer(struct lab *lab, unsigned queues)
+{
+    struct ublk_completer *completer;
+
+    return lab_memory(lab, sizeof(*completer) + queues * sizeof(completer->queue[0]));
+}
+
+static int ublk_all_to_one(struct lab *lab, unsigned queues)
+{
+    unsigned *cpus = lab_memory(lab, lab_cpus() * sizeof(*cpus)), n;
+    struct ublk_completer **completer;
+
+    n = ublk_completers(lab, queues, cpus);
+    if (n == 0)
+        return complain(STATUS_USAGE, "node %d has no CPUs for the completers",
+                        lab->options->completers);
+    if (n > queues)
+        n = queues;
+    completer = lab_memory(lab, n * sizeof(completer[0]));
+    for (unsigned q = 0; q < queues; q++) {
+        struct lab_channel *queue = lab_channel(lab, lab->options->depth);
+        if (q < n)
+            completer[q] = ublk_completer(lab, queues);
+        completer[q % n]->queue[completer[q % n]->queues++] = queue;
+        lab_actor(lab, ublk_spread(q, queues), ublk_submit, queue);
+    }
+    for (unsigned i = 0; i < n; i++)
+        lab_actor(lab, cpus[i], ublk_complete, completer[i]);
+    return 0;
+}
+
+static int ublk_prepare(struct lab *lab)
+{
+    const enum lab_pairing pairing = lab->options->pairing;
+    unsigned queues = lab_pairs(lab), by = 0;
+
+    if (queues > lab_cpus() / 2 && lab_cpus() > 1)
+        return complain(STATUS_USAGE, "%u queues need %u CPUs; the topology has %u", queues,
+                        2 * queues, lab_cpus());
+    lab->pairs = queues;
+    if (pairing == LAB_ALL_TO_ONE)
+        return ublk_all_to_one(lab, queues);
+    if (pairing == LAB_CROSS_NODE && (by = ublk_cross(queues)) == 0)
+        return complain(STATUS_USAGE, "no way to put each of %u pairs on two nodes", queues);
+    for (unsigned q = 0; q < queues; q++) {
+        struct ublk_completer *completer = ublk_completer(lab, 1);
+        unsigned submitter = lab_cpu_at(lab_cpus() > 1 ? 2 * q + 1 : 0);
+        completer->queues = 1;
+        completer->queue[0] = lab_channel(lab, lab->options->depth);
+        if (pairing == LAB_SAME || lab_cpus() == 1) {
+            lab_actor(lab, submitter, ublk_both, completer);
+            continue;
+        }
+        lab_actor(lab, submitter, ublk_submit, completer->queue[0]);
+        lab_actor(lab, lab_cpu_at(2 * ((q + by) % queues)), ublk_complete, completer);
+    }
+    return 0;
+}
+
+const struct lab_scenario lab_ublk = {
+    "ublk",
+    "bursts allocated on one CPU, freed one by one on another (--pairing)",
+    ublk_prepare,
+};

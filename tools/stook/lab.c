@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lab.c - stook lab: a workload played on a machine that a topology describes, and what it cost.
+ */
+#include "lab/lab.h"
+#include "stook/command.h"
+
+#include "os/topology.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The machine of the report: topologies/ublk.topo. */
+#define LAB_MACHINE                                                                                \
+    "node:8 core:4 smt:2 memory:1,5=32G distance:*=32 distance:0-3=12 distance:4-7=12"
+
+enum {
+    OPTION_TOPOLOGY = 1,
+    OPTION_QUEUES,
+    OPTION_DEPTH,
+    OPTION_BATCH,
+    OPTION_PAIRING,
+    OPTION_COMPLETERS,
+    OPTION_OPERATIONS,
+    OPTION_CAPACITY,
+    OPTION_SIZE,
+    OPTION_ALIGN,
+    OPTION_ORDER,
+    OPTION_DESIGN,
+    OPTION_SEED,
+    OPTION_THREADS,
+    OPTION_JSON,
+};
+
+static const struct option lab_long_options[] = {
+    {"topology", required_argument, NULL, OPTION_TOPOLOGY},
+    {"queues", required_argument, NULL, OPTION_QUEUES},
+    {"depth", required_argument, NULL, OPTION_DEPTH},
+    {"batch", required_argument, NULL, OPTION_BATCH},
+    {"pairing", required_argument, NULL, OPTION_PAIRING},
+    {"completers", required_argument, NULL, OPTION_COMPLETERS},
+    {"operations", required_argument, NULL, OPTION_OPERATIONS},
+    {"capacity", required_argument, NULL, OPTION_CAPACITY},
+    {"size", required_argument, NULL, OPTION_SIZE},
+    {"align", required_argument, NULL, OPTION_ALIGN},
+    {"order", required_argument, NULL, OPTION_ORDER},
+    {"design", required_argument, NULL, OPTION_DESIGN},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"threads", no_argument, NULL, OPTION_THREADS},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {NULL, 0, NULL, 0},
+};
+
+/* A whole number from least to most, with k, M or G behind it perhaps; false after complain(). */
+static bool lab_number(const char *option, const char *text, uint64_t least, uint64_t most,
+                       uint64_t *number)
+{
+    static const struct {
+        char letter;
+        uint64_t times;
+    } units[] = {{'\0', 1}, {'k', 1000}, {'M', 1000000}, {'G', 1000000000}};
+    char *end;
+
+    errno = 0;
+    *number = strtoull(text, &end, 10);
+    for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        uint64_t n;
+        if (end == text || errno || *text == '-' || *end != units[i].letter ||
+            (*end && end[1] != '\0') || __builtin_mul_overflow(*number, units[i].times, &n) ||
+            n < least || n > most)
+            continue;
+        *number = n;
+        return true;
+    }
+    complain(STATUS_USAGE, "lab: --%s %s: a number from %llu to %llu is expected", option, text,
+             (unsigned long long)least, (unsigned long long)most);
+    return false;
+}
+
+static bool lab_unsigned(const char *option, const char *text, unsigned least, unsigned most,
+                         unsigned *number)
+{
+    uint64_t n;
+
+    if (!lab_number(option, text, least, most, &n))
+        return false;
+    *number = (unsigned)n;
+    return true;
+}
+
+static bool lab_find_pairing(const char *name, enum lab_pairing *pairing)
+{
+    for (unsigned i = 0; lab_pairings[i]; i++)
+        if (strcmp(lab_pairings[i], name) == 0) {
+            *pairing = (enum lab_pairing)i;
+            return true;
+        }
+    complain(STATUS_USAGE,
+             "lab: --pairing %s: adjacent, same, cross-node or all-to-one is expected", name);
+    return false;
+}
+
+static bool lab_find_design(const char *name, const struct lab_design **design)
+{
+    for (unsigned i = 0; lab_designs[i]; i++)
+        if (strcmp(lab_designs[i]->name, name) == 0) {
+            *design = lab_designs[i];
+            return true;
+        }
+    complain(STATUS_USAGE, "lab: --design %s: there is no such design; there is stook", name);
+    return false;
+}
+
+static bool lab_find_order(const char *text, int *order)
+{
+    unsigned n;
+
+    if (strcmp(text, "auto") == 0) {
+        *order = -1;
+        return true;
+    }
+    if (!lab_unsigned("order", text, 0, 8, &n))
+        return false;
+    *order = (int)n;
+    return true;
+}
+
+static bool lab_option(struct lab_options *o, int option, const char *text)
+{
+    unsigned node;
+
+    switch (option) {
+    case OPTION_TOPOLOGY:
+        o->topology = text;
+        return true;
+    case OPTION_QUEUES:
+        return lab_unsigned("queues", text, 1, 4096, &o->queues);
+    case OPTION_DEPTH:
+        return lab_unsigned("depth", text, 1, 65536, &o->depth);
+    case OPTION_BATCH:
+        return lab_unsigned("batch", text, 1, 65536, &o->batch);
+    case OPTION_PAIRING:
+        return lab_find_pairing(text, &o->pairing);
+    case OPTION_COMPLETERS:
+        o->pairing = LAB_ALL_TO_ONE;
+        if (!lab_unsigned("completers", text, 0, TOPOLOGY_NODES_MAX - 1, &node))
+            return false;
+        o->completers = (int)node;
+        return true;
+    case OPTION_OPERATIONS:
+        return lab_number("operations", text, 2, (uint64_t)1 << 48, &o->operations);
+    case OPTION_CAPACITY:
+        return lab_unsigned("capacity", text, 1, STOOK_SHEAF_CAPACITY_MAX, &o->capacity);
+    case OPTION_SIZE:
+        return lab_unsigned("size", text, 8, STOOK_OBJECT_SIZE_MAX, &o->size);
+    case OPTION_ALIGN:
+        return lab_unsigned("align", text, 8, STOOK_ALIGN_MAX, &o->align);
+    case OPTION_ORDER:
+        return lab_find_order(text, &o->order);
+    case OPTION_DESIGN:
+        return lab_find_design(text, &o->design);
+    case OPTION_SEED:
+        return lab_number("seed", text, 0, UINT64_MAX, &o->seed);
+    case OPTION_THREADS:
+        o->threads = true;
+        return true;
+    case OPTION_JSON:
+        o->json = true;
+        return true;
+    default:
+        return false; /* getopt has said why */
+    }
+}
+
+static bool lab_parse(struct lab_options *o, int argc, char **argv)
+{
+    int option;
+
+    if (argc < 2 || argv[1][0] == '-') {
+        complain(STATUS_USAGE, "lab: which scenario? see stook help lab");
+        return false;
+    }
+    for (unsigned i = 0; lab_scenarios[i] && !o->scenario; i++)
+        if (strcmp(lab_scenarios[i]->name, argv[1]) == 0)
+            o->scenario = lab_scenarios[i];
+    if (!o->scenario) {
+        complain(STATUS_USAGE, "lab: there is no scenario %s; see stook help lab", argv[1]);
+        return false;
+    }
+    optind = 2;
+    while ((option = getopt_long(argc, argv, "", lab_long_options, NULL)) != -1)
+        if (!lab_option(o, option, optarg))
+            return false;
+    if (optind < argc) {
+        complain(STATUS_USAGE, "lab: %s is no option", argv[optind]);
+        return false;
+    }
+    if (o->batch > o->depth) {
+        complain(STATUS_USAGE, "lab: bursts of %u do not fit a depth of %u", o->batch, o->depth);
+        return false;
+    }
+    return true;
+}
+
+static int lab_run_on(const struct lab_options *options)
+{
+    static struct lab lab;
+    int status;
+
+    /* What is said in the environment about the library's ways must not change what is counted. */
+    unsetenv("STOOK_RANDOM");
+    unsetenv("STOOK_RESERVE");
+    unsetenv("STOOK_STATS");
+    if (stook_topology_set(options->topology) != 0)
+        return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
+                               : complain(STATUS_FAILED, "the library is in use already");
+    lab_ready(&lab, options);
+    stook_topology_cpu((int)lab_cpu_at(0));
+    status = options->design->start(&lab);
+    if (status == 0)
+        status = options->scenario->prepare(&lab);
+    if (status == 0)
+        status = lab_play(&lab);
+    if (status == 0)
+        status = options->design->stop(&lab);
+    if (status == 0)
+        status = lab_print(&lab);
+    lab_over(&lab);
+    return status;
+}
+
+static int lab_run(int argc, char **argv)
+{
+    struct lab_options options = {
+        .design = lab_designs[0],
+        .topology = LAB_MACHINE,
+        .operations = 1000000,
+        .seed = 1,
+        .depth = 128,
+        .batch = 32,
+        .size = 320,
+        .align = 64,
+        .order = 2,
+    };
+
+    return lab_parse(&options, argc, argv) ? lab_run_on(&options) : STATUS_USAGE;
+}
+
+const struct command command_lab = {
+    "lab",
+    "play a workload on a machine that a text describes, and count every event",
+    "usage: stook lab SCENARIO [OPTIONS]\n"
+    "\n"
+    "Plays all CPUs of a simulated machine (docs/topology.md), and prints each CPU's counters and,\n"
+    "of the second half of the run, in a million objects: slow paths, slabs allocated, and takings of\n"
+    "the locks that CPUs share, by distance.  It measures no time.\n"
+    "\n"
+    "scenarios:\n"
+    "  ublk               queues: bursts allocated on one CPU, freed one by one on another\n"
+    "  local              every CPU allocates and frees its own bursts\n"
+    "  producer-consumer  half of the CPUs allocate, for all of the other half\n"
+    "  fork-exec          bursts of some hundred objects, given back on another CPU\n"
+    "  random-walk        threads with a working set, on another CPU after every batch\n"
+    "  hotplug            half of the CPUs go and come back, four times\n"
+    "\n"
+    "  --topology T       a text or a file, e.g. topologies/eight-nodes.topo; by default the machine\n"
+    "                     of topologies/ublk.topo\n"
+    "  --operations N     objects allocated and freed, 1M by default\n"
+    "  --queues N         16 by default, or as many as there are pairs of CPUs (ublk,\n"
+    "                     producer-consumer)\n"
+    "  --depth N          objects in flight of a queue, or a working set; 128\n"
+    "  --batch N          objects of a burst; 32\n"
+    "  --pairing P        where what queue q's CPU allocates is freed (ublk): adjacent (the CPU\n"
+    "                     before it), same, cross-node, all-to-one\n"
+    "  --completers NODE  the node of all-to-one, which this implies; 0\n"
+    "  --capacity N       objects a sheaf; the library's choice by default\n"
+    "  --size N           bytes of an object, 320; --align N, 64\n"
+    "  --order N          pages of a slab: 2 to the power of N; 2 by default, auto for the library's\n"
+    "                     choice\n"
+    "  --design D         the allocator: stook\n"
+    "  --seed S           another history; 1\n"
+    "  --threads          a real thread each, instead of a history that the seed determines\n"
+    "  --json             one object\n"
+    "\n"
+    "exit status: 0, 1 something failed or was lost, 2 wrong options\n",
+    lab_run,
+};
