@@ -389,7 +389,7 @@ STOOK_API int stook_rcu_set_ops(const struct stook_rcu_ops *ops);
  *
  * context: any, inside read-side sections and in signal handlers too (with an RCU whose call() may be
  * used there; liburcu's may once stook_urcu_use_*() was called).  Never blocks but as said.
- * locks: barn, node, arena, in turn, once a sheaf.  cost: about 8 ns, and call() once a sheaf.
+ * locks: barn, node, arena, in turn, once a sheaf.  cost: about 15 ns, and call() once a sheaf.
  */
 STOOK_API void stook_free_rcu(struct stook_cache *cache, void *object) STOOK_NONNULL(1);
 

@@ -277,8 +277,10 @@ static void rcu_settle(void)
 /* ---- stook_free_rcu ------------------------------------------------------------------------- */
 
 /* The node whose barn and memory this thread uses; the CPU may change right after. */
-static unsigned rcu_node(int cpu)
+static unsigned rcu_node(void)
 {
+    int cpu = percpu_cpu();
+
     return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
                    : topology_home((unsigned)cpu);
 }
@@ -320,12 +322,13 @@ static void rcu_sheaf_back(struct stook_cache *cache, unsigned node, struct shea
  * is full goes onto the stack before the slot opens, so a drain finds it here or there.  *full: it
  * is there.
  */
-static bool rcu_put(struct stook_cache *cache, unsigned node, void *object, bool nospin, bool *full)
+static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *full)
 {
     struct sheaf *fresh = NULL;
+    unsigned node = 0;
     bool put = false;
 
-    for (int turn = 0; !put && turn < RCU_TURNS; turn++) {
+    for (int turn = 0; turn < RCU_TURNS; turn++) {
         struct slot *slot;
         struct sheaf *main = percpu_close(percpu_offset(cache->index), &slot, nospin);
         if (!main)
@@ -345,7 +348,11 @@ static bool rcu_put(struct stook_cache *cache, unsigned node, void *object, bool
             }
         }
         percpu_open(slot, main);
-        if (!put && (fresh = rcu_sheaf(cache, node, nospin)) == NULL)
+        if (put)
+            break;
+        node = rcu_node();
+        fresh = rcu_sheaf(cache, node, nospin);
+        if (!fresh)
             break;
     }
     if (fresh)
@@ -389,28 +396,26 @@ void stook_free_rcu(struct stook_cache *cache, void *object)
 {
     struct rcu_cache *counts = &rcu_caches[cache->index];
     bool nested, full = false;
-    uint32_t index;
-    unsigned node;
 
     if (!object)
         return;
     if (__builtin_expect(!rcu_is_set(), 0))
         report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): no RCU is set",
                      cache->name);
-    slab_of(cache, object, &index); /* the report, if it is none of ours */
+    if (__builtin_expect(slab_cache_of(object) != cache, 0))
+        slab_report(cache, object, "is of no slab of this cache");
     nested = context_enter();
-    node = rcu_node(percpu_cpu());
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
         rcu_use(counts);
-    if (rcu_put(cache, node, object, nested, &full)) {
+    if (rcu_put(cache, object, nested, &full)) {
         if (full)
             rcu_count(&counts->sheaves, 1);
     } else {
         rcu_count(&counts->loose, 1);
-        if (!rcu_loose_put(object, node, nested))
+        if (!rcu_loose_put(object, rcu_node(), nested))
             rcu_put_last(cache, object, nested);
         if (!nested)
-            (void)rcu_loose_collect(node, false, false);
+            (void)rcu_loose_collect(rcu_node(), false, false);
         full = atomic_load_explicit(&rcu_late, memory_order_relaxed) != NULL;
     }
     if (full && nested)
@@ -452,7 +457,7 @@ static void rcu_take_slots(unsigned index, bool all)
 static void rcu_wait(void)
 {
     /* Where there is no memory some have to come back first. */
-    while (!rcu_loose_collect(rcu_node(percpu_cpu()), true, false)) {
+    while (!rcu_loose_collect(rcu_node(), true, false)) {
         rcu_hand_over_inside();
         if (!rcu_outside(rcu_ops.barrier))
             break;
@@ -473,7 +478,7 @@ static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
     case CACHE_DEFERRED_PUSH:
         rcu_take_slots(cache->index, false);
         if (used) {
-            (void)rcu_loose_collect(rcu_node(percpu_cpu()), true, false);
+            (void)rcu_loose_collect(rcu_node(), true, false);
             rcu_hand_over_inside();
         }
         break;
