@@ -11,12 +11,19 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The machine of the report: topologies/ublk.topo. */
 #define LAB_MACHINE                                                                                \
     "node:8 core:4 smt:2 memory:1,5=32G distance:*=32 distance:0-3=12 distance:4-7=12"
+
+enum {
+    LAB_SIZE = 320, /* of the report's objects: 256 bytes and a pointer behind them, whole lines */
+    LAB_ORDER_UNSAID = -2,
+    LAB_ORDER_AUTO = -1,
+};
 
 enum {
     OPTION_TOPOLOGY = 1,
@@ -120,7 +127,7 @@ static bool lab_find_order(const char *text, int *order)
     unsigned n;
 
     if (strcmp(text, "auto") == 0) {
-        *order = -1;
+        *order = LAB_ORDER_AUTO;
         return true;
     }
     if (!lab_unsigned("order", text, 0, 8, &n))
@@ -176,19 +183,27 @@ static bool lab_option(struct lab_options *o, int option, const char *text)
     }
 }
 
+static void lab_list(void)
+{
+    for (unsigned i = 0; lab_scenarios[i]; i++)
+        fprintf(stderr, "  %-18s %s\n", lab_scenarios[i]->name, lab_scenarios[i]->summary);
+}
+
 static bool lab_parse(struct lab_options *o, int argc, char **argv)
 {
     int option;
 
     if (argc < 2 || argv[1][0] == '-') {
-        complain(STATUS_USAGE, "lab: which scenario? see stook help lab");
+        complain(STATUS_USAGE, "lab: which scenario?");
+        lab_list();
         return false;
     }
     for (unsigned i = 0; lab_scenarios[i] && !o->scenario; i++)
         if (strcmp(lab_scenarios[i]->name, argv[1]) == 0)
             o->scenario = lab_scenarios[i];
     if (!o->scenario) {
-        complain(STATUS_USAGE, "lab: there is no scenario %s; see stook help lab", argv[1]);
+        complain(STATUS_USAGE, "lab: there is no scenario %s", argv[1]);
+        lab_list();
         return false;
     }
     optind = 2;
@@ -203,6 +218,8 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         complain(STATUS_USAGE, "lab: bursts of %u do not fit a depth of %u", o->batch, o->depth);
         return false;
     }
+    if (o->order == LAB_ORDER_UNSAID) /* the report's slabs for the report's objects */
+        o->order = o->size == LAB_SIZE ? 2 : LAB_ORDER_AUTO;
     return true;
 }
 
@@ -242,9 +259,9 @@ static int lab_run(int argc, char **argv)
         .seed = 1,
         .depth = 128,
         .batch = 32,
-        .size = 320,
+        .size = LAB_SIZE,
         .align = 64,
-        .order = 2,
+        .order = LAB_ORDER_UNSAID,
     };
 
     return lab_parse(&options, argc, argv) ? lab_run_on(&options) : STATUS_USAGE;
@@ -260,7 +277,7 @@ const struct command command_lab = {
     "the locks that CPUs share, by distance.  It measures no time.\n"
     "\n"
     "scenarios:\n"
-    "  ublk               queues: bursts allocated on one CPU, freed one by one on another\n"
+    "  ublk               bursts allocated on one CPU, freed one by one on another (--pairing)\n"
     "  local              every CPU allocates and frees its own bursts\n"
     "  producer-consumer  half of the CPUs allocate, for all of the other half\n"
     "  fork-exec          bursts of some hundred objects, given back on another CPU\n"
@@ -279,8 +296,8 @@ const struct command command_lab = {
     "  --completers NODE  the node of all-to-one, which this implies; 0\n"
     "  --capacity N       objects a sheaf; the library's choice by default\n"
     "  --size N           bytes of an object, 320; --align N, 64\n"
-    "  --order N          pages of a slab: 2 to the power of N; 2 by default, auto for the library's\n"
-    "                     choice\n"
+    "  --order N          pages of a slab: 2 to the power of N, or auto for the library's choice; 2\n"
+    "                     for objects of 320 bytes, else auto\n"
     "  --design D         the allocator: stook\n"
     "  --seed S           another history; 1\n"
     "  --threads          a real thread each, instead of a history that the seed determines\n"
