@@ -2,6 +2,7 @@
 #include "sheaf/barn.h"
 
 #include "base/report.h"
+#include "slab/stat.h"
 
 enum {
     BARN_REFUSALS = 4,   /* full sheaves refused in a row before the limit is halved */
@@ -11,6 +12,16 @@ enum {
 static struct barn *barn_of(struct stook_cache *cache, unsigned node)
 {
     return &cache->nodes[node].barn;
+}
+
+static bool barn_lock(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    if (!lock_enter(&barn_of(cache, node)->lock, LOCK_BARN, nospin)) {
+        stat_add(cache, STAT_lock_busy, 1);
+        return false;
+    }
+    stat_add_lock(cache, STAT_barn_lock_own, node);
+    return true;
 }
 
 /* The counts are looked at without the lock: relaxed atomics. */
@@ -58,9 +69,11 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
 
     /* Nothing there and nothing to learn: a memoryless node's CPUs ask here first each time. */
     if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 &&
-        __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED) == cache->barn_limit)
+        __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED) == cache->barn_limit) {
+        stat_add(cache, STAT_barn_get_fail, 1);
         return NULL;
-    if (!lock_enter(&barn->lock, LOCK_BARN, nospin))
+    }
+    if (!barn_lock(cache, node, nospin))
         return NULL;
     full = barn_pop(&barn->full, &barn->nr_full);
     barn->refused = 0;
@@ -77,6 +90,7 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
             barn_set_limit(barn, barn->full_limit + 1);
     }
     lock_drop(&barn->lock, LOCK_BARN);
+    stat_add(cache, full ? STAT_barn_get : STAT_barn_get_fail, 1);
     return full;
 }
 
@@ -89,7 +103,7 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
     STOOK_ASSERT(full->size > 0);
     if (empty)
         *empty = NULL;
-    if (!lock_enter(&barn->lock, LOCK_BARN, nospin)) {
+    if (!barn_lock(cache, node, nospin)) {
         full->next = NULL;
         return full;
     }
@@ -110,6 +124,7 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
         }
     }
     lock_drop(&barn->lock, LOCK_BARN);
+    stat_add(cache, chain ? STAT_barn_put_fail : STAT_barn_put, 1);
     return chain;
 }
 
@@ -118,11 +133,21 @@ struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nosp
     struct barn *barn = barn_of(cache, node);
     struct sheaf *empty;
 
-    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) == 0 ||
-        !lock_enter(&barn->lock, LOCK_BARN, nospin))
+    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) == 0 || !barn_lock(cache, node, nospin))
         return NULL;
     empty = barn_pop(&barn->empty, &barn->nr_empty);
     lock_drop(&barn->lock, LOCK_BARN);
+    return empty;
+}
+
+struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct sheaf *empty = barn_get_empty(cache, node, nospin);
+
+    if (!empty) {
+        empty = sheaf_alloc(cache->capacity, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, empty != NULL);
+    }
     return empty;
 }
 
@@ -132,15 +157,17 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
 
     STOOK_ASSERT(empty->size == 0);
     if (empty->capacity == cache->capacity && !sheaf_is_over(empty) &&
-        lock_enter(&barn->lock, LOCK_BARN, nospin)) {
+        barn_lock(cache, node, nospin)) {
         if (barn->nr_empty < barn->full_limit + BARN_EMPTY_MORE) {
             barn_push(&barn->empty, &barn->nr_empty, empty);
             empty = NULL;
         }
         lock_drop(&barn->lock, LOCK_BARN);
     }
-    if (empty)
+    if (empty) {
+        stat_add(cache, STAT_sheaf_free, 1);
         sheaf_free(empty, nospin);
+    }
 }
 
 struct sheaf *barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain, bool keep,
@@ -174,8 +201,7 @@ void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
     struct barn *barn = barn_of(cache, node);
     void *object = NULL;
 
-    if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 ||
-        !lock_enter(&barn->lock, LOCK_BARN, nospin))
+    if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 || !barn_lock(cache, node, nospin))
         return NULL;
     if (barn->full) {
         struct sheaf *sheaf = barn->full;
@@ -194,7 +220,7 @@ void barn_drain(struct stook_cache *cache, unsigned node)
     struct barn *barn = barn_of(cache, node);
     struct sheaf *full, *empty;
 
-    lock_take(&barn->lock, LOCK_BARN);
+    barn_lock(cache, node, false);
     full = barn->full;
     empty = barn->empty;
     barn->full = barn->empty = NULL;
@@ -204,11 +230,13 @@ void barn_drain(struct stook_cache *cache, unsigned node)
     while (full) {
         struct sheaf *next = full->next;
         sheaf_flush(cache, full, false);
+        stat_add(cache, STAT_sheaf_free, 1);
         sheaf_free(full, false);
         full = next;
     }
     while (empty) {
         struct sheaf *next = empty->next;
+        stat_add(cache, STAT_sheaf_free, 1);
         sheaf_free(empty, false);
         empty = next;
     }

@@ -26,6 +26,8 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
                             struct sheaf **empty, bool nospin);
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin);
+/* The same, or a new one; NULL without memory. */
+struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nospin);
 /* Takes an empty sheaf in, or frees it when there are enough. */
 void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty, bool nospin);
 

@@ -4,13 +4,23 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "slab/node.h"
+#include "slab/stat.h"
+
+void remote_send(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+{
+    unsigned owner = pagemap_node(sheaf->object[0]);
+    struct sheaf *chain = barn_put_full(cache, owner, sheaf, NULL, nospin);
+
+    stat_add(cache, chain ? STAT_remote_put_fail : STAT_remote_put, 1);
+    barn_flush(cache, owner, chain, false, nospin);
+}
 
 void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
 {
     while (remote) {
         struct sheaf *next = remote->next;
         remote->next = NULL;
-        barn_return(cache, pagemap_node(remote->object[0]), remote, nospin);
+        remote_send(cache, remote, nospin);
         remote = next;
     }
 }
@@ -37,9 +47,7 @@ static struct sheaf *remote_of(struct stook_cache *cache, unsigned node, unsigne
             break;
         }
     if (!sheaf)
-        sheaf = barn_get_empty(cache, node, nospin);
-    if (!sheaf)
-        sheaf = sheaf_alloc(cache->capacity, node, nospin);
+        sheaf = barn_make_empty(cache, node, nospin);
     if (sheaf) {
         sheaf->next = *remote;
         *remote = sheaf;
@@ -70,9 +78,10 @@ void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
         if (to->size >= to->capacity) {
             *remote = to->next;
             to->next = NULL;
-            barn_return(cache, owner, to, nospin);
+            remote_send(cache, to, nospin);
         }
     }
+    stat_add(cache, STAT_remote_free, sheaf->size - kept);
     sheaf->size = kept;
 }
 

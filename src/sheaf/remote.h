@@ -23,7 +23,8 @@ void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
                  struct sheaf **remote, bool nospin);
 /* Objects in all sheaves of a chain. */
 uint32_t remote_size(const struct sheaf *remote);
-/* All sheaves of a chain to their owners' barns. */
+/* A sheaf of one other node's objects to its owner's barn, or it is flushed; and all of a chain. */
+void remote_send(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
 void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/report.h"
 #include "slab/nodes.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 
@@ -70,5 +71,6 @@ void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
     uint32_t n = sheaf->size;
 
     sheaf->size = 0;
+    stat_add(cache, STAT_sheaf_flush, n);
     node_put(cache, sheaf->object, n, nospin);
 }

@@ -27,6 +27,13 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
  */
 void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone);
 
+/* Adds what one CPU has: racy, as the sums. */
+struct slot_counts {
+    uint64_t objects, sheaves;
+    uint64_t remote; /* of the objects: those of other nodes */
+};
+void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_counts *counts);
+
 /* Objects in all CPUs' sheaves and the sheaves' number: racy sums for reports. */
 void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves);
 

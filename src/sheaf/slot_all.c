@@ -5,6 +5,7 @@
 #include "sheaf/sheaf.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
+#include "slab/stat.h"
 
 #include <sched.h>
 #include <time.h>
@@ -24,6 +25,7 @@ static void slot_flush_taken(struct stook_cache *cache, struct sheaf *sheaf)
 {
     if (sheaf) {
         sheaf_flush(cache, sheaf, false);
+        stat_add(cache, STAT_sheaf_free, 1);
         sheaf_free(sheaf, false);
     }
 }
@@ -90,36 +92,46 @@ static uint32_t slot_size(const struct sheaf *sheaf)
     return size < STOOK_SHEAF_CAPACITY_MAX ? size : STOOK_SHEAF_CAPACITY_MAX;
 }
 
+void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_counts *counts)
+{
+    struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
+    struct sheaf *main, *spare;
+
+    if (!slot)
+        return;
+    /* With sections the owner may go on meanwhile: sheaves are never unmapped, so a stale pointer
+     * reads an old size, or whatever lies there now.  Locks are there to be taken. */
+    main = percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire)
+                       : percpu_take(slot);
+    if (!main || main == PERCPU_CLOSED)
+        return;
+    spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
+    if (main != PERCPU_NONE) {
+        counts->objects += slot_size(main);
+        counts->sheaves++;
+    }
+    if (spare) {
+        counts->objects += slot_size(spare);
+        counts->sheaves++;
+    }
+    if (__atomic_load_n(&slot->remote, __ATOMIC_RELAXED)) {
+        uint32_t size = __atomic_load_n(&slot->remote_size, __ATOMIC_RELAXED);
+        counts->objects += size;
+        counts->remote += size;
+        counts->sheaves++;
+    }
+    if (!percpu.rseq)
+        percpu_open(slot, main);
+}
+
 void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves)
 {
-    *objects = *sheaves = 0;
-    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        struct sheaf *main, *spare;
-        if (!slot)
-            continue;
-        /* With sections the owner may go on meanwhile: sheaves are never unmapped, so a stale
-         * pointer reads an old size, or whatever lies there now.  Locks are there to be taken. */
-        main = percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire)
-                           : percpu_take(slot);
-        if (!main || main == PERCPU_CLOSED)
-            continue;
-        spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
-        if (main != PERCPU_NONE) {
-            *objects += slot_size(main);
-            ++*sheaves;
-        }
-        if (spare) {
-            *objects += slot_size(spare);
-            ++*sheaves;
-        }
-        if (__atomic_load_n(&slot->remote, __ATOMIC_RELAXED)) {
-            *objects += __atomic_load_n(&slot->remote_size, __ATOMIC_RELAXED);
-            ++*sheaves;
-        }
-        if (!percpu.rseq)
-            percpu_open(slot, main);
-    }
+    struct slot_counts counts = {0};
+
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
+        slot_count_cpu(cache, cpu, &counts);
+    *objects = counts.objects;
+    *sheaves = counts.sheaves;
 }
 
 /*

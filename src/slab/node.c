@@ -7,6 +7,7 @@
 #include "slab/detached.h"
 #include "slab/freelist_iter.h"
 #include "slab/link_first.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 
@@ -24,13 +25,23 @@ void node_init(struct node *node)
     list_init(&node->empty);
 }
 
-static bool node_lock(struct node *node, bool nospin)
+static bool node_lock(struct stook_cache *cache, struct node *node, bool nospin)
 {
-    if (!lock_enter(&node->lock, LOCK_NODE, nospin))
+    if (!lock_enter(&node->lock, LOCK_NODE, nospin)) {
+        stat_add(cache, STAT_lock_busy, 1);
         return false;
+    }
     node->took++;
     slab_counts.lists++;
+    stat_add_lock(cache, STAT_list_lock_own,
+                  (unsigned)((struct cache_node *)(void *)node - cache->nodes));
     return true;
+}
+
+/* A call has to come down to slabs. */
+static void node_touch(const struct stook_cache *cache)
+{
+    slab_counts.touches += !(cache->flags & CACHE_INTERNAL);
 }
 
 /* ---- lists, under the lock ------------------------------------------------------------------ */
@@ -45,6 +56,12 @@ static void node_add_partial(struct node *node, struct slab *slab)
 {
     list_add(&node->partial, &slab->link);
     node_list_count(&node->nr_partial, 1);
+}
+
+static void node_add_freed(struct stook_cache *cache, struct node *node, struct slab *slab)
+{
+    node_add_partial(node, slab);
+    stat_add(cache, STAT_free_add_partial, 1);
 }
 
 static void node_remove_partial(struct node *node, struct slab *slab)
@@ -73,8 +90,10 @@ static void node_remove_empty(struct node *node, struct slab *slab)
 static struct slab *node_retire(struct stook_cache *cache, struct node *node, struct slab *slab,
                                 bool nospin)
 {
-    if (list_linked(&slab->link))
+    if (list_linked(&slab->link)) {
         node_remove_partial(node, slab);
+        stat_add(cache, STAT_free_remove_partial, 1);
+    }
     if (nospin || node->nr_empty < cache->min_partial) {
         node_add_empty(node, slab);
         return NULL;
@@ -113,7 +132,7 @@ static void node_settle(struct slab *slab)
     struct slab *gone = NULL;
     uint64_t word;
 
-    node_lock(node, false);
+    node_lock(cache, node, false);
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     /* Acquire: pairs with the pushes made while it was pending. */
     while (!atomic_compare_exchange_weak_explicit(
@@ -121,11 +140,11 @@ static void node_settle(struct slab *slab)
         slab_word(slab_head(word), slab_inuse(word), slab_seq(word) + 1,
                   slab_flags(word) & ~(uint32_t)SLAB_PENDING),
         memory_order_acq_rel, memory_order_relaxed))
-        ;
+        stat_add(cache, STAT_cmpxchg_double_fail, 1);
     if (slab_inuse(word) == 0)
         gone = node_retire(cache, node, slab, false);
     else if (slab_head(word) != SLAB_NONE && !list_linked(&slab->link))
-        node_add_partial(node, slab);
+        node_add_freed(cache, node, slab);
     if (gone)
         node_forget(node, gone);
     lock_drop(&node->lock, LOCK_NODE);
@@ -156,11 +175,14 @@ void node_settle_deferred(struct slab *unused)
 
 /* Takes effect, or reads the word anew.  Release: the links, and what the user wrote to the
  * objects, before whoever takes them. */
-static bool node_swap(struct slab *slab, uint64_t *word, uint64_t changed)
+static bool node_swap(struct stook_cache *cache, struct slab *slab, uint64_t *word,
+                      uint64_t changed)
 {
     if (!atomic_compare_exchange_weak_explicit(&slab->state, word, changed, memory_order_acq_rel,
-                                               memory_order_acquire))
+                                               memory_order_acquire)) {
+        stat_add(cache, STAT_cmpxchg_double_fail, 1);
         return false;
+    }
     slab_counts.swaps++;
     return true;
 }
@@ -184,7 +206,7 @@ static void node_settle_lists(struct stook_cache *cache, struct node *node, stru
         if (slab_inuse(word) == 0)
             gone = node_retire(cache, node, slab, nospin);
         else if (!list_linked(&slab->link))
-            node_add_partial(node, slab);
+            node_add_freed(cache, node, slab);
     }
     if (gone)
         node_forget(node, gone);
@@ -207,7 +229,7 @@ static void node_publish(struct stook_cache *cache, const struct detached_set *s
         if (!(slab_flags(word) & SLAB_PENDING) && !locked &&
             (slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0)) {
             /* Giving a slab back takes the arena's lock, which is not only tried. */
-            locked = !(nospin && slab_inuse(pushed) == 0) && node_lock(node, nospin);
+            locked = !(nospin && slab_inuse(pushed) == 0) && node_lock(cache, node, nospin);
             defer = !locked;
             if (locked) {
                 word = atomic_load_explicit(&slab->state, memory_order_relaxed);
@@ -225,7 +247,7 @@ static void node_publish(struct stook_cache *cache, const struct detached_set *s
         }
         if (defer)
             pushed |= (uint64_t)SLAB_PENDING << 56;
-        if (node_swap(slab, &word, pushed))
+        if (node_swap(cache, slab, &word, pushed))
             break;
         defer = false;
     }
@@ -239,6 +261,7 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
 {
     struct detached_set set;
 
+    node_touch(cache);
     while (n > 0) {
         uint32_t done = detached_gather(cache, &set, objects, n);
         for (unsigned i = 0; i < set.lists; i++)
@@ -257,7 +280,7 @@ static void node_put_rest(struct stook_cache *cache, struct node *node, struct s
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
     uint32_t objects = slab_objects(cache, word), tail = SLAB_NONE;
-    bool locked = node_lock(node, nospin), defer;
+    bool locked = node_lock(cache, node, nospin), defer;
 
     do {
         pushed = node_pushed(cache, slab, word, head, count);
@@ -274,7 +297,7 @@ static void node_put_rest(struct stook_cache *cache, struct node *node, struct s
         } else if (tail != SLAB_NONE) {
             slab_set_link(cache, slab, tail, SLAB_NONE);
         }
-    } while (!node_swap(slab, &word, pushed));
+    } while (!node_swap(cache, slab, &word, pushed));
     if (locked)
         node_settle_lists(cache, node, slab, pushed, nospin);
     else if (defer)
@@ -297,7 +320,8 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     uint32_t planned = 0;
     unsigned n = 0;
 
-    if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) == 0 || !node_lock(node, nospin))
+    if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) == 0 ||
+        !node_lock(cache, node, nospin))
         return 0;
     while (planned < max && n < NODE_DETACH_MAX && !list_empty(&node->partial)) {
         struct slab *slab = LIST_ENTRY(node->partial.next, struct slab, link);
@@ -307,7 +331,7 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
             break; /* enough, and whole slabs are the better bargain */
         do
             taken = slab_word(SLAB_NONE, objects, slab_seq(word) + 1, slab_flags(word));
-        while (!node_swap(slab, &word, taken));
+        while (!node_swap(cache, slab, &word, taken));
         node_remove_partial(node, slab);
         list[n].slab = slab;
         list[n].head = slab_head(word);
@@ -315,6 +339,7 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
         planned += list[n++].count;
     }
     lock_drop(&node->lock, LOCK_NODE);
+    stat_add(cache, STAT_alloc_from_partial, n);
     return n;
 }
 
@@ -326,6 +351,7 @@ uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **o
     uint32_t got = 0, stride = cache->layout.stride;
     unsigned n;
 
+    node_touch(cache);
     do {
         n = node_take_lists(cache, node, list, min > got ? min - got : 0, max - got, nospin);
         /* The objects are ours: their links change no more. */
@@ -352,7 +378,8 @@ static struct slab *node_take_empty(struct stook_cache *cache, struct node *node
 {
     struct slab *slab = NULL;
 
-    if (__atomic_load_n(&node->nr_empty, __ATOMIC_RELAXED) == 0 || !node_lock(node, nospin))
+    if (__atomic_load_n(&node->nr_empty, __ATOMIC_RELAXED) == 0 ||
+        !node_lock(cache, node, nospin))
         return NULL;
     if (!list_empty(&node->empty)) {
         uint64_t word;
@@ -366,6 +393,7 @@ static struct slab *node_take_empty(struct stook_cache *cache, struct node *node
             memory_order_relaxed);
     }
     lock_drop(&node->lock, LOCK_NODE);
+    stat_add(cache, STAT_alloc_from_empty, slab != NULL);
     return slab;
 }
 
@@ -424,7 +452,7 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
 
     for (;;) {
         struct slab *slab = NULL;
-        node_lock(node, false);
+        node_lock(cache, node, false);
         if (!list_empty(&node->empty)) {
             slab = LIST_ENTRY(node->empty.next, struct slab, link);
             node_remove_empty(node, slab);
@@ -460,7 +488,7 @@ uint64_t node_count_free(struct stook_cache *cache, unsigned node_id)
     struct node *node = &cache->nodes[node_id].node;
     uint64_t free = 0;
 
-    node_lock(node, false);
+    node_lock(cache, node, false);
     for (struct list *l = node->partial.next; l != &node->partial; l = l->next) {
         struct slab *slab = LIST_ENTRY(l, struct slab, link);
         uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);

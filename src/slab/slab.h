@@ -127,6 +127,7 @@ struct slab_counts {
     uint64_t links; /* links written */
     uint64_t lists; /* takings of a node's lock */
     uint64_t whole; /* slabs that came back, or were handed out, without a link being written */
+    uint64_t touches; /* ways into slabs, but for the library's own sheaves and caches */
 };
 extern __thread struct slab_counts slab_counts
     __attribute__((visibility("hidden"), tls_model("initial-exec")));

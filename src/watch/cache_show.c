@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cache_show.c - a cache's counters and attributes by their names: one as text, all as JSON.
+ * docs/statistics.md explains every name; names are only ever added.
+ */
+#include "cache/cache_list.h"
+#include "os/percpu.h"
+#include "os/topology.h"
+#include "base/context.h"
+#include "sheaf/slot.h"
+#include "slab/node.h"
+#include "slab/stat.h"
+#include "watch/stats.h"
+#include "watch/writer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    CACHE_SHOW_FORMAT = 1, /* of the JSON document: grows when a key changes its meaning or goes */
+    CACHE_SHOW_PIECE = 48, /* bytes of text written at a time at most */
+};
+
+/* A number a cache, a CPU or a node; or an address. */
+enum cache_show_kind { SHOW_CACHE, SHOW_CPU, SHOW_NODE, SHOW_ADDRESS };
+
+struct cache_show {
+    const char *name;
+    enum cache_show_kind kind;
+    uint64_t (*read)(struct stook_cache *cache, unsigned number); /* of the CPU or node */
+};
+
+/* ---- attributes: within the library's context ------------------------------------------------ */
+
+#define SHOW_READ(name, value)                                                                     \
+    static uint64_t cache_show_##name(struct stook_cache *cache, unsigned number)                  \
+    {                                                                                              \
+        (void)number;                                                                              \
+        return (uint64_t)(value);                                                                  \
+    }
+
+SHOW_READ(object_size, cache->object_size)
+SHOW_READ(slab_size, cache->layout.stride)
+SHOW_READ(objs_per_slab, cache->layout.objects)
+SHOW_READ(order, cache->layout.order)
+SHOW_READ(min_order, cache->layout.min_order)
+SHOW_READ(align, cache->align)
+SHOW_READ(ctor, (uintptr_t)cache->ctor)
+SHOW_READ(min_partial, cache->min_partial)
+SHOW_READ(sheaf_capacity, __atomic_load_n(&cache->capacity, __ATOMIC_RELAXED))
+SHOW_READ(barn_limit, __atomic_load_n(&cache->barn_limit, __ATOMIC_RELAXED))
+SHOW_READ(remote_node_defrag_ratio, __atomic_load_n(&cache->defrag_ratio, __ATOMIC_RELAXED))
+SHOW_READ(hwcache_align, (cache->flags & STOOK_CACHE_HWALIGN) != 0)
+SHOW_READ(destroy_by_rcu, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)
+SHOW_READ(random_order, (cache->flags & STOOK_CACHE_RANDOM) != 0)
+SHOW_READ(link_outside, cache->layout.link_outside)
+SHOW_READ(waste, cache->layout.waste)
+SHOW_READ(aliases, cache->users > 0 ? cache->users - 1 : 0)
+SHOW_READ(prefilled, atomic_load_explicit(&cache->prefilled, memory_order_relaxed))
+SHOW_READ(statistics, __atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED))
+
+static uint64_t cache_show_active(struct stook_cache *cache, unsigned number)
+{
+    struct cache_counts counts;
+
+    (void)number;
+    cache_count(cache, &counts);
+    return counts.active;
+}
+
+static uint64_t cache_show_slabs(struct stook_cache *cache, unsigned node)
+{
+    struct node_counts counts;
+
+    node_count(cache, node, &counts);
+    return counts.slabs;
+}
+
+static uint64_t cache_show_total_objects(struct stook_cache *cache, unsigned node)
+{
+    struct node_counts counts;
+
+    node_count(cache, node, &counts);
+    return counts.objects;
+}
+
+static uint64_t cache_show_slab_bytes(struct stook_cache *cache, unsigned node)
+{
+    struct node_counts counts;
+
+    node_count(cache, node, &counts);
+    return counts.pages << PAGE_SHIFT;
+}
+
+/* Handed out by the slabs: what waits in sheaves counts, as in Linux. */
+static uint64_t cache_show_objects(struct stook_cache *cache, unsigned node)
+{
+    struct node_lists lists;
+    uint64_t total = cache_show_total_objects(cache, node);
+
+    node_count_lists(cache, node, &lists);
+    return total > lists.free ? total - lists.free : 0;
+}
+
+#define SHOW_READ_LISTS(name, field)                                                               \
+    static uint64_t cache_show_##name(struct stook_cache *cache, unsigned node)                    \
+    {                                                                                              \
+        struct node_lists lists;                                                                   \
+        node_count_lists(cache, node, &lists);                                                     \
+        return lists.field;                                                                        \
+    }
+
+SHOW_READ_LISTS(partial, partial)
+SHOW_READ_LISTS(objects_partial, partial_inuse)
+SHOW_READ_LISTS(empty, empty)
+
+SHOW_READ(barn_full, __atomic_load_n(&cache->nodes[number].barn.nr_full, __ATOMIC_RELAXED))
+SHOW_READ(barn_empty, __atomic_load_n(&cache->nodes[number].barn.nr_empty, __ATOMIC_RELAXED))
+SHOW_READ(barn_full_limit, __atomic_load_n(&cache->nodes[number].barn.full_limit, __ATOMIC_RELAXED))
+
+#define SHOW_READ_SLOT(name, field)                                                                \
+    static uint64_t cache_show_##name(struct stook_cache *cache, unsigned cpu)                     \
+    {                                                                                              \
+        struct slot_counts counts = {0};                                                           \
+        slot_count_cpu(cache, cpu, &counts);                                                       \
+        return counts.field;                                                                       \
+    }
+
+SHOW_READ_SLOT(sheaves, sheaves)
+SHOW_READ_SLOT(sheaf_objects, objects)
+SHOW_READ_SLOT(remote_objects, remote)
+
+#define SHOW_ATTRIBUTE(name, kind) {#name, kind, cache_show_##name}
+
+static const struct cache_show cache_show_attributes[] = {
+    /* Linux's names. */
+    SHOW_ATTRIBUTE(aliases, SHOW_CACHE),
+    SHOW_ATTRIBUTE(align, SHOW_CACHE),
+    SHOW_ATTRIBUTE(ctor, SHOW_ADDRESS),
+    SHOW_ATTRIBUTE(destroy_by_rcu, SHOW_CACHE),
+    SHOW_ATTRIBUTE(hwcache_align, SHOW_CACHE),
+    SHOW_ATTRIBUTE(min_partial, SHOW_CACHE),
+    SHOW_ATTRIBUTE(object_size, SHOW_CACHE),
+    SHOW_ATTRIBUTE(objects, SHOW_NODE),
+    SHOW_ATTRIBUTE(objects_partial, SHOW_NODE),
+    SHOW_ATTRIBUTE(objs_per_slab, SHOW_CACHE),
+    SHOW_ATTRIBUTE(order, SHOW_CACHE),
+    SHOW_ATTRIBUTE(partial, SHOW_NODE),
+    SHOW_ATTRIBUTE(remote_node_defrag_ratio, SHOW_CACHE),
+    SHOW_ATTRIBUTE(sheaf_capacity, SHOW_CACHE),
+    SHOW_ATTRIBUTE(slab_size, SHOW_CACHE),
+    SHOW_ATTRIBUTE(slabs, SHOW_NODE),
+    SHOW_ATTRIBUTE(total_objects, SHOW_NODE),
+    /* Ours. */
+    SHOW_ATTRIBUTE(active, SHOW_CACHE),
+    SHOW_ATTRIBUTE(barn_empty, SHOW_NODE),
+    SHOW_ATTRIBUTE(barn_full, SHOW_NODE),
+    SHOW_ATTRIBUTE(barn_full_limit, SHOW_NODE),
+    SHOW_ATTRIBUTE(barn_limit, SHOW_CACHE),
+    SHOW_ATTRIBUTE(empty, SHOW_NODE),
+    SHOW_ATTRIBUTE(link_outside, SHOW_CACHE),
+    SHOW_ATTRIBUTE(min_order, SHOW_CACHE),
+    SHOW_ATTRIBUTE(prefilled, SHOW_CACHE),
+    SHOW_ATTRIBUTE(random_order, SHOW_CACHE),
+    SHOW_ATTRIBUTE(remote_objects, SHOW_CPU),
+    SHOW_ATTRIBUTE(sheaf_objects, SHOW_CPU),
+    SHOW_ATTRIBUTE(sheaves, SHOW_CPU),
+    SHOW_ATTRIBUTE(slab_bytes, SHOW_NODE),
+    SHOW_ATTRIBUTE(statistics, SHOW_CACHE),
+    SHOW_ATTRIBUTE(waste, SHOW_CACHE),
+};
+enum { SHOW_ATTRIBUTES = sizeof(cache_show_attributes) / sizeof(cache_show_attributes[0]) };
+
+/* ---- both kinds of names --------------------------------------------------------------------- */
+
+/* A name: `attribute`, or NULL and an event. */
+struct cache_show_item {
+    const struct cache_show *attribute;
+    enum stat_event event;
+};
+
+static bool cache_show_find(const char *name, struct cache_show_item *item)
+{
+    int event = stat_find(name);
+
+    *item = (struct cache_show_item){NULL, (enum stat_event)event};
+    for (unsigned i = 0; event < 0 && i < SHOW_ATTRIBUTES; i++)
+        if (strcmp(cache_show_attributes[i].name, name) == 0)
+            item->attribute = &cache_show_attributes[i];
+    return event >= 0 || item->attribute;
+}
+
+static enum cache_show_kind cache_show_kind(const struct cache_show_item *item)
+{
+    return item->attribute ? item->attribute->kind : SHOW_CPU;
+}
+
+static unsigned cache_show_parts(const struct cache_show_item *item)
+{
+    enum cache_show_kind kind = cache_show_kind(item);
+
+    return kind == SHOW_CPU ? percpu.rows : kind == SHOW_NODE ? topology.nodes : 0;
+}
+
+static uint64_t cache_show_part(struct stook_cache *cache, const struct cache_show_item *item,
+                                unsigned number)
+{
+    return item->attribute ? item->attribute->read(cache, number)
+                           : stat_read(cache, (int)number, item->event);
+}
+
+static uint64_t cache_show_sum(struct stook_cache *cache, const struct cache_show_item *item)
+{
+    unsigned parts = cache_show_parts(item);
+    uint64_t sum = 0;
+
+    if (!item->attribute)
+        return stat_read_sum(cache, item->event);
+    if (parts == 0)
+        return item->attribute->read(cache, 0);
+    for (unsigned i = 0; i < parts; i++)
+        sum += item->attribute->read(cache, i);
+    return sum;
+}
+
+const char *stook_cache_show_name(unsigned number)
+{
+    if (number < STAT_EVENTS)
+        return stat_name((enum stat_event)number);
+    number -= STAT_EVENTS;
+    return number < SHOW_ATTRIBUTES ? cache_show_attributes[number].name : NULL;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+struct cache_show_text {
+    char *buf;
+    size_t size, used; /* used: as if there were no end */
+};
+
+static __attribute__((format(printf, 2, 3))) void
+cache_show_print(struct cache_show_text *text, const char *format, ...)
+{
+    char piece[CACHE_SHOW_PIECE];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(piece, sizeof(piece), format, args);
+    va_end(args);
+    for (int i = 0; i < n; i++, text->used++)
+        if (text->used + 1 < text->size)
+            text->buf[text->used] = piece[i];
+}
+
+static void cache_show_write(struct stook_cache *cache, const struct cache_show_item *item,
+                             struct cache_show_text *text)
+{
+    char letter = cache_show_kind(item) == SHOW_CPU ? 'C' : 'N';
+    uint64_t sum = cache_show_sum(cache, item);
+
+    if (cache_show_kind(item) == SHOW_ADDRESS) {
+        if (sum) /* Linux shows nothing at all where there is none */
+            cache_show_print(text, "0x%llx\n", (unsigned long long)sum);
+        return;
+    }
+    cache_show_print(text, "%llu", (unsigned long long)sum);
+    for (unsigned i = 0, parts = cache_show_parts(item); i < parts; i++) {
+        uint64_t part = cache_show_part(cache, item, i);
+        if (part)
+            cache_show_print(text, " %c%u=%llu", letter, i, (unsigned long long)part);
+    }
+    cache_show_print(text, "\n");
+}
+
+int stook_cache_show(struct stook_cache *cache, const char *name, char *buf, size_t len)
+{
+    struct cache_show_text text = {buf, len, 0};
+    struct cache_show_item item;
+
+    if (!cache_show_find(name, &item)) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (item.attribute && !stats_readable()) {
+        errno = EDEADLK;
+        return -1;
+    }
+    context_enter();
+    cache_show_write(cache, &item, &text);
+    context_leave();
+    if (len > 0)
+        buf[text.used < len ? text.used : len - 1] = '\0';
+    return (int)text.used;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+/* "name": 3, or "name": {"sum": 3, "C": {"0": 1, "4": 2}} */
+static void cache_show_json_item(struct writer *w, struct stook_cache *cache,
+                                 const struct cache_show_item *item, const char *name)
+{
+    bool address = cache_show_kind(item) == SHOW_ADDRESS, first = true;
+    unsigned parts = cache_show_parts(item);
+    uint64_t sum;
+
+    context_enter();
+    sum = cache_show_sum(cache, item);
+    context_leave();
+    writer_print(w, "\"%s\": ", name);
+    if (address && !sum)
+        writer_print(w, "null");
+    else if (address)
+        writer_print(w, "\"0x%llx\"", (unsigned long long)sum);
+    else if (parts == 0)
+        writer_print(w, "%llu", (unsigned long long)sum);
+    else
+        writer_print(w, "{\"sum\": %llu, \"%c\": {", (unsigned long long)sum,
+                     cache_show_kind(item) == SHOW_CPU ? 'C' : 'N');
+    for (unsigned i = 0; i < parts; i++) {
+        uint64_t part;
+        context_enter();
+        part = cache_show_part(cache, item, i);
+        context_leave();
+        if (!part)
+            continue;
+        writer_print(w, "%s\"%u\": %llu", first ? "" : ", ", i, (unsigned long long)part);
+        first = false;
+    }
+    if (parts > 0)
+        writer_print(w, "}}");
+}
+
+static void cache_show_json(struct writer *w, struct stook_cache *cache)
+{
+    writer_print(w, "{\"name\": ");
+    writer_json(w, cache->name);
+    writer_print(w, ", \"internal\": %s,\n   \"attributes\": {",
+                 cache->flags & CACHE_INTERNAL ? "true" : "false");
+    for (unsigned i = 0; i < SHOW_ATTRIBUTES; i++) {
+        struct cache_show_item item = {&cache_show_attributes[i], 0};
+        if (i > 0)
+            writer_print(w, ",\n    ");
+        cache_show_json_item(w, cache, &item, item.attribute->name);
+    }
+    writer_print(w, "},\n   \"counters\": {");
+    for (unsigned event = 0; event < STAT_EVENTS; event++) {
+        struct cache_show_item item = {NULL, (enum stat_event)event};
+        if (event > 0)
+            writer_print(w, ",\n    ");
+        cache_show_json_item(w, cache, &item, stat_name(item.event));
+    }
+    writer_print(w, "}}");
+}
+
+/* The cache of a number, pinned: destroying it waits until it is written. */
+static struct stook_cache *cache_show_pin(unsigned number)
+{
+    struct stook_cache *cache;
+
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    cache = cache_table[number];
+    if (cache && cache->users == 0) /* going */
+        cache = NULL;
+    if (cache)
+        cache->pins++;
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    return cache;
+}
+
+static void cache_show_unpin(struct stook_cache *cache)
+{
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    cache->pins--;
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+}
+
+int stook_cache_show_json(struct stook_cache *only, int fd)
+{
+    struct writer writer;
+    bool first = true;
+
+    if (!stats_readable()) {
+        errno = EDEADLK;
+        return -1;
+    }
+    writer_init(&writer, fd);
+    writer_print(&writer, "{\"stook\": \"%d.%d.%d\", \"format\": %d, \"cpus\": %u, \"nodes\": %u,\n",
+                 STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH, CACHE_SHOW_FORMAT,
+                 topology.cpus, topology.nodes);
+    writer_print(&writer, " \"caches\": [");
+    for (unsigned i = 1, end = stats_caches(); i < end; i++) {
+        struct stook_cache *cache = !only || only->index == i ? cache_show_pin(i) : NULL;
+        if (!cache)
+            continue;
+        writer_print(&writer, first ? "\n  " : ",\n  ");
+        cache_show_json(&writer, cache);
+        cache_show_unpin(cache);
+        first = false;
+    }
+    writer_print(&writer, "]}\n");
+    return writer_finish(&writer);
+}
