@@ -6,6 +6,7 @@
 #include "sheaf/barn.h"
 #include "sheaf/remote.h"
 #include "slab/nodes.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -56,6 +57,37 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
     return fill;
 }
 
+/* ---- what is counted ------------------------------------------------------------------------ */
+
+/*
+ * n objects of a call, moved since this thread last said how often it came down to slabs: fast, or
+ * slow when slabs were touched for them.  The events are of two enumerators: fast and slow.
+ */
+static void slot_tally(struct stook_cache *cache, enum stat_event fast, enum stat_event slow,
+                       uint32_t n, uint64_t *touches)
+{
+    uint64_t now = slab_counts.touches;
+
+    stat_add(cache, now == *touches ? fast : slow, n);
+    *touches = now;
+}
+
+static void slot_tally_alloc(struct stook_cache *cache, uint32_t n, uint64_t *touches)
+{
+    slot_tally(cache, STAT_alloc_fastpath, STAT_alloc_slowpath, n, touches);
+}
+
+static void slot_tally_free(struct stook_cache *cache, uint32_t n, uint64_t *touches)
+{
+    slot_tally(cache, STAT_free_fastpath, STAT_free_slowpath, n, touches);
+}
+
+/* Whether the caller has tried no section on this slot: there are none, or calls are counted. */
+static bool slot_untried(const struct stook_cache *cache)
+{
+    return cache->capacity > 0 && (!percpu.rseq || stat_counts_fast(cache));
+}
+
 /* ---- alloc ---------------------------------------------------------------------------------- */
 
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
@@ -63,16 +95,20 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
                                   bool nospin)
 {
     unsigned node = slot_node(cpu);
-    uint32_t got = 0;
+    uint64_t touches = slab_counts.touches;
+    uint32_t got = 0, more = 0;
 
     if (cpu < 0 && cache->capacity)
         while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
             got++;
+    slot_tally_alloc(cache, got, &touches);
     if (got < n)
-        got += nodes_take(cache, node, objects + got, n - got, n - got, nospin);
+        more = nodes_take(cache, node, objects + got, n - got, n - got, nospin);
+    got += more;
     if (cpu >= 0 && cache->capacity)
-        while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
-            got++;
+        for (; got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL; got++)
+            more++;
+    slot_tally_alloc(cache, more, &touches);
     return got;
 }
 
@@ -115,12 +151,17 @@ static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, st
         empty = barn_get_empty(cache, node, nospin);
     if (fill > cache->capacity && (!empty || sheaf_room(empty) < fill)) {
         over = sheaf_alloc_over(cache->capacity, fill, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, over != NULL);
         if (over && empty)
             barn_put_empty(cache, node, empty, nospin);
         if (over)
             return over;
     }
-    return empty ? empty : sheaf_alloc(cache->capacity, node, nospin);
+    if (!empty) {
+        empty = sheaf_alloc(cache->capacity, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, empty != NULL);
+    }
+    return empty;
 }
 
 /* From the node's barn, else from its home's: sheaves of a memoryless node's objects come home. */
@@ -141,6 +182,7 @@ static struct sheaf *slot_get_full(struct stook_cache *cache, unsigned node, str
 static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct sheaf *empty,
                             uint32_t fill, void **objects, uint32_t n, bool nospin)
 {
+    uint64_t touches = slab_counts.touches;
     uint32_t got = 0, k;
     struct sheaf *full;
 
@@ -159,9 +201,14 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
             barn_put_empty(cache, node, full, nospin);
         }
     }
+    slot_tally_alloc(cache, got, &touches);
     k = n - got - (n - got) % cache->layout.objects;
-    if (k > 0) /* slabs that are consumed whole */
-        got += nodes_take(cache, node, objects + got, k, k, nospin);
+    if (k > 0) { /* slabs that are consumed whole */
+        k = nodes_take(cache, node, objects + got, k, k, nospin);
+        got += k;
+        stat_add(cache, STAT_sheaf_refill, k);
+        stat_add(cache, STAT_alloc_slowpath, k);
+    }
     if (got < n && (full = slot_container(cache, node, empty, fill, nospin)) != NULL) {
         uint32_t room = sheaf_room(full);
         if (fill > room)
@@ -169,8 +216,10 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         empty = full;
         k = n - got < fill ? n - got : fill;
         full->size = nodes_take(cache, node, full->object, k > fill / 2 ? k : fill / 2, fill, nospin);
+        stat_add(cache, STAT_sheaf_refill, full->size);
         if (k > full->size)
             k = full->size;
+        stat_add(cache, STAT_alloc_slowpath, k);
         full->size -= k;
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
         got += k;
@@ -191,12 +240,17 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
     unsigned node = slot_node(cpu);
     struct sheaf *main, *spare;
     struct slot *slot;
+    uint64_t touches = slab_counts.touches;
     uint32_t got = 0, fill;
 
-    if (cache->capacity > 0 && !percpu.rseq) /* the caller has tried the section already */
+    if (slot_untried(cache)) {
         got = percpu_pop_bulk(offset, objects, n);
+        stat_add(cache, STAT_alloc_cpu_sheaf, got);
+        stat_add(cache, STAT_alloc_fastpath, got);
+    }
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
+        uint32_t more;
         main = percpu_close(offset, &slot, nospin);
         if (!main)
             break;
@@ -206,6 +260,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         } else if (spare && spare->size > 0) {
             slot->spare = slot_real(main);
             percpu_open(slot, spare);
+            stat_add(cache, STAT_sheaf_swap, 1);
         } else {
             slot->spare = NULL;
             fill = slot_fill(cache, slot);
@@ -213,7 +268,9 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             got += slot_refill(cache, node, spare, fill, objects + got, n - got, nospin);
             break;
         }
-        got += percpu_pop_bulk(offset, objects + got, n - got);
+        more = percpu_pop_bulk(offset, objects + got, n - got);
+        got += more;
+        slot_tally_alloc(cache, more, &touches);
     }
     if (got < n)
         got += slot_alloc_direct(cache, cpu, objects + got, n - got, nospin);
@@ -264,7 +321,10 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
         if ((unsigned)all != topology.home_of_node[node])
             owner = (unsigned)all;
     }
+    stat_add(cache, STAT_remote_free, owner != node ? full->size : 0);
     kept = barn_put_full(cache, owner, full, &empty, nospin);
+    if (owner != node)
+        stat_add(cache, kept ? STAT_remote_put_fail : STAT_remote_put, 1);
     kept = barn_flush(cache, owner, kept, !empty, nospin);
     return empty ? empty : kept;
 }
@@ -307,9 +367,7 @@ static bool slot_make_room(struct stook_cache *cache, unsigned node, struct shea
     if (spare && spare->size >= spare->capacity)
         empty = slot_send(cache, node, spare, nospin);
     if (!empty)
-        empty = barn_get_empty(cache, node, nospin);
-    if (!empty)
-        empty = sheaf_alloc(cache->capacity, node, nospin);
+        empty = barn_make_empty(cache, node, nospin);
     if (empty)
         slot_install_empty(cache, node, empty, decline, nospin);
     return empty != NULL;
@@ -336,9 +394,7 @@ static uint32_t slot_free_sheaves(struct stook_cache *cache, unsigned node, void
     struct sheaf *empty, *chain = NULL;
 
     while (n - put >= capacity && !chain && barn_accepts(cache, node)) {
-        empty = barn_get_empty(cache, node, nospin);
-        if (!empty)
-            empty = sheaf_alloc(capacity, node, nospin);
+        empty = barn_make_empty(cache, node, nospin);
         if (!empty)
             break;
         memcpy(empty->object, objects + put, capacity * sizeof(void *));
@@ -350,6 +406,18 @@ static uint32_t slot_free_sheaves(struct stook_cache *cache, unsigned node, void
     return put;
 }
 
+/* The rest of a call's objects, NULL entries among them perhaps, straight to their slabs. */
+static void slot_free_direct(struct stook_cache *cache, void *const *objects, uint32_t n,
+                             bool nospin)
+{
+    uint32_t real = 0;
+
+    for (uint32_t i = 0; i < n && stat_rows(cache); i++)
+        real += objects[i] != NULL;
+    stat_add(cache, STAT_free_slowpath, real);
+    node_put(cache, objects, n, nospin);
+}
+
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
@@ -357,11 +425,16 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
     bool decline = barn_declines(cache, node);
     struct sheaf *main, *spare;
     struct slot *slot;
+    uint64_t touches = slab_counts.touches;
     uint32_t put = 0;
 
-    if (cache->capacity > 0 && !percpu.rseq)
+    if (slot_untried(cache)) {
         put = percpu_push_bulk(offset, objects, n);
+        stat_add(cache, STAT_free_cpu_sheaf, put);
+        stat_add(cache, STAT_free_fastpath, put);
+    }
     for (int turn = 0; put < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
+        uint32_t before = put;
         main = percpu_close(offset, &slot, nospin);
         if (!main)
             break;
@@ -373,6 +446,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         } else if (spare && spare->size < spare->capacity && !decline) {
             slot->spare = slot_real(main);
             percpu_open(slot, spare);
+            stat_add(cache, STAT_sheaf_swap, 1);
         } else if (n - put >= cache->capacity && topology.memories == 1 &&
                    (decline || barn_accepts(cache, node))) {
             percpu_open(slot, main);
@@ -388,7 +462,8 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         }
         if (put < n)
             put += percpu_push_bulk(offset, objects + put, n - put);
+        slot_tally_free(cache, put - before, &touches);
     }
     if (put < n)
-        node_put(cache, objects + put, n - put, nospin);
+        slot_free_direct(cache, objects + put, n - put, nospin);
 }
