@@ -54,8 +54,10 @@ static void count(void)
 
 static struct slab_counts counted(const char *what, unsigned n)
 {
-    struct slab_counts now = {slab_counts.swaps - before.swaps, slab_counts.links - before.links,
-                              slab_counts.lists - before.lists, slab_counts.whole - before.whole};
+    struct slab_counts now = {.swaps = slab_counts.swaps - before.swaps,
+                              .links = slab_counts.links - before.links,
+                              .lists = slab_counts.lists - before.lists,
+                              .whole = slab_counts.whole - before.whole};
 
     printf("%-34s %5u objects of %4u: %4u swaps, %5u links, %4u list locks, %3u whole\n", what, n,
            per_slab, (unsigned)now.swaps, (unsigned)now.links, (unsigned)now.lists,
