@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Statistics: what is counted adds up, exactly.  Every call is counted once, by the CPU that made
+ * it, as one that touched slabs or not; what the layers below count agrees with what they hold; and
+ * counting is switched while threads run, without an object lost.
+ */
+#include "slab/stat.h"
+
+#include "cache/private.h"
+#include "os/percpu.h"
+#include "os/topology.h"
+#include "slab/node.h"
+#include "support/check.h"
+#include "support/child.h"
+#include "support/random.h"
+
+#include <stook/inline.h>
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MOST = 3000, ROUNDS = 40000, BULK = 300 };
+
+/* For code that runs in children too, where cmocka's assertions cannot. */
+#define MUST(what)                                                                                 \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+#define SUM(event) stat_read_sum(cache, STAT_##event)
+
+static struct stook_cache *cache;
+static void *held[MOST];
+static unsigned holding;
+static uint64_t taken, given; /* objects, by calls that were counted */
+
+static void make(size_t size, unsigned flags, unsigned capacity, int on)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = flags,
+                                    .sheaf_capacity = capacity};
+
+    cache = stook_cache_create("stat", size, &args);
+    MUST(cache && stook_cache_stat_enable(cache, on) == 0);
+    taken = given = holding = 0;
+}
+
+static uint64_t show(const char *name)
+{
+    char text[4096];
+
+    MUST(stook_cache_show(cache, name, text, sizeof(text)) > 0);
+    return strtoull(text, NULL, 10);
+}
+
+/* One random call. */
+static void call(uint64_t *seed)
+{
+    unsigned what = random_below(seed, 8), n = 1 + random_below(seed, BULK), wanted = n;
+
+    if (what < 3 && holding < MOST) {
+        held[holding] = what == 0 ? stook_alloc(cache, 0) : stook_alloc_inline(cache, 0);
+        MUST(held[holding++]);
+        taken++;
+    } else if (what < 6 && holding > 0) {
+        unsigned i = random_below(seed, holding);
+        void *object = held[i];
+        held[i] = held[--holding];
+        if (what == 3)
+            stook_free(cache, object);
+        else
+            stook_free_inline(cache, object);
+        given++;
+    } else if (what == 6 && holding + n <= MOST) {
+        MUST(stook_alloc_bulk(cache, 0, n, held + holding) == n);
+        holding += n;
+        taken += n;
+    } else if (what == 7) {
+        if (n > holding)
+            n = wanted = holding;
+        for (unsigned i = 0; i < n / 7; i++) { /* entries that are NULL do not count */
+            void **entry = &held[holding - 1 - random_below(seed, wanted)];
+            if (*entry) {
+                stook_free(cache, *entry);
+                given++;
+                *entry = NULL;
+                n--;
+            }
+        }
+        stook_free_bulk(cache, wanted, held + holding - wanted);
+        holding -= wanted;
+        given += n;
+    }
+}
+
+static void give_all(void)
+{
+    while (holding > 0) {
+        stook_free_inline(cache, held[--holding]);
+        given++;
+    }
+}
+
+/* What always holds while nobody else is in a call, counted from the cache's creation on. */
+static void check_sums(void)
+{
+    uint64_t barn[4] = {0}, lists = 0, slabs = 0, in_slabs = 0;
+
+    MUST(SUM(alloc_fastpath) + SUM(alloc_slowpath) == taken);
+    MUST(SUM(free_fastpath) + SUM(free_slowpath) == given);
+    MUST(SUM(alloc_cpu_sheaf) <= SUM(alloc_fastpath));
+    MUST(SUM(free_cpu_sheaf) <= SUM(free_fastpath));
+    for (unsigned i = 0; i < topology.nodes; i++) {
+        struct node_counts counts;
+        struct node_lists in_lists;
+        barn[0] += cache->nodes[i].barn.get;
+        barn[1] += cache->nodes[i].barn.get_fail;
+        barn[2] += cache->nodes[i].barn.put;
+        barn[3] += cache->nodes[i].barn.put_fail;
+        lists += cache->nodes[i].node.took;
+        node_count(cache, i, &counts);
+        node_count_lists(cache, i, &in_lists);
+        slabs += counts.slabs;
+        in_slabs += counts.objects - in_lists.free;
+    }
+    MUST(SUM(barn_get) == barn[0]);
+    MUST(SUM(barn_put) == barn[2]);
+    MUST(SUM(barn_put_fail) == barn[3]);
+    MUST(SUM(barn_get_fail) >= barn[1]);
+    MUST(SUM(list_lock_own) + SUM(list_lock_near) + SUM(list_lock_far) == lists);
+    MUST(SUM(alloc_slab) - SUM(free_slab) == slabs);
+    MUST(show("slabs") == slabs && show("objects") == in_slabs);
+    MUST(show("active") == holding && show("sheaf_objects") <= in_slabs - holding);
+}
+
+/* Random calls, the sums again and again, and nothing is lost. */
+static void run_random(uint64_t seed)
+{
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        call(&seed);
+        if (i % (ROUNDS / 20) == 0)
+            check_sums();
+    }
+    give_all();
+    check_sums();
+    MUST(SUM(alloc_fastpath) > 0 && SUM(free_fastpath) > 0 && SUM(alloc_slowpath) > 0);
+    MUST(stook_cache_destroy(cache) == 0);
+    check_all(NULL, 0);
+}
+
+static cpu_set_t everywhere;
+
+/* On one CPU, or where this thread was at the start. */
+static void pin(bool one)
+{
+    cpu_set_t set = everywhere;
+    int cpu = sched_getcpu();
+
+    if (one) {
+        CPU_ZERO(&set);
+        CPU_SET(cpu < 0 ? 0 : (unsigned)cpu, &set);
+    }
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void test_sums(void **state)
+{
+    static const struct {
+        unsigned size, capacity, flags;
+    } cases[] = {{64, 0, 0}, {256, 28, 0}, {320, 6, STOOK_CACHE_HWALIGN}, {4000, 0, 0},
+                 {16, 1, 0}, {200, 1022, STOOK_CACHE_RANDOM}};
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        make(cases[i].size, cases[i].flags, cases[i].capacity, STOOK_STATS_ALL);
+        run_random(i + 1);
+    }
+}
+
+static void test_without_sheaves(void **state)
+{
+    uint64_t seed = 5;
+
+    (void)state;
+    make(100, STOOK_CACHE_NOSHEAF, 0, STOOK_STATS_ALL);
+    for (unsigned i = 0; i < 2000; i++)
+        call(&seed);
+    give_all();
+    check_sums();
+    assert_int_equal(SUM(alloc_fastpath) + SUM(free_fastpath), 0);
+    assert_int_equal(SUM(alloc_slowpath), taken);
+    assert_int_equal(SUM(free_slowpath), given);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* Every single step of one CPU, by hand. */
+static void test_steps(void **state)
+{
+    enum { CAPACITY = 10 };
+    unsigned least;
+
+    (void)state;
+    make(128, 0, CAPACITY, STOOK_STATS_ALL);
+    least = CAPACITY < cache->layout.objects ? CAPACITY : cache->layout.objects;
+    held[0] = stook_alloc(cache, 0);
+    assert_int_equal(SUM(alloc_slowpath), 1);
+    assert_int_equal(SUM(alloc_fastpath), 0);
+    assert_int_equal(SUM(alloc_slab), 1);
+    assert_int_equal(SUM(sheaf_refill), least);
+    assert_int_equal(SUM(barn_get_fail) + SUM(barn_get), SUM(barn_get_fail));
+    for (unsigned i = 1; i < least; i++)
+        held[i] = stook_alloc(cache, 0);
+    assert_int_equal(SUM(alloc_fastpath), least - 1);
+    assert_int_equal(SUM(alloc_cpu_sheaf), least - 1);
+    assert_int_equal(SUM(alloc_slowpath), 1);
+    for (unsigned i = 0; i < least; i++)
+        stook_free(cache, held[i]);
+    assert_int_equal(SUM(free_fastpath), least);
+    assert_int_equal(SUM(free_cpu_sheaf), least);
+    assert_int_equal(SUM(free_slowpath), 0);
+    assert_int_equal(SUM(sheaf_flush), 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+    check_all(NULL, 0);
+}
+
+/* SLOW leaves the fast path open and uncounted; OFF stops all and keeps what there is. */
+static void test_modes(void **state)
+{
+    const void *slots;
+    uint64_t slabs;
+
+    (void)state;
+    make(96, 0, 0, STOOK_STATS_OFF);
+    slots = cache->head.slots;
+    assert_ptr_equal(slots, percpu.areas + percpu_offset(cache->index));
+    held[0] = stook_alloc(cache, 0);
+    for (int event = 0; event < STAT_EVENTS; event++)
+        assert_int_equal(stat_read_sum(cache, (enum stat_event)event), 0);
+
+    assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_SLOW), 0);
+    assert_ptr_equal(cache->head.slots, slots);
+    assert_int_equal(stook_alloc_bulk(cache, 0, MOST - 1, held + 1), MOST - 1);
+    assert_int_equal(SUM(alloc_fastpath) + SUM(alloc_cpu_sheaf), 0);
+    assert_true(SUM(alloc_slowpath) > 0 && SUM(alloc_slab) > 0);
+
+    assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_OFF), 0);
+    slabs = SUM(alloc_slab);
+    assert_int_equal(show("statistics"), 0);
+    stook_free_bulk(cache, MOST, held);
+    assert_int_equal(SUM(free_slowpath) + SUM(free_fastpath), 0);
+    assert_int_equal(SUM(alloc_slab), slabs);
+
+    assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_ALL), 0);
+    assert_ptr_equal(cache->head.slots, percpu.areas);
+    assert_int_equal(SUM(alloc_slab), slabs);
+    held[0] = stook_alloc_inline(cache, 0);
+    stook_free_inline(cache, held[0]);
+    assert_int_equal(SUM(free_fastpath) + SUM(free_slowpath), 1);
+    assert_int_equal(stook_cache_stat_clear(cache), 0);
+    for (int event = 0; event < STAT_EVENTS; event++)
+        assert_int_equal(stat_read_sum(cache, (enum stat_event)event), 0);
+
+    errno = 0;
+    assert_int_equal(stook_cache_stat_enable(cache, 3), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* ---- switching beside threads ------------------------------------------------------------------ */
+
+static atomic_bool stop;
+static _Atomic uint64_t calls;
+
+static void *worker(void *arg)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)arg, made = 0;
+    void *mine[64] = {0}, *many[40];
+
+    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+        unsigned i = random_below(&seed, 64);
+        if (mine[i]) {
+            stook_free_inline(cache, mine[i]);
+            mine[i] = NULL;
+        } else {
+            mine[i] = stook_alloc_inline(cache, 0);
+            MUST(mine[i]);
+            memset(mine[i], (int)i, 48);
+        }
+        if (i == 0) {
+            MUST(stook_alloc_bulk(cache, 0, 40, many) == 40);
+            stook_free_bulk(cache, 40, many);
+        }
+        made++;
+    }
+    for (unsigned i = 0; i < 64; i++)
+        stook_free(cache, mine[i]);
+    atomic_fetch_add(&calls, made);
+    return NULL;
+}
+
+static void test_switching(void **state)
+{
+    enum { THREADS = 3, TURNS = 600 };
+    pthread_t thread[THREADS];
+    uint64_t in, out;
+
+    (void)state;
+    make(48, 0, 12, STOOK_STATS_OFF);
+    pin(false);
+    atomic_store(&stop, false);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, worker, (void *)(i + 1)), 0);
+    for (unsigned i = 0; i < TURNS; i++) {
+        struct stook_stat stat = {.size = sizeof(stat)};
+        assert_int_equal(stook_cache_stat_enable(cache, (int)(i % 3)), 0);
+        assert_int_equal(stook_cache_stat(cache, &stat), 0);
+        if (i % 50 == 0)
+            stook_cache_stat_clear(cache);
+        sched_yield();
+    }
+    /* On before and after whole lives of threads: exact again. */
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    assert_true(atomic_load(&calls) > 0);
+    assert_int_equal(show("active"), 0);
+    assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_ALL), 0);
+    stook_cache_stat_clear(cache);
+    atomic_store(&stop, false);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, worker, (void *)(i + 9)), 0);
+    while (SUM(alloc_fastpath) < 100000)
+        sched_yield();
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    in = SUM(alloc_fastpath) + SUM(alloc_slowpath);
+    out = SUM(free_fastpath) + SUM(free_slowpath);
+    assert_int_equal(in, out);
+    assert_int_equal(show("active"), 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+    check_all(NULL, 0);
+}
+
+/* ---- simulated CPUs ------------------------------------------------------------------------------ */
+
+/* What CPU c allocates, c-1 frees; every count lands on the CPU that made the call. */
+static int run_cpus(void *arg)
+{
+    enum { CPUS = 8, EACH = 5000 };
+    uint64_t in[CPUS] = {0}, out[CPUS] = {0}, seed = 77;
+
+    (void)arg;
+    MUST(stook_topology_set("node:4 core:2 memory:1,3=1G distance:0-1=12 distance:2-3=12 "
+                            "distance:0-1/2-3=32") == 0);
+    make(320, 0, 28, STOOK_STATS_ALL);
+    for (unsigned round = 0; round < EACH; round++) {
+        unsigned cpu = 1 + random_below(&seed, CPUS - 1), n = 1 + random_below(&seed, 32);
+        MUST(stook_topology_cpu((int)cpu) >= 0);
+        for (unsigned i = 0; i < n; i++) {
+            held[holding++] = stook_alloc(cache, STOOK_NOWAIT);
+            in[cpu]++;
+            taken++;
+        }
+        MUST(stook_topology_cpu((int)cpu - 1) >= 0);
+        while (holding > 0) {
+            stook_free(cache, held[--holding]);
+            out[cpu - 1]++;
+            given++;
+        }
+    }
+    check_sums();
+    for (int cpu = 0; cpu < CPUS; cpu++) {
+        MUST(stat_read(cache, cpu, STAT_alloc_fastpath) +
+                 stat_read(cache, cpu, STAT_alloc_slowpath) == in[cpu]);
+        MUST(stat_read(cache, cpu, STAT_free_fastpath) +
+                 stat_read(cache, cpu, STAT_free_slowpath) == out[cpu]);
+    }
+    MUST(stat_read(cache, STAT_NO_CPU, STAT_alloc_fastpath) == 0);
+    MUST(stat_read(cache, CPUS, STAT_alloc_fastpath) == 0);
+    run_random(3);
+    return 0;
+}
+
+/* The distance of a lock is that from the CPU's own node, memory or not. */
+static int run_distances(void *arg)
+{
+    static const unsigned of_cpu[3] = {1, 0, 2}; /* own, near, far of node 1's memory */
+
+    (void)arg;
+    MUST(stook_topology_set("node:3 core:1 memory:1=1G distance:0/1=12 distance:2/0-1=32") == 0);
+    make(64, STOOK_CACHE_NOSHEAF, 0, STOOK_STATS_ALL);
+    for (unsigned step = 0; step < 3; step++) {
+        MUST(stook_topology_cpu((int)of_cpu[step]) >= 0);
+        stook_cache_stat_clear(cache);
+        held[0] = stook_alloc(cache, 0);
+        stook_free(cache, held[0]);
+        for (unsigned other = 0; other < 3; other++)
+            MUST((stat_read(cache, (int)of_cpu[step], STAT_list_lock_own + other) > 0) ==
+                 (other == step));
+    }
+    MUST(stook_cache_destroy(cache) == 0);
+    return 0;
+}
+
+static void test_cpus(void **state)
+{
+    struct child child;
+
+    (void)state;
+    child_run(&child, run_cpus, NULL);
+    assert_true(child_passed(&child));
+    child_run(&child, run_distances, NULL);
+    assert_true(child_passed(&child));
+}
+
+/* ---- the interface ------------------------------------------------------------------------------- */
+
+static void test_struct(void **state)
+{
+    struct {
+        struct stook_stat stat;
+        uint64_t later;
+    } larger = {.stat.size = sizeof(larger), .later = 7};
+    struct stook_stat stat = {.size = sizeof(stat)};
+
+    (void)state;
+    make(80, 0, 0, STOOK_STATS_ALL);
+    held[0] = stook_alloc(cache, 0);
+    assert_int_equal(stook_cache_stat(cache, &stat), 0);
+    assert_int_equal(stat.alloc_slowpath + stat.alloc_fastpath, 1);
+    assert_int_equal(stat.alloc_slab, 1);
+    assert_int_equal(stook_cache_stat(cache, &larger.stat), 0);
+    assert_int_equal(larger.stat.alloc_slab, 1);
+    assert_int_equal(larger.later, 0);
+    /* An older caller's struct is shorter. */
+    memset(&stat, 0xee, sizeof(stat));
+    stat.size = offsetof(struct stook_stat, free_cpu_sheaf);
+    assert_int_equal(stook_cache_stat(cache, &stat), 0);
+    assert_int_equal(stat.alloc_cpu_sheaf, 0);
+    assert_true(stat.free_cpu_sheaf == 0xeeeeeeeeeeeeeeeeu);
+    stat.size = 5;
+    errno = 0;
+    assert_int_equal(stook_cache_stat(cache, &stat), -1);
+    assert_int_equal(errno, EINVAL);
+    stook_free(cache, held[0]);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    for (int event = 0; event < STAT_EVENTS; event++)
+        assert_int_equal(stat_find(stat_name((enum stat_event)event)), event);
+    assert_int_equal(stat_find("nothing"), -1);
+    for (unsigned i = 0; stook_cache_show_name(i); i++)
+        for (unsigned k = 0; k < i; k++)
+            assert_string_not_equal(stook_cache_show_name(i), stook_cache_show_name(k));
+}
+
+/* The classes of malloc keep their fast path, whatever is asked. */
+static void test_malloc_class(void **state)
+{
+    uintptr_t offset;
+    struct stook_cache *class = stook_private_class("stat-class", 64, &offset);
+
+    (void)state;
+    assert_non_null(class);
+    assert_int_equal(stook_cache_stat_enable(class, STOOK_STATS_ALL), 0);
+    assert_int_equal(class->stat_mode, STOOK_STATS_SLOW);
+    assert_ptr_equal(class->head.slots, percpu.areas + offset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cpus), /* first: nothing may be allocated yet */
+        cmocka_unit_test(test_sums),   cmocka_unit_test(test_without_sheaves),
+        cmocka_unit_test(test_steps),  cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_struct), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_switching), cmocka_unit_test(test_malloc_class),
+    };
+
+    (void)sched_getaffinity(0, sizeof(everywhere), &everywhere);
+    pin(true); /* each step's CPU is known, but where there are threads */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
