@@ -265,6 +265,57 @@ static void handler_defers_many(void **unused)
     assert_int_equal(held, 10 * (per_slab - 3));
 }
 
+/*
+ * A slab that comes back whole to a handler that cannot have the lock, at once and in pieces, the
+ * last of which covers all that is in use: pending, it is linked like any other.
+ */
+static void handler_defers_whole(void **unused)
+{
+    (void)unused;
+    for (unsigned pieces = 1; pieces <= 4; pieces++) {
+        void *given[MOST];
+        take(per_slab, per_slab);
+        memcpy(given, objects, per_slab * sizeof(void *));
+        held = 0;
+        assert_false(context_enter());
+        lock_take(&node->lock, LOCK_NODE);
+        for (unsigned i = 0, at = 0; i < pieces; i++) {
+            unsigned n = i + 1 < pieces ? per_slab / pieces : per_slab - at;
+            assert_true(context_enter());
+            node_put(cache, given + at, n, true);
+            context_leave();
+            at += n;
+        }
+        assert_int_equal(node->nr_partial + node->nr_empty, 0); /* the lists wait */
+        lock_drop(&node->lock, LOCK_NODE);
+        context_leave();
+        check();
+        lists(1, 0, 1);
+    }
+}
+
+/* Between min and max: no more lists are taken than it needs, and at most what is asked for. */
+static void between_min_and_max(void **unused)
+{
+    enum { FREE = 5, SLABS = 12 };
+
+    (void)unused;
+    take(SLABS * per_slab, SLABS * per_slab);
+    for (unsigned i = 0; i < SLABS; i++)
+        put(i * (per_slab - FREE), FREE);
+    lists(SLABS, SLABS, 0);
+    for (unsigned min = 1; min < 3 * FREE; min++) {
+        for (unsigned max = min; max < 4 * FREE; max += 3) {
+            unsigned before = held, partial;
+            take(min, max);
+            partial = SLABS - node->nr_partial; /* slabs that were taken whole */
+            assert_true(partial <= (held - before) / FREE);
+            put(before, held - before);
+            lists(SLABS, SLABS, 0);
+        }
+    }
+}
+
 /* All zones: two locks of one rank, as only fork takes them. */
 static void hold_arena(void)
 {
@@ -341,6 +392,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(nulls_are_skipped, setup, teardown),
         cmocka_unit_test_setup_teardown(handler_defers, setup, teardown),
         cmocka_unit_test_setup_teardown(handler_defers_many, setup, teardown),
+        cmocka_unit_test_setup_teardown(handler_defers_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(between_min_and_max, setup, teardown),
         cmocka_unit_test_setup_teardown(handler_gives_no_slab_back, setup, teardown),
         cmocka_unit_test_setup_teardown(handler_takes, setup, teardown),
     };
