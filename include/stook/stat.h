@@ -47,11 +47,11 @@ extern "C" {
     X(barn_get_fail, "full sheaves that a barn did not have")                                      \
     X(barn_put, "full sheaves put into a barn")                                                    \
     X(barn_put_fail, "full sheaves that a barn refused")                                           \
-    X(sheaf_prefill_fast, "prefilled sheaves made from a sheaf at hand")                           \
-    X(sheaf_prefill_slow, "prefilled sheaves that needed a new sheaf")                             \
+    X(sheaf_prefill_fast, "prefilled sheaves made of a CPU's spare one")                            \
+    X(sheaf_prefill_slow, "prefilled sheaves from a barn, or new")                                 \
     X(sheaf_prefill_oversize, "prefilled sheaves beyond the cache's capacity")                     \
-    X(sheaf_return_fast, "prefilled sheaves returned to their CPU or a barn")                      \
-    X(sheaf_return_slow, "prefilled sheaves returned to slabs")                                    \
+    X(sheaf_return_fast, "prefilled sheaves that became a CPU's spare one")                        \
+    X(sheaf_return_slow, "prefilled sheaves returned to barn or slabs")                               \
     X(free_rcu_sheaf, "objects deferred in an rcu sheaf")                                          \
     X(free_rcu_sheaf_fail, "objects deferred without one")                                         \
     /* Ours.  Distances are from the CPU's node to the lock's: near is below 20, far from it on. */ \

@@ -3,6 +3,7 @@
 #include "cache/reclaim.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -21,6 +22,7 @@ static __attribute__((noinline, cold)) void bulk_give_up(struct stook_cache *cac
                                                          void **objects, bool nospin)
 {
     context_enter();
+    stat_add(cache, STAT_free_slowpath, got);
     for (size_t i = 0; i < got; i += BULK_CHUNK)
         node_put(cache, objects + i, got - i < BULK_CHUNK ? (uint32_t)(got - i) : BULK_CHUNK,
                  nospin);

@@ -9,6 +9,8 @@
 #include "page/large.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot.h"
+#include "slab/slab.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -102,26 +104,29 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
 {
     struct sheaf *sheaf = prefilled_take_spare(cache, nospin), *none = NULL;
 
+    stat_add(cache, sheaf ? STAT_sheaf_prefill_fast : STAT_sheaf_prefill_slow, 1);
     if (!sheaf)
         sheaf = barn_get_full(cache, node, &none, nospin);
     if (!sheaf)
-        sheaf = barn_get_empty(cache, node, nospin);
-    return sheaf ? sheaf : sheaf_alloc(cache->capacity, node, nospin);
+        sheaf = barn_make_empty(cache, node, nospin);
+    if (sheaf)
+        stat_add(cache, STAT_alloc_fastpath, sheaf->size);
+    return sheaf;
 }
 
-/* Back to this CPU, or to the barn of the node that its objects are of. */
-static void prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+/* Back to this CPU (true), or to the barn of the node that its objects are of. */
+static bool prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     unsigned own = prefilled_node(), node;
     struct sheaf *chain;
 
     if (sheaf->size == 0) {
         barn_put_empty(cache, own, sheaf, nospin);
-        return;
+        return false;
     }
     node = pagemap_node(sheaf->object[sheaf->size - 1]);
     if (node == own && !barn_declines(cache, own) && prefilled_put_spare(cache, sheaf, nospin))
-        return;
+        return true;
     chain = barn_put_full(cache, node, sheaf, NULL, nospin);
     while (chain) {
         struct sheaf *next = chain->next;
@@ -130,19 +135,26 @@ static void prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool 
         barn_put_empty(cache, node, chain, nospin);
         chain = next;
     }
+    return false;
 }
 
-/* What nobody has any more: of the cache's capacity, or oversize. */
-static void prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+/* What nobody has any more: of the cache's capacity, or oversize.  True: this CPU has it. */
+static bool prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
+    uint64_t touches = slab_counts.touches;
+    uint32_t n = sheaf->size;
+    bool kept = false;
+
     sheaf->next = NULL;
     /* Running totals aside, a sheaf that came from a slot or a barn may have more room. */
     if (sheaf->capacity == cache->capacity) {
-        prefilled_keep(cache, sheaf, nospin);
+        kept = prefilled_keep(cache, sheaf, nospin);
     } else {
         sheaf_flush(cache, sheaf, nospin);
         prefilled_unmake(sheaf, nospin);
     }
+    stat_add(cache, slab_counts.touches == touches ? STAT_free_fastpath : STAT_free_slowpath, n);
+    return kept;
 }
 
 /* ---- filling -------------------------------------------------------------------------------- */
@@ -155,9 +167,13 @@ static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct she
     uint32_t had = sheaf->size;
     int saved = errno;
 
-    if (had < sheaf->capacity && percpu.rseq && cache->capacity > 0)
-        sheaf->size += percpu_pop_bulk(percpu_offset(cache->index), sheaf->object + had,
+    if (had < sheaf->capacity && percpu.rseq && cache->capacity > 0) {
+        uint32_t got = percpu_pop_bulk(percpu_offset(cache->index), sheaf->object + had,
                                        sheaf->capacity - had);
+        sheaf->size += got;
+        stat_add(cache, STAT_alloc_cpu_sheaf, got);
+        stat_add(cache, STAT_alloc_fastpath, got);
+    }
     if (sheaf->size < sheaf->capacity)
         sheaf->size +=
             slot_alloc(cache, sheaf->object + sheaf->size, sheaf->capacity - sheaf->size, nospin);
@@ -234,6 +250,7 @@ struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flag
     sheaf = prefilled_get(cache, flags, size, size <= cache->capacity);
     if (!sheaf)
         return NULL;
+    stat_add(cache, STAT_sheaf_prefill_oversize, size > cache->capacity);
     if (!prefilled_fill(cache, flags, sheaf, size)) {
         nested = context_enter();
         prefilled_drop(cache, sheaf, nested || (flags & STOOK_NOSPIN));
@@ -329,7 +346,9 @@ void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)
         return;
     sheaf = prefilled_of(cache, given);
     nested = context_enter();
-    prefilled_drop(cache, sheaf, nested);
+    stat_add(cache,
+             prefilled_drop(cache, sheaf, nested) ? STAT_sheaf_return_fast : STAT_sheaf_return_slow,
+             1);
     context_leave();
     prefilled_count(cache, (uint32_t)-1);
     errno = saved;
