@@ -279,6 +279,41 @@ static void test_modes(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* A prefilled sheaf's objects are handed out when it is filled, and taken in when it is returned. */
+static void test_prefilled(void **state)
+{
+    uint64_t seed = 11, sheaves = 0, larger = 0;
+
+    (void)state;
+    make(160, 0, 20, STOOK_STATS_ALL);
+    for (unsigned i = 0; i < 3000; i++) {
+        unsigned size = 1 + random_below(&seed, 40), left;
+        struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, size);
+        MUST(sheaf && stook_sheaf_size(sheaf) >= size);
+        sheaves++;
+        larger += size > 20;
+        taken = SUM(alloc_fastpath) + SUM(alloc_slowpath);
+        given = SUM(free_fastpath) + SUM(free_slowpath);
+        left = stook_sheaf_size(sheaf);
+        assert_int_equal(taken - given, holding + left);
+        for (unsigned k = random_below(&seed, size + 1); k > 0 && holding < MOST; k--, left--)
+            held[holding++] = stook_sheaf_alloc(cache, 0, sheaf);
+        stook_sheaf_return(cache, sheaf);
+        given += left;
+        for (unsigned k = random_below(&seed, 40); k > 0; k--)
+            call(&seed);
+        if (i % 100 == 0)
+            check_sums();
+    }
+    give_all();
+    check_sums();
+    assert_int_equal(SUM(sheaf_prefill_oversize), larger);
+    assert_int_equal(SUM(sheaf_prefill_fast) + SUM(sheaf_prefill_slow), sheaves - larger);
+    assert_int_equal(SUM(sheaf_return_fast) + SUM(sheaf_return_slow), sheaves);
+    assert_true(SUM(sheaf_prefill_fast) > 0 && SUM(sheaf_return_fast) > 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 /* ---- switching beside threads ------------------------------------------------------------------ */
 
 static atomic_bool stop;
@@ -491,7 +526,8 @@ int main(void)
         cmocka_unit_test(test_sums),   cmocka_unit_test(test_without_sheaves),
         cmocka_unit_test(test_steps),  cmocka_unit_test(test_modes),
         cmocka_unit_test(test_struct), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_switching), cmocka_unit_test(test_malloc_class),
+        cmocka_unit_test(test_prefilled), cmocka_unit_test(test_switching),
+        cmocka_unit_test(test_malloc_class),
     };
 
     (void)sched_getaffinity(0, sizeof(everywhere), &everywhere);
