@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kfree_rcu.c - deferred frees by the address alone.
+ */
+#include <stook/kmalloc.h>
+
+#include "base/context.h"
+#include "base/report.h"
+#include "cache/private.h"
+#include "page/large.h"
+#include "reserve/rcu.h"
+#include "slab/slab.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+/* What the RCU needs for an object of whole pages: beside it, since readers look at all of it. */
+struct kfree_rcu {
+    struct stook_rcu_head head;
+    void *object;
+};
+
+static void kfree_rcu_done(struct stook_rcu_head *head)
+{
+    struct kfree_rcu *ride = (struct kfree_rcu *)(void *)head;
+    int saved = errno;
+
+    stook_kfree(ride->object);
+    stook_kfree(ride);
+    errno = saved;
+}
+
+/* They are few and large: each begins its grace period at once. */
+static void kfree_rcu_large(void *object)
+{
+    int saved = errno;
+    struct kfree_rcu *ride;
+
+    if (context_self()->depth > 0)
+        report_fatal("kfree_rcu: %p has whole pages, and a handler interrupted the library",
+                     object);
+    ride = stook_kmalloc(sizeof(*ride), STOOK_NOWAIT);
+    if (ride) {
+        ride->object = object;
+        rcu_ops.call(&ride->head, kfree_rcu_done);
+    } else {
+        if (!rcu_ops.reading || rcu_ops.reading())
+            report_fatal("kfree_rcu: no memory to defer the free of %p, and no place to wait",
+                         object);
+        rcu_ops.synchronize();
+        stook_kfree(object);
+    }
+    errno = saved;
+}
+
+void stook_kfree_rcu(const void *object)
+{
+    void *own = (void *)(uintptr_t)object;
+    struct stook_cache *cache;
+
+    if ((uintptr_t)object <= (uintptr_t)STOOK_KMALLOC_NONE)
+        return;
+    cache = slab_cache_of(object);
+    if (cache) {
+        stook_free_rcu(cache, own);
+        return;
+    }
+    if (large_size(object) == 0)
+        stook_private_bad_pointer("kfree_rcu", object);
+    if (!rcu_is_set())
+        report_fatal("kfree_rcu(%p) before stook_rcu_set_ops(): no RCU is set", object);
+    kfree_rcu_large(own);
+}
