@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/* What calls by the kernel's names report before they abort. */
+#include "support/child.h"
+
+#include <stook/kmem.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void *hidden(void *pointer) /* from the compiler, which knows what kfree() frees */
+{
+    void *volatile seen = pointer;
+
+    return seen;
+}
+
+static int panic_wrong(void *unused)
+{
+    (void)unused;
+    return kmem_cache_create("crooked", 40, 24, SLAB_PANIC, NULL) == NULL;
+}
+
+static int panic_without_rcu(void *unused)
+{
+    struct kmem_cache_args args = {.align = 8};
+
+    (void)unused;
+    return !kmem_cache_create("stable", 40, &args, SLAB_PANIC | SLAB_TYPESAFE_BY_RCU);
+}
+
+static int panic_large(void *unused)
+{
+    struct whale {
+        char bytes[STOOK_OBJECT_SIZE_MAX + 8];
+    };
+
+    (void)unused;
+    return !KMEM_CACHE(whale, SLAB_PANIC);
+}
+
+static int free_of_the_stack(void *unused)
+{
+    int here;
+
+    (void)unused;
+    kfree(kmalloc(8, GFP_KERNEL));
+    kfree(hidden(&here));
+    return 0;
+}
+
+static int free_inside_pages(void *unused)
+{
+    char *p = kmalloc(100000, GFP_KERNEL);
+
+    (void)unused;
+    kfree(hidden(p + 4096));
+    return 0;
+}
+
+static int free_of_pages_twice(void *unused)
+{
+    char *p = kmalloc(100000, GFP_KERNEL);
+
+    (void)unused;
+    kfree(p);
+    kfree(hidden(p));
+    return 0;
+}
+
+static int size_of_nothing(void *unused)
+{
+    int here;
+
+    (void)unused;
+    kfree(kmalloc(8, GFP_KERNEL));
+    return ksize(hidden(&here)) == 5;
+}
+
+static int rcu_of_nothing(void *unused)
+{
+    int here;
+
+    (void)unused;
+    kfree(kmalloc(8, GFP_KERNEL));
+    kfree_rcu_mightsleep(hidden(&here));
+    return 0;
+}
+
+static int rcu_before_it_is_set(void *unused)
+{
+    (void)unused;
+    kfree_rcu_mightsleep(kmalloc(8, GFP_KERNEL));
+    return 0;
+}
+
+static int rcu_of_pages_before_it_is_set(void *unused)
+{
+    (void)unused;
+    kfree_rcu_mightsleep(kmalloc(100000, GFP_KERNEL));
+    return 0;
+}
+
+/* No abort, a word, and the cache goes on. */
+static int destroyed_in_use(void *unused)
+{
+    struct kmem_cache *cache = kmem_cache_create("busy", 40, 0, 0, NULL);
+    void *object = kmem_cache_alloc(cache, GFP_KERNEL);
+
+    (void)unused;
+    kmem_cache_destroy(cache);
+    kmem_cache_free(cache, object);
+    kmem_cache_free(cache, kmem_cache_alloc(cache, GFP_KERNEL));
+    kmem_cache_destroy(cache);
+    abort();
+}
+
+static void reports(void **unused)
+{
+    static const struct {
+        int (*body)(void *);
+        const char *says;
+    } cases[] = {
+        {panic_wrong, "cache crooked cannot be made (wrong arguments), and SLAB_PANIC"},
+        {panic_without_rcu, "cache stable cannot be made (no RCU was set), and SLAB_PANIC"},
+        {panic_large, "cache whale cannot be made (beyond a limit), and SLAB_PANIC"},
+        {free_of_the_stack, "kfree: pointer"},
+        {free_inside_pages, "lies 4096 bytes into the object"},
+        {free_of_pages_twice, "kfree: pointer"},
+        {size_of_nothing, "ksize: pointer"},
+        {rcu_of_nothing, "kfree_rcu: pointer"},
+        {rcu_before_it_is_set, "cache kmalloc-8: stook_free_rcu() before stook_rcu_set_ops()"},
+        {rcu_of_pages_before_it_is_set, "before stook_rcu_set_ops(): no RCU is set"},
+        {destroyed_in_use, "busy"},
+    };
+    struct child child;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        child_run(&child, cases[i].body, NULL);
+        assert_true(child_died_saying(&child, cases[i].says));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reports)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

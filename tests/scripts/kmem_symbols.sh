@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# No library has a symbol of the kernel's names: what stook/kmem.h defines and declares is inline or a
+# macro, also in a program that uses it.
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+names='^(_*k(v?[mzc]alloc|v?free|realloc|size|strn?dup|memdup|mem_cache|asprintf|vasprintf)|mempool_)'
+
+of() { nm -A "$@" 2>/dev/null | awk '{print $NF}' | sed 's/@.*//'; }
+found() { grep -E "$names" "$1" || true; }
+
+printf '%s\n' kmalloc kvfree kmem_cache_alloc_bulk mempool_resize kstrdup __kmalloc >"$work/planted"
+[ "$(found "$work/planted" | wc -l)" = 6 ] || { echo "the pattern does not find its own names"; exit 1; }
+
+for library in "$STOOK_BUILD_DIR"/lib/libstook.so; do
+    of -D --defined-only "$library" >"$work/exported"
+    grep -qx stook_kmalloc "$work/exported" || { echo "$library exports no stook_kmalloc"; exit 1; }
+    [ ! "$(found "$work/exported")" ] || { echo "$library exports"; found "$work/exported"; exit 1; }
+done
+for archive in "$STOOK_BUILD_DIR"/lib/libstook*.a; do
+    of --extern-only --defined-only "$archive" >"$work/global"
+    [ ! "$(found "$work/global")" ] || { echo "$archive has"; found "$work/global"; exit 1; }
+done
+
+# A program that uses the names has them for itself, and needs none of any library.
+cat >"$work/p.c" <<'C'
+#include <stook/kmem.h>
+void *p(struct kmem_cache *c, mempool_t *m);
+void *p(struct kmem_cache *c, mempool_t *m)
+{
+    mempool_free(kmem_cache_alloc(c, GFP_KERNEL), m);
+    kfree(krealloc(kmalloc(8, GFP_KERNEL), 9, GFP_KERNEL));
+    return kmem_cache_create("p", 8, NULL, 0);
+}
+C
+for optimised in -O0 -O2; do
+    "${CC:-cc}" $optimised -std=gnu17 -Wall -Wextra -Wconversion -Werror -I"$STOOK_SOURCE_DIR/include" \
+        -c "$work/p.c" -o "$work/p.o"
+    nm --extern-only "$work/p.o" | awk '{print $NF}' >"$work/global"
+    [ ! "$(found "$work/global")" ] || { echo "a program needs"; found "$work/global"; exit 1; }
+done
+for standard in c11 gnu17; do
+    echo '#include <stook/kmem.h>' | "${CC:-cc}" -xc -std=$standard -Wall -Wextra -Wconversion -Werror \
+        -I"$STOOK_SOURCE_DIR/include" -fsyntax-only -
+done
+for standard in c++11 c++17 gnu++20; do
+    echo '#include <stook/kmem.h>' | "${CXX:-c++}" -xc++ -std=$standard -Wall -Wextra -Wconversion -Werror \
+        -I"$STOOK_SOURCE_DIR/include" -fsyntax-only -
+done
