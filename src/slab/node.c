@@ -482,22 +482,3 @@ void node_count(const struct stook_cache *cache, unsigned node_id, struct node_c
     counts->gone_pages = ((gone - gone_min) << l->order) + (gone_min << l->min_order);
     counts->peak_pages = __atomic_load_n(&node->peak, __ATOMIC_RELAXED) << l->order;
 }
-
-uint64_t node_count_free(struct stook_cache *cache, unsigned node_id)
-{
-    struct node *node = &cache->nodes[node_id].node;
-    uint64_t free = 0;
-
-    node_lock(cache, node, false);
-    for (struct list *l = node->partial.next; l != &node->partial; l = l->next) {
-        struct slab *slab = LIST_ENTRY(l, struct slab, link);
-        uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-        free += slab_objects(cache, word) - slab_inuse(word);
-    }
-    for (struct list *l = node->empty.next; l != &node->empty; l = l->next) {
-        struct slab *slab = LIST_ENTRY(l, struct slab, link);
-        free += slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
-    }
-    lock_drop(&node->lock, LOCK_NODE);
-    return free;
-}

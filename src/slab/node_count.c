@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * node_count.c - what a walk over a node's lists tells, for reports.
+ * node_count.c - what a walk over a node's lists tells, for reports, whose takings of the lock are
+ * not counted.
  */
 #include "slab/node.h"
 
@@ -23,4 +24,12 @@ void node_count_lists(struct stook_cache *cache, unsigned node_id, struct node_l
         lists->free += slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
     }
     lock_drop(&node->lock, LOCK_NODE);
+}
+
+uint64_t node_count_free(struct stook_cache *cache, unsigned node)
+{
+    struct node_lists lists;
+
+    node_count_lists(cache, node, &lists);
+    return lists.free;
 }
