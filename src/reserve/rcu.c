@@ -10,6 +10,7 @@
 #include "sheaf/barn.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -408,10 +409,12 @@ void stook_free_rcu(struct stook_cache *cache, void *object)
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
         rcu_use(counts);
     if (rcu_put(cache, object, nested, &full)) {
+        stat_add(cache, STAT_free_rcu_sheaf, 1);
         if (full)
             rcu_count(&counts->sheaves, 1);
     } else {
         rcu_count(&counts->loose, 1);
+        stat_add(cache, STAT_free_rcu_sheaf_fail, 1);
         if (!rcu_loose_put(object, rcu_node(), nested))
             rcu_put_last(cache, object, nested);
         if (!nested)

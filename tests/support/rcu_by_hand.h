@@ -12,10 +12,10 @@
 #include "sheaf/slot.h"
 #include "support/check.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -25,35 +25,33 @@ enum { CAPACITY = 30, SIZE = 256, MOST = 4000 };
 
 /* ---- an RCU by hand ------------------------------------------------------------------------- */
 
-static struct stook_rcu_head *queue;
-static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned queued, barriers, synchronized;
+/* A stack without a lock: handlers push too. */
+static _Atomic(struct stook_rcu_head *) queue;
+static atomic_uint queued;
+static unsigned barriers, synchronized;
 static int reading;
 
 static inline void hand_call(struct stook_rcu_head *head, void (*func)(struct stook_rcu_head *head))
 {
+    struct stook_rcu_head *next = atomic_load(&queue);
+
     assert_int_equal(context_tls.depth, 0); /* outside the library, whoever calls */
     memset(head, 0xa5, sizeof(*head));      /* it is the RCU's */
-    pthread_mutex_lock(&queue_lock);
     head->func = func;
-    head->next = queue;
-    queue = head;
-    queued++;
-    pthread_mutex_unlock(&queue_lock);
+    atomic_fetch_add(&queued, 1);
+    do
+        head->next = next;
+    while (!atomic_compare_exchange_weak(&queue, &next, head));
 }
 
 /* A grace period is over: of what was called before. */
 static inline void pass(void)
 {
-    struct stook_rcu_head *head, *next;
+    struct stook_rcu_head *head = atomic_exchange(&queue, NULL), *next;
 
-    pthread_mutex_lock(&queue_lock);
-    head = queue;
-    queue = NULL;
-    queued = 0;
-    pthread_mutex_unlock(&queue_lock);
     for (; head; head = next) {
         next = head->next;
+        atomic_fetch_sub(&queued, 1);
         head->func(head);
     }
 }

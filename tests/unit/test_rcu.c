@@ -7,6 +7,7 @@
 #include "support/rcu_by_hand.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
