@@ -2,15 +2,14 @@
 /*
  * rseq_counter_x86_64.h - the section of os/counter.h:
  *
- *   add:   arm; cpu; if cpu < 0 leave; words[1 + cpu] += n     <- commits
+ *   count:   arm; cpu; if cpu < 0 leave; lines[1 + cpu][word] += 1     <- commits
  */
 #ifndef STOOK_OS_RSEQ_COUNTER_X86_64_H
 #define STOOK_OS_RSEQ_COUNTER_X86_64_H
 
 #include "os/rseq_x86_64.h"
 
-static inline __attribute__((always_inline)) bool rseq_add(void *words, intptr_t rseq,
-                                                                  int64_t n)
+static inline __attribute__((always_inline)) bool rseq_count(void *word, intptr_t rseq)
 {
     uintptr_t m;
 
@@ -21,11 +20,11 @@ static inline __attribute__((always_inline)) bool rseq_add(void *words, intptr_t
         "testq %[m], %[m]\n\t"
         "js %l[leave]\n\t"
         "shlq $6, %[m]\n\t" STOOK_RSEQ_STEP
-        "addq %[n], 64(%[words], %[m])\n" /* COUNTER_LINE */
+        "addq $1, 64(%[word], %[m])\n" /* COUNTER_LINE */
         "2:\n\t"
         STOOK_RSEQ_ABORT("leave")
         : [m] "=&r"(m)
-        : [words] "r"(words), [rseq] "r"(rseq), [n] "er"(n)
+        : [word] "r"(word), [rseq] "r"(rseq)
         : "memory", "cc"
         : leave);
     STOOK_RSEQ_EDGE();

@@ -216,7 +216,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     bool nested;
 
     if (object) {
-        counter_add(pool->out, 1);
+        counter_count(pool->out, COUNTER_CAME);
         return object;
     }
     if (errno == EINVAL)
@@ -231,7 +231,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
         return NULL;
     }
     errno = saved;
-    counter_add(pool->out, 1);
+    counter_count(pool->out, COUNTER_CAME);
     if (flags & STOOK_ZERO)
         memset(object, 0, pool->cache->object_size);
     return object;
@@ -245,7 +245,7 @@ void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
 
     if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
         __builtin_expect(stook_rseq_pop(head->slots, head->rseq_offset, &object), 1)) {
-        counter_add(pool->out, 1);
+        counter_count(pool->out, COUNTER_CAME);
         return object;
     }
 #endif
@@ -268,6 +268,15 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
         pool_wake(pool);
 }
 
+static inline void pool_free_to_cache(struct stook_cache *cache, void *object)
+{
+#if COUNTER_HAS_SECTIONS
+    if (__builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset, object), 1))
+        return;
+#endif
+    stook_free(cache, object);
+}
+
 /*
  * The reserve is short only while an object of it is out, and whoever frees that one sees it: its
  * taker counted before.
@@ -276,14 +285,14 @@ void stook_pool_free(struct stook_pool *pool, void *object)
 {
     if (!object)
         return;
-    counter_add(pool->out, -1);
+    counter_count(pool->out, COUNTER_WENT);
     if (__builtin_expect(
             atomic_load_explicit(&pool->places, memory_order_relaxed) >=
                     atomic_load_explicit(&pool->min, memory_order_relaxed) &&
                 (uint32_t)atomic_load_explicit(&pool->waiters, memory_order_relaxed) == 0 &&
                 atomic_load_explicit(&pool->forks, memory_order_relaxed) == pool_forks(),
             1)) {
-        stook_free(pool->cache, object);
+        pool_free_to_cache(pool->cache, object);
         /* Who came to wait meanwhile has interrupted this CPU before looking at its sheaves, or
          * sees the object. */
         if (__builtin_expect(
@@ -404,7 +413,7 @@ int stook_pool_destroy(struct stook_pool *pool)
 
     if (!pool)
         return 0;
-    out = counter_sum(pool->out);
+    out = counter_left(pool->out);
     if (out != 0) {
         report_warn("pool of cache %s cannot be destroyed: %lld of its objects are in use",
                     pool->cache->name, (long long)out);

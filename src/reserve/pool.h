@@ -40,19 +40,20 @@ enum {
 };
 
 struct stook_pool {
+    /* What a call reads that meets no shortage; rarely written. */
     struct stook_cache *cache;
-    _Atomic uint32_t min;   /* objects that the reserve should have */
-    _Atomic uint32_t forks; /* 2 x fork_count when the counts were true */
-    _Atomic uint32_t words; /* of the array */
-    _Atomic(_Atomic(void *) *) chunk[POOL_CHUNKS];
-
-    _Atomic uint32_t places __attribute__((aligned(64)));
-    _Atomic uint32_t count;
+    _Atomic uint32_t turn; /* a futex: changes when there may be something for a waiter */
+    _Atomic uint32_t
+        count; /* 8 to 15: nothing here that a call reads (os/percpu.h, struct sheaf) */
     _Atomic uint64_t waiters; /* fork_count << 32 | threads */
-    _Atomic uint32_t turn;    /* a futex: changes when there may be something for a waiter */
+    _Atomic uint32_t min;     /* objects that the reserve should have */
+    _Atomic uint32_t forks;   /* 2 x fork_count when the counts were true */
+    _Atomic uint32_t places;
 
+    _Atomic uint32_t words __attribute__((aligned(64))); /* of the array */
+    _Atomic(_Atomic(void *) *) chunk[POOL_CHUNKS];
     _Atomic(void *) first[POOL_FIRST] __attribute__((aligned(64)));
-    char out[] __attribute__((aligned(64))); /* a counter: objects taken less objects freed */
+    char out[] __attribute__((aligned(64))); /* a counter: objects taken, objects freed */
 };
 
 /* Nanoseconds after which who waits looks again; 0: never.  Tests want no second chance. */

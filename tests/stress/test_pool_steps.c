@@ -149,7 +149,7 @@ static void check(unsigned call)
     for (unsigned k = 0; k < nheld; k++)
         for (unsigned i = 0; i < k; i++)
             assert_ptr_not_equal(held[i], held[k]);
-    if (n != pool->count || n != pool->places || counter_sum(pool->out) != nheld)
+    if (n != pool->count || n != pool->places || counter_left(pool->out) != nheld)
         fail_msg("%s, action %d, phase %u: %u objects, counted %u in %u places, %u out",
                  calls[call].name, action, phase, n, pool->count, pool->places, nheld);
     /* Nothing left the pool but what a smaller one has too much, and what its cache had for it. */

@@ -342,7 +342,7 @@ static void waiting(unsigned min, unsigned n)
     }
     assert_int_equal((uint32_t)atomic_load(&waited->waiters), 0);
     check_pool(waited);
-    int64_t out = counter_sum(waited->out);
+    int64_t out = counter_left(waited->out);
     while (out-- > 0) /* whichever: frees are counted */
         stook_pool_free(waited, unhold());
     assert_int_equal(stook_pool_destroy(waited), 0);
