@@ -8,6 +8,7 @@
 #include "os/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
+#include "sheaf/remote.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/stat.h"
@@ -151,7 +152,7 @@ void rcu_late_push(struct sheaf *sheaf)
                                                   memory_order_relaxed));
 }
 
-/* A sheaf as the cache's others are, or NULL: it went, with nothing in it. */
+/* A sheaf as the cache's others are, or NULL: it went, and its objects to the slabs. */
 static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     uint32_t capacity = cache->capacity;
@@ -163,50 +164,52 @@ static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf,
     if (sheaf->size > 0)
         sheaf_flush(cache, sheaf, nospin);
     sheaf_free(sheaf, nospin);
+    stat_add(cache, STAT_sheaf_free, 1);
     return NULL;
 }
 
-/* What is not of the barn's own node goes the usual way, as any free from here. */
-static void rcu_sort_out(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
+/*
+ * The node whose barn a sheaf goes to: the one it was filled on, or the one that all its objects are
+ * of.  What else is not of that barn's home goes the usual way, as any free from here.
+ */
+static unsigned rcu_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
 {
+    unsigned home = topology.home_of_node[node];
     uint32_t own = 0, n = sheaf->size;
+    int owner;
 
     if (topology.memories < 2)
-        return;
+        return node;
+    owner = remote_owner(sheaf);
+    if (owner >= 0)
+        return (unsigned)owner == home ? node : (unsigned)owner;
     for (uint32_t i = 0; i < n; i++)
-        if (pagemap_node(sheaf->object[i]) == topology.home_of_node[node]) {
+        if (pagemap_node(sheaf->object[i]) == home) {
             void *object = sheaf->object[i];
             sheaf->object[i] = sheaf->object[own];
             sheaf->object[own++] = object;
         }
     sheaf->size = own;
-    if (own < n)
-        slot_free(cache, sheaf->object + own, n - own, nospin);
+    slot_free(cache, sheaf->object + own, n - own, nospin);
+    return node;
 }
 
 static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
 {
     struct stook_cache *cache = slab_cache_of(sheaf->object[0]);
     struct rcu_cache *counts = &rcu_caches[cache->index];
-    struct sheaf *chain, *next;
+    struct sheaf *chain;
 
-    rcu_sort_out(cache, node, sheaf, nospin);
+    node = rcu_sort(cache, node, sheaf, nospin);
     sheaf = rcu_restore(cache, sheaf, nospin);
     if (!sheaf) {
         rcu_count(&counts->flushed, 1);
-        return;
-    }
-    if (sheaf->size == 0) {
+    } else if (sheaf->size == 0) {
         barn_put_empty(cache, node, sheaf, nospin);
-        return;
-    }
-    chain = barn_put_full(cache, node, sheaf, NULL, nospin);
-    rcu_count(chain ? &counts->flushed : &counts->barn, 1);
-    for (; chain; chain = next) {
-        next = chain->next;
-        chain->next = NULL;
-        sheaf_flush(cache, chain, nospin);
-        barn_put_empty(cache, node, chain, nospin);
+    } else {
+        chain = barn_put_full(cache, node, sheaf, NULL, nospin);
+        rcu_count(chain ? &counts->flushed : &counts->barn, 1);
+        (void)barn_flush(cache, node, chain, false, nospin);
     }
 }
 
@@ -277,35 +280,33 @@ static void rcu_settle(void)
 
 /* ---- stook_free_rcu ------------------------------------------------------------------------- */
 
-/* The node whose barn and memory this thread uses; the CPU may change right after. */
+/* The node whose barn this thread uses; the CPU may change right after. */
 static unsigned rcu_node(void)
 {
     int cpu = percpu_cpu();
 
     return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
-                   : topology_home((unsigned)cpu);
+                   : topology_node((unsigned)cpu);
 }
 
 /* An empty sheaf for objects of the cache and the ride; NULL without memory. */
 static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    uint32_t capacity = cache->capacity ? cache->capacity : RCU_SINGLES, room, most;
-    struct sheaf *sheaf = NULL, *none = NULL;
+    uint32_t capacity = cache->capacity ? cache->capacity : RCU_SINGLES, most;
+    struct sheaf *sheaf, *none = NULL;
 
     if (capacity < RCU_LEAST || !cache->capacity) {
         sheaf = sheaf_alloc_over(capacity, capacity + RCU_RIDE_WORDS, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, sheaf != NULL);
     } else {
-        sheaf = barn_get_empty(cache, node, nospin);
-        if (!sheaf)
-            sheaf = sheaf_alloc(capacity, node, nospin);
+        sheaf = barn_make_empty(cache, node, nospin);
         /* No memory: one that is full has been paid for. */
         if (!sheaf && (sheaf = barn_get_full(cache, node, &none, nospin)) != NULL)
             sheaf_flush(cache, sheaf, nospin);
     }
     if (!sheaf)
         return NULL;
-    room = sheaf_room(sheaf);
-    most = room - RCU_RIDE_WORDS;
+    most = sheaf_room(sheaf) - RCU_RIDE_WORDS;
     rcu_ride_init(sheaf, capacity < most ? capacity : most, node);
     return sheaf;
 }

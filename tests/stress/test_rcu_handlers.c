@@ -127,7 +127,7 @@ static void handler_anywhere(void **unused)
 {
     struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
     const char *text = getenv("STOOK_TEST_ROUNDS");
-    unsigned rounds = text ? (unsigned)atoi(text) : 100;
+    unsigned rounds = text ? (unsigned)atoi(text) : 40;
 
     (void)unused;
     sigaction(SIGTRAP, &action, &old);
