@@ -171,7 +171,7 @@ static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct she
         uint32_t got = percpu_pop_bulk(percpu_offset(cache->index), sheaf->object + had,
                                        sheaf->capacity - had);
         sheaf->size += got;
-        stat_add_straight(cache, STAT_alloc_fastpath, got);
+        stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
     if (sheaf->size < sheaf->capacity)
         sheaf->size +=

@@ -245,7 +245,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
 
     if (slot_untried(cache)) {
         got = percpu_pop_bulk(offset, objects, n);
-        stat_add_straight(cache, STAT_alloc_fastpath, got);
+        stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
@@ -429,7 +429,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
 
     if (slot_untried(cache)) {
         put = percpu_push_bulk(offset, objects, n);
-        stat_add_straight(cache, STAT_free_fastpath, put);
+        stat_add(cache, STAT_free_cpu_sheaf, put);
     }
     for (int turn = 0; put < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
         uint32_t before = put;

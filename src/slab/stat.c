@@ -52,21 +52,7 @@ __attribute__((noinline, cold)) void stat_count(struct stook_cache *cache, uint6
         stat_count_on(cache, rows, stat_cpu(), event, n);
 }
 
-_Static_assert(STAT_alloc_cpu_sheaf - STAT_alloc_fastpath == 2 &&
-                   STAT_free_cpu_sheaf - STAT_free_fastpath == 2,
-               "\"straight\" is two further");
-
-__attribute__((noinline, cold)) void stat_count_fast(struct stook_cache *cache, uint64_t *rows,
-                                                     enum stat_event event, uint64_t n)
-{
-    uint64_t *counter;
-
-    if (n == 0 || !stat_counts_fast(cache))
-        return;
-    counter = stat_at(rows, stat_cpu(), event);
-    __atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
-    __atomic_fetch_add(counter + 2, n, __ATOMIC_RELAXED);
-}
+_Static_assert((int)STAT_free_cpu_sheaf - STAT_free_fastpath == STAT_STRAIGHT, "stat_read()");
 
 __attribute__((noinline, cold)) void stat_count_lock(struct stook_cache *cache, uint64_t *rows,
                                                      enum stat_event own, unsigned node)
@@ -81,11 +67,14 @@ __attribute__((noinline, cold)) void stat_count_lock(struct stook_cache *cache, 
 
 uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event event)
 {
-    uint64_t *rows = __atomic_load_n(&cache->stat_kept, __ATOMIC_ACQUIRE);
+    uint64_t *rows = __atomic_load_n(&cache->stat_kept, __ATOMIC_ACQUIRE), n;
 
     if (!rows || cpu < STAT_NO_CPU || cpu >= (int)percpu.rows)
         return 0;
-    return __atomic_load_n(stat_at(rows, cpu, event), __ATOMIC_RELAXED);
+    n = __atomic_load_n(stat_at(rows, cpu, event), __ATOMIC_RELAXED);
+    if (event == STAT_alloc_fastpath || event == STAT_free_fastpath)
+        n += __atomic_load_n(stat_at(rows, cpu, event + STAT_STRAIGHT), __ATOMIC_RELAXED);
+    return n;
 }
 
 uint64_t stat_read_sum(const struct stook_cache *cache, enum stat_event event)

@@ -26,6 +26,9 @@ enum stat_event {
 #undef STAT_EVENT
         STAT_EVENTS,
     STAT_FAST = STAT_alloc_slowpath, /* events below are the fast path's */
+    /* Objects straight from and to the main sheaf are counted once: stat_read() adds them to
+     * alloc_fastpath and free_fastpath, which lie this much below. */
+    STAT_STRAIGHT = STAT_alloc_cpu_sheaf - STAT_alloc_fastpath,
     STAT_ROW = (STAT_EVENTS + 7) & ~7, /* counters of a CPU: whole cache lines */
 };
 
@@ -36,7 +39,6 @@ enum {
 
 /* Out of line: counting is on. */
 void stat_count(struct stook_cache *cache, uint64_t *rows, enum stat_event event, uint64_t n);
-void stat_count_fast(struct stook_cache *cache, uint64_t *rows, enum stat_event event, uint64_t n);
 void stat_count_lock(struct stook_cache *cache, uint64_t *rows, enum stat_event own, unsigned node);
 
 static inline uint64_t *stat_rows(const struct stook_cache *cache)
@@ -52,16 +54,6 @@ static inline void stat_add(struct stook_cache *cache, enum stat_event event, ui
 
     if (__builtin_expect(rows != NULL, 0))
         stat_count(cache, rows, event, n);
-}
-
-/* n objects straight from or to the main sheaf: STAT_alloc_fastpath or STAT_free_fastpath, and the
- * event that says "straight". */
-static inline void stat_add_straight(struct stook_cache *cache, enum stat_event event, uint64_t n)
-{
-    uint64_t *rows = stat_rows(cache);
-
-    if (__builtin_expect(rows != NULL, 0))
-        stat_count_fast(cache, rows, event, n);
 }
 
 /* A lock of `node` was taken: `own` is STAT_barn_lock_own or STAT_list_lock_own, the next two
