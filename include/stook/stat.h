@@ -47,14 +47,14 @@ extern "C" {
     X(barn_get_fail, "full sheaves that a barn did not have")                                      \
     X(barn_put, "full sheaves put into a barn")                                                    \
     X(barn_put_fail, "full sheaves that a barn refused")                                           \
-    X(sheaf_prefill_fast, "prefilled sheaves made of a CPU's spare one")                            \
+    X(sheaf_prefill_fast, "prefilled sheaves made of a CPU's spare one")                           \
     X(sheaf_prefill_slow, "prefilled sheaves from a barn, or new")                                 \
     X(sheaf_prefill_oversize, "prefilled sheaves beyond the cache's capacity")                     \
     X(sheaf_return_fast, "prefilled sheaves that became a CPU's spare one")                        \
-    X(sheaf_return_slow, "prefilled sheaves returned to barn or slabs")                               \
+    X(sheaf_return_slow, "prefilled sheaves returned to barn or slabs")                            \
     X(free_rcu_sheaf, "objects deferred in an rcu sheaf")                                          \
     X(free_rcu_sheaf_fail, "objects deferred without one")                                         \
-    /* Ours.  Distances are from the CPU's node to the lock's: near is below 20, far from it on. */ \
+    /* Ours.  Distance of the CPU's node from the lock's: near is below 20, far from there on. */  \
     X(barn_lock_own, "takings of a barn's lock by CPUs of its own node")                           \
     X(barn_lock_near, "takings of a barn's lock from a near node")                                 \
     X(barn_lock_far, "takings of a barn's lock from a far node")                                   \
@@ -65,7 +65,7 @@ extern "C" {
     X(remote_free, "objects of other nodes that were gathered for their owner")                    \
     X(remote_put, "sheaves of such objects that reached the owner's barn")                         \
     X(remote_put_fail, "sheaves of such objects that the owner's barn refused")                    \
-    X(remote_partial, "times that other nodes' partial slabs gave")                                 \
+    X(remote_partial, "times that other nodes' partial slabs gave")                                \
     X(remote_partial_fail, "tries of that which brought nothing")                                  \
     X(capacity_grow, "times that an adaptive cache grew its sheaves")                              \
     X(capacity_shrink, "times that an adaptive cache shrank its sheaves")

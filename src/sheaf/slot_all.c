@@ -101,8 +101,8 @@ void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_c
         return;
     /* With sections the owner may go on meanwhile: sheaves are never unmapped, so a stale pointer
      * reads an old size, or whatever lies there now.  Locks are there to be taken. */
-    main = percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire)
-                       : percpu_take(slot);
+    main =
+        percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire) : percpu_take(slot);
     if (!main || main == PERCPU_CLOSED)
         return;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);

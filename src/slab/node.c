@@ -314,8 +314,8 @@ struct node_taken {
 /* Detaches the freelists of slabs from the node's list, in one go, until there are enough; the last
  * may have too many.  How many slabs. */
 static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
-                                struct node_taken list[NODE_DETACH_MAX], uint32_t min,
-                                uint32_t max, bool nospin)
+                                struct node_taken list[NODE_DETACH_MAX], uint32_t min, uint32_t max,
+                                bool nospin)
 {
     uint32_t planned = 0;
     unsigned n = 0;
@@ -343,8 +343,8 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     return n;
 }
 
-uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects, uint32_t min,
-                           uint32_t max, bool nospin)
+uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects,
+                           uint32_t min, uint32_t max, bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
     struct node_taken list[NODE_DETACH_MAX];
@@ -378,8 +378,7 @@ static struct slab *node_take_empty(struct stook_cache *cache, struct node *node
 {
     struct slab *slab = NULL;
 
-    if (__atomic_load_n(&node->nr_empty, __ATOMIC_RELAXED) == 0 ||
-        !node_lock(cache, node, nospin))
+    if (__atomic_load_n(&node->nr_empty, __ATOMIC_RELAXED) == 0 || !node_lock(cache, node, nospin))
         return NULL;
     if (!list_empty(&node->empty)) {
         uint64_t word;

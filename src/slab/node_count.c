@@ -21,7 +21,8 @@ void node_count_lists(struct stook_cache *cache, unsigned node_id, struct node_l
     for (struct list *l = node->empty.next; l != &node->empty; l = l->next) {
         struct slab *slab = LIST_ENTRY(l, struct slab, link);
         lists->empty++;
-        lists->free += slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+        lists->free +=
+            slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
     }
     lock_drop(&node->lock, LOCK_NODE);
 }

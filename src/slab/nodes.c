@@ -29,6 +29,7 @@ uint32_t nodes_take(struct stook_cache *cache, unsigned node, void **objects, ui
     if (topology.memories > 1)
         got = nodes_take_partial(cache, node, objects, min, max, nospin);
     for (unsigned i = 0; i < topology.memories && got < min; i++)
-        got += node_take(cache, topology_near(node, i), objects + got, min - got, max - got, nospin);
+        got +=
+            node_take(cache, topology_near(node, i), objects + got, min - got, max - got, nospin);
     return got;
 }

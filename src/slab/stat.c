@@ -38,8 +38,8 @@ static int stat_cpu(void)
     return cpu < 0 ? STAT_NO_CPU : cpu;
 }
 
-static void stat_count_on(struct stook_cache *cache, uint64_t *rows, int cpu,
-                          enum stat_event event, uint64_t n)
+static void stat_count_on(struct stook_cache *cache, uint64_t *rows, int cpu, enum stat_event event,
+                          uint64_t n)
 {
     if (event >= STAT_FAST || stat_counts_fast(cache))
         __atomic_fetch_add(stat_at(rows, cpu, event), n, __ATOMIC_RELAXED);

@@ -33,7 +33,7 @@ enum stat_event {
 };
 
 enum {
-    STAT_NEAR = 20, /* distances below are near (TOPOLOGY_LOCAL is a node's own) */
+    STAT_NEAR = 20,   /* distances below are near (TOPOLOGY_LOCAL is a node's own) */
     STAT_NO_CPU = -1, /* the row of threads without a CPU */
 };
 
@@ -69,8 +69,8 @@ static inline void stat_add_lock(struct stook_cache *cache, enum stat_event own,
 /* Whether the fast path is closed: who works on slots must try what the section would have done. */
 static inline bool stat_counts_fast(const struct stook_cache *cache)
 {
-    return __builtin_expect(
-        __atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED) == STOOK_STATS_ALL, 0);
+    return __builtin_expect(__atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED) == STOOK_STATS_ALL,
+                            0);
 }
 
 /* What one CPU (or STAT_NO_CPU) has counted since it was first switched on; 0 for unknown CPUs. */

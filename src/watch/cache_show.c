@@ -3,10 +3,10 @@
  * cache_show.c - a cache's counters and attributes by their names: one as text, all as JSON.
  * docs/statistics.md explains every name; names are only ever added.
  */
+#include "base/context.h"
 #include "cache/cache_list.h"
 #include "os/percpu.h"
 #include "os/topology.h"
-#include "base/context.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/stat.h"
@@ -28,8 +28,8 @@ enum cache_show_kind { SHOW_CACHE, SHOW_CPU, SHOW_NODE, SHOW_ADDRESS };
 
 struct cache_show {
     const char *name;
-    enum cache_show_kind kind;
     uint64_t (*read)(struct stook_cache *cache, unsigned number); /* of the CPU or node */
+    enum cache_show_kind kind;
 };
 
 /* ---- attributes: within the library's context ------------------------------------------------ */
@@ -132,44 +132,44 @@ SHOW_READ_SLOT(sheaves, sheaves)
 SHOW_READ_SLOT(sheaf_objects, objects)
 SHOW_READ_SLOT(remote_objects, remote)
 
-#define SHOW_ATTRIBUTE(name, kind) {#name, kind, cache_show_##name}
+#define SHOW_ATTRIBUTE(name) #name, cache_show_##name
 
 static const struct cache_show cache_show_attributes[] = {
     /* Linux's names. */
-    SHOW_ATTRIBUTE(aliases, SHOW_CACHE),
-    SHOW_ATTRIBUTE(align, SHOW_CACHE),
-    SHOW_ATTRIBUTE(ctor, SHOW_ADDRESS),
-    SHOW_ATTRIBUTE(destroy_by_rcu, SHOW_CACHE),
-    SHOW_ATTRIBUTE(hwcache_align, SHOW_CACHE),
-    SHOW_ATTRIBUTE(min_partial, SHOW_CACHE),
-    SHOW_ATTRIBUTE(object_size, SHOW_CACHE),
-    SHOW_ATTRIBUTE(objects, SHOW_NODE),
-    SHOW_ATTRIBUTE(objects_partial, SHOW_NODE),
-    SHOW_ATTRIBUTE(objs_per_slab, SHOW_CACHE),
-    SHOW_ATTRIBUTE(order, SHOW_CACHE),
-    SHOW_ATTRIBUTE(partial, SHOW_NODE),
-    SHOW_ATTRIBUTE(remote_node_defrag_ratio, SHOW_CACHE),
-    SHOW_ATTRIBUTE(sheaf_capacity, SHOW_CACHE),
-    SHOW_ATTRIBUTE(slab_size, SHOW_CACHE),
-    SHOW_ATTRIBUTE(slabs, SHOW_NODE),
-    SHOW_ATTRIBUTE(total_objects, SHOW_NODE),
+    {SHOW_ATTRIBUTE(aliases), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(align), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(ctor), SHOW_ADDRESS},
+    {SHOW_ATTRIBUTE(destroy_by_rcu), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(hwcache_align), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(min_partial), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(object_size), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(objects), SHOW_NODE},
+    {SHOW_ATTRIBUTE(objects_partial), SHOW_NODE},
+    {SHOW_ATTRIBUTE(objs_per_slab), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(order), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(partial), SHOW_NODE},
+    {SHOW_ATTRIBUTE(remote_node_defrag_ratio), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(sheaf_capacity), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(slab_size), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(slabs), SHOW_NODE},
+    {SHOW_ATTRIBUTE(total_objects), SHOW_NODE},
     /* Ours. */
-    SHOW_ATTRIBUTE(active, SHOW_CACHE),
-    SHOW_ATTRIBUTE(barn_empty, SHOW_NODE),
-    SHOW_ATTRIBUTE(barn_full, SHOW_NODE),
-    SHOW_ATTRIBUTE(barn_full_limit, SHOW_NODE),
-    SHOW_ATTRIBUTE(barn_limit, SHOW_CACHE),
-    SHOW_ATTRIBUTE(empty, SHOW_NODE),
-    SHOW_ATTRIBUTE(link_outside, SHOW_CACHE),
-    SHOW_ATTRIBUTE(min_order, SHOW_CACHE),
-    SHOW_ATTRIBUTE(prefilled, SHOW_CACHE),
-    SHOW_ATTRIBUTE(random_order, SHOW_CACHE),
-    SHOW_ATTRIBUTE(remote_objects, SHOW_CPU),
-    SHOW_ATTRIBUTE(sheaf_objects, SHOW_CPU),
-    SHOW_ATTRIBUTE(sheaves, SHOW_CPU),
-    SHOW_ATTRIBUTE(slab_bytes, SHOW_NODE),
-    SHOW_ATTRIBUTE(statistics, SHOW_CACHE),
-    SHOW_ATTRIBUTE(waste, SHOW_CACHE),
+    {SHOW_ATTRIBUTE(active), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(barn_empty), SHOW_NODE},
+    {SHOW_ATTRIBUTE(barn_full), SHOW_NODE},
+    {SHOW_ATTRIBUTE(barn_full_limit), SHOW_NODE},
+    {SHOW_ATTRIBUTE(barn_limit), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(empty), SHOW_NODE},
+    {SHOW_ATTRIBUTE(link_outside), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(min_order), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(prefilled), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(random_order), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(remote_objects), SHOW_CPU},
+    {SHOW_ATTRIBUTE(sheaf_objects), SHOW_CPU},
+    {SHOW_ATTRIBUTE(sheaves), SHOW_CPU},
+    {SHOW_ATTRIBUTE(slab_bytes), SHOW_NODE},
+    {SHOW_ATTRIBUTE(statistics), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(waste), SHOW_CACHE},
 };
 enum { SHOW_ATTRIBUTES = sizeof(cache_show_attributes) / sizeof(cache_show_attributes[0]) };
 
@@ -240,8 +240,8 @@ struct cache_show_text {
     size_t size, used; /* used: as if there were no end */
 };
 
-static __attribute__((format(printf, 2, 3))) void
-cache_show_print(struct cache_show_text *text, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void cache_show_print(struct cache_show_text *text,
+                                                                   const char *format, ...)
 {
     char piece[CACHE_SHOW_PIECE];
     va_list args;
@@ -391,7 +391,8 @@ int stook_cache_show_json(struct stook_cache *only, int fd)
         return -1;
     }
     writer_init(&writer, fd);
-    writer_print(&writer, "{\"stook\": \"%d.%d.%d\", \"format\": %d, \"cpus\": %u, \"nodes\": %u,\n",
+    writer_print(&writer,
+                 "{\"stook\": \"%d.%d.%d\", \"format\": %d, \"cpus\": %u, \"nodes\": %u,\n",
                  STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH, CACHE_SHOW_FORMAT,
                  topology.cpus, topology.nodes);
     writer_print(&writer, " \"caches\": [");

@@ -67,8 +67,11 @@ static void on_cpu(int cpu, unsigned n)
 
 static int run_golden(void *arg)
 {
-    struct stook_cache_args args = {.size = sizeof(args), .align = 64, .sheaf_capacity = 28,
-                                    .flags = STOOK_CACHE_HWALIGN, .ctor = construct};
+    struct stook_cache_args args = {.size = sizeof(args),
+                                    .align = 64,
+                                    .sheaf_capacity = 28,
+                                    .flags = STOOK_CACHE_HWALIGN,
+                                    .ctor = construct};
     char wanted[64];
     void *kept[3];
 
@@ -93,7 +96,7 @@ static int run_golden(void *arg)
     MUST(stook_cache_stat_enable(cache, STOOK_STATS_ALL) == 0);
     SAYS("statistics", "1\n");
     SAYS("alloc_fastpath", "0\n");
-    on_cpu(5, 6); /* node 1 */
+    on_cpu(5, 6);  /* node 1 */
     on_cpu(52, 6); /* node 5 */
     SAYS("alloc_slab", "2 C5=1 C52=1\n");
     SAYS("slabs", "2 N1=1 N5=1\n");
@@ -313,8 +316,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden), /* these two first: nothing may be allocated yet */
-        cmocka_unit_test(test_json),        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_ends),        cmocka_unit_test(test_documented),
+        cmocka_unit_test(test_json),   cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_ends),   cmocka_unit_test(test_documented),
     };
     const char *name = getenv("TEST_CACHE_SHOW");
 

@@ -50,8 +50,8 @@ static uint64_t taken, given; /* objects, by calls that were counted */
 
 static void make(size_t size, unsigned flags, unsigned capacity, int on)
 {
-    struct stook_cache_args args = {.size = sizeof(args), .flags = flags,
-                                    .sheaf_capacity = capacity};
+    struct stook_cache_args args = {
+        .size = sizeof(args), .flags = flags, .sheaf_capacity = capacity};
 
     cache = stook_cache_create("stat", size, &args);
     MUST(cache && stook_cache_stat_enable(cache, on) == 0);
@@ -180,8 +180,8 @@ static void test_sums(void **state)
 {
     static const struct {
         unsigned size, capacity, flags;
-    } cases[] = {{64, 0, 0}, {256, 28, 0}, {320, 6, STOOK_CACHE_HWALIGN}, {4000, 0, 0},
-                 {16, 1, 0}, {200, 1022, STOOK_CACHE_RANDOM}};
+    } cases[] = {{64, 0, 0},   {256, 28, 0}, {320, 6, STOOK_CACHE_HWALIGN},
+                 {4000, 0, 0}, {16, 1, 0},   {200, 1022, STOOK_CACHE_RANDOM}};
 
     (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -420,9 +420,11 @@ static int run_cpus(void *arg)
     check_sums();
     for (int cpu = 0; cpu < CPUS; cpu++) {
         MUST(stat_read(cache, cpu, STAT_alloc_fastpath) +
-                 stat_read(cache, cpu, STAT_alloc_slowpath) == in[cpu]);
+                 stat_read(cache, cpu, STAT_alloc_slowpath) ==
+             in[cpu]);
         MUST(stat_read(cache, cpu, STAT_free_fastpath) +
-                 stat_read(cache, cpu, STAT_free_slowpath) == out[cpu]);
+                 stat_read(cache, cpu, STAT_free_slowpath) ==
+             out[cpu]);
     }
     MUST(stat_read(cache, STAT_NO_CPU, STAT_alloc_fastpath) == 0);
     MUST(stat_read(cache, CPUS, STAT_alloc_fastpath) == 0);
@@ -523,10 +525,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpus), /* first: nothing may be allocated yet */
-        cmocka_unit_test(test_sums),   cmocka_unit_test(test_without_sheaves),
-        cmocka_unit_test(test_steps),  cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_struct), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_prefilled), cmocka_unit_test(test_switching),
+        cmocka_unit_test(test_sums),         cmocka_unit_test(test_without_sheaves),
+        cmocka_unit_test(test_steps),        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_struct),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_prefilled),    cmocka_unit_test(test_switching),
         cmocka_unit_test(test_malloc_class),
     };
 
