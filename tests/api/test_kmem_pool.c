@@ -318,7 +318,7 @@ static volatile sig_atomic_t interrupts;
 
 static void handler(int unused)
 {
-    int *element = mempool_alloc(common, GFP_ATOMIC);
+    int saved = errno, *element = mempool_alloc(common, GFP_ATOMIC);
 
     (void)unused;
     if (element) {
@@ -328,6 +328,7 @@ static void handler(int unused)
         mempool_free(element, common);
     }
     interrupts++;
+    errno = saved;
 }
 
 /* It interrupts every step of the same pool. */
