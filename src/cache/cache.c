@@ -160,6 +160,7 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
     bool stable = args->ctor || args->dtor || (args->flags & STOOK_CACHE_TYPESAFE);
 
     return (stable ? 0 : LAYOUT_WRITABLE) |
+           (args->flags & CACHE_MALLOC ? LAYOUT_DENSE : 0) |
            (args->flags & STOOK_CACHE_LINK_INSIDE ? LAYOUT_LINK_INSIDE : 0) |
            (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
 }
@@ -226,7 +227,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     cache->permutation = permutation;
     cache->capacity = flags & STOOK_CACHE_NOSHEAF ? 0
                       : args->sheaf_capacity      ? args->sheaf_capacity
-                      : flags & CACHE_MALLOC      ? layout_capacity(2 * (size_t)layout.stride)
+                      : flags & CACHE_MALLOC      ? layout_capacity((size_t)layout.stride * 5 / 2)
                                                   : layout_capacity(layout.stride);
     cache_setup(cache, &layout, index, name);
 out:

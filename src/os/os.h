@@ -21,6 +21,8 @@ bool os_commit(void *address, size_t size);
 bool os_readable(void *address, size_t size);
 /* Pages go back, the range stays usable and reads as zeros. */
 void os_release(void *address, size_t size);
+/* What was never written to a private mapping need not be resident; changes nothing else. */
+void os_forget(void *address, size_t size);
 /* Moves the pages of [from, from+size) to reserved range `to`; both ranges stay mapped. */
 bool os_move(void *from, void *to, size_t size);
 /* A memory file of `size` bytes, not inherited by exec; -1 where there are none. */

@@ -57,6 +57,14 @@ bool os_readable(void *address, size_t size)
     return mprotect(address, size, PROT_READ) == 0;
 }
 
+void os_forget(void *address, size_t size)
+{
+    int saved = errno;
+
+    (void)madvise(address, size, MADV_DONTNEED);
+    errno = saved;
+}
+
 void os_release(void *address, size_t size)
 {
     int saved = errno;

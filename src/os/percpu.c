@@ -221,10 +221,16 @@ void percpu_slot_init(unsigned index)
 }
 
 /* The first closing on a CPU: under the lock, so that a fork under way is waited for. */
-static bool percpu_use(unsigned cpu, bool nospin)
+static bool percpu_use(unsigned cpu, uintptr_t offset, bool nospin)
 {
     if (!lock_enter(&percpu.lock, LOCK_PERCPU, nospin))
         return false;
+    /* The kernel maps the file's pages around the one that was read: they count as resident.  Nothing
+     * was written here yet; what will be is written now, page by page. */
+    if (!percpu.filled && !atomic_load_explicit(&percpu.used[cpu], memory_order_relaxed)) {
+        os_forget(percpu_slot_at((int)cpu, 0), PERCPU_AREA_SIZE);
+        __atomic_fetch_or(&percpu_slot_at((int)cpu, offset)->reserved, 0, __ATOMIC_RELAXED);
+    }
     atomic_store_explicit(&percpu.used[cpu], 1, memory_order_release);
     lock_drop(&percpu.lock, LOCK_PERCPU);
     return true;
@@ -282,7 +288,7 @@ struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin)
 {
     int cpu = percpu_cpu();
 
-    if (cpu < 0 || (!percpu_slot((unsigned)cpu, 0) && !percpu_use((unsigned)cpu, nospin)))
+    if (cpu < 0 || (!percpu_slot((unsigned)cpu, 0) && !percpu_use((unsigned)cpu, offset, nospin)))
         return NULL;
 #if PERCPU_HAS_SECTIONS
     if (percpu.rseq) {

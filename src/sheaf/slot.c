@@ -13,7 +13,8 @@
 
 enum {
     SLOT_FILL_MAX = 510,  /* objects a refill brings at most … */
-    SLOT_FILL_BYTES = 256 << 10, /* … and bytes, unless a sheaf's capacity is more */
+    SLOT_FILL_BYTES = 64 << 10, /* … and bytes, unless a sheaf's capacity is more */
+    SLOT_FILL_MALLOC = 32 << 10, /* … of malloc's classes: there are many of them */
     SLOT_TURNS = 4,
 };
 
@@ -32,7 +33,8 @@ static struct sheaf *slot_real(struct sheaf *main)
 /* How many objects a refill may bring at most: more than a sheaf's capacity to who only takes. */
 static uint32_t slot_fill_max(const struct stook_cache *cache)
 {
-    uint32_t most = SLOT_FILL_BYTES / cache->layout.stride;
+    uint32_t most = (cache->flags & CACHE_MALLOC ? SLOT_FILL_MALLOC : SLOT_FILL_BYTES) /
+                    cache->layout.stride;
 
     if (most > SLOT_FILL_MAX)
         most = SLOT_FILL_MAX;
@@ -372,6 +374,17 @@ static bool slot_make_room(struct stook_cache *cache, unsigned node, struct shea
     return empty != NULL;
 }
 
+/*
+ * Whoever only took has turned to freeing: what the last refill brought, more than the capacity and
+ * never used, goes back first, or the objects that come back warm would be sent away in its stead.
+ */
+static void slot_trim(struct stook_cache *cache, unsigned node, struct sheaf *over, bool decline,
+                      bool nospin)
+{
+    sheaf_flush(cache, over, nospin);
+    slot_install_empty(cache, node, over, decline, nospin);
+}
+
 /* Closes the gaps that NULL entries leave; how many objects there are. */
 static uint32_t slot_strip(void **objects, uint32_t n)
 {
@@ -437,7 +450,12 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         if (!main)
             break;
         spare = slot->spare;
-        if (main->size < main->capacity) {
+        if (main->size > main->capacity) {
+            slot->spare = NULL;
+            slot->fill = 0;
+            percpu_open(slot, spare ? spare : PERCPU_NONE);
+            slot_trim(cache, node, main, decline, nospin);
+        } else if (main->size < main->capacity) {
             percpu_open(slot, main);
             /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */
             n = put + slot_strip(objects + put, n - put);

@@ -17,10 +17,13 @@ enum {
  * Fewer objects than this make a slab too dear: what its making and its going cost is shared by
  * them.  What 64 KiB hold at most, 128 KiB of large ones.
  */
-static unsigned layout_wanted(uint32_t stride)
+static unsigned layout_wanted(uint32_t stride, bool dense)
 {
-    unsigned most = (stride <= 1024 ? 64u << 10 : 128u << 10) / stride;
+    unsigned most;
 
+    if (dense)
+        return stride <= 1024 ? 32 : stride <= 2048 ? 16 : stride <= PAGE_SIZE ? 8 : 4;
+    most = (stride <= 1024 ? 64u << 10 : 128u << 10) / stride;
     return most > 256 ? 256 : most >= 128 ? 128 : most > 4 ? most : 4;
 }
 
@@ -32,17 +35,17 @@ static unsigned layout_objects(unsigned order, uint32_t stride)
 }
 
 /* The order's cost, or ~0 where it does not do. */
-static uint32_t layout_cost(unsigned order, uint32_t stride)
+static uint32_t layout_cost(unsigned order, uint32_t stride, bool dense)
 {
     uint32_t size = (uint32_t)PAGE_SIZE << order, n = layout_objects(order, stride);
     uint32_t waste = size - n * stride;
 
-    if (n < layout_wanted(stride) || waste > size / LAYOUT_WASTE)
+    if (n < layout_wanted(stride, dense) || waste > size / LAYOUT_WASTE)
         return ~(uint32_t)0;
     return (uint32_t)((uint64_t)waste * LAYOUT_SHARE / size) + order * LAYOUT_PER_ORDER;
 }
 
-static void layout_choose_order(struct layout *layout)
+static void layout_choose_order(struct layout *layout, bool dense)
 {
     uint32_t best_cost = ~(uint32_t)0, stride = layout->stride;
     unsigned best = 0, min = 0;
@@ -50,12 +53,12 @@ static void layout_choose_order(struct layout *layout)
     while (layout_objects(min, stride) == 0)
         min++;
     for (unsigned order = min; order <= LAYOUT_ORDER_MAX; order++) {
-        uint32_t cost = layout_cost(order, stride);
+        uint32_t cost = layout_cost(order, stride, dense);
         if (cost < best_cost) {
             best = order;
             best_cost = cost;
         }
-        if (order >= LAYOUT_ORDER_COMMON && best_cost != ~(uint32_t)0)
+        if (order >= (unsigned)LAYOUT_ORDER_COMMON - dense && best_cost != ~(uint32_t)0)
             break;
     }
     for (unsigned order = min, least = ~0u; best_cost == ~(uint32_t)0 && order <= LAYOUT_ORDER_MAX;
@@ -107,7 +110,7 @@ bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wish
     }
     layout->stride = (uint32_t)stride;
     layout->reciprocal = (((uint64_t)1 << LAYOUT_RECIPROCAL) + stride - 1) / stride;
-    layout_choose_order(layout);
+    layout_choose_order(layout, wishes & LAYOUT_DENSE);
     return layout->objects > 0;
 }
 

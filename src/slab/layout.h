@@ -35,6 +35,7 @@ enum layout_wish {
     LAYOUT_WRITABLE = 1,     /* a free object may be written to: no constructor */
     LAYOUT_LINK_INSIDE = 2,  /* links in the free objects, where they may be written to */
     LAYOUT_LINK_OUTSIDE = 4, /* links outside, whatever that costs in bytes */
+    LAYOUT_DENSE = 8,        /* small slabs, that empty sooner: one of many caches */
 };
 
 /* `wishes`: of enum layout_wish; without one for links the cheaper place.  False: none fits. */
