@@ -681,7 +681,7 @@ static inline void mempool_exit(mempool_t *pool)
 }
 
 /* Elements into the reserve until it is full; false without memory. */
-static inline bool mempool_fill(mempool_t *pool, gfp_t gfp)
+static inline bool kmem_mempool_fill(mempool_t *pool, gfp_t gfp)
 {
     while (!mempool_is_saturated(pool)) {
         void *element = pool->alloc(gfp, pool->pool_data);
@@ -706,7 +706,7 @@ static inline int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *all
     pool->alloc = alloc_fn;
     pool->free = free_fn;
     pool->bag = stook_bag_create((unsigned)min_nr);
-    if (pool->bag && mempool_fill(pool, GFP_KERNEL))
+    if (pool->bag && kmem_mempool_fill(pool, GFP_KERNEL))
         return 0;
     mempool_exit(pool);
     return -ENOMEM;
@@ -794,7 +794,7 @@ static inline int mempool_resize(mempool_t *pool, int min_nr)
     pool->min_nr = min_nr;
     while ((element = stook_bag_spill(pool->bag)) != NULL)
         pool->free(element, pool->pool_data);
-    (void)mempool_fill(pool, GFP_KERNEL);
+    (void)kmem_mempool_fill(pool, GFP_KERNEL);
     return 0;
 }
 

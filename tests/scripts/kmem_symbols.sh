@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # No library has a symbol of the kernel's names: what stook/kmem.h defines and declares is inline or a
-# macro, also in a program that uses it.
+# macro, also in a program that uses it.  The manual page has all names.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -48,3 +48,13 @@ for standard in c++11 c++17 gnu++20; do
     echo '#include <stook/kmem.h>' | "${CXX:-c++}" -xc++ -std=$standard -Wall -Wextra -Wconversion -Werror \
         -I"$STOOK_SOURCE_DIR/include" -fsyntax-only -
 done
+
+# stook_kmem(7) has every name that the headers give, but for what is theirs alone (kmem_stook_...).
+sed -nE 's/^#define (k[a-z_]+|KMEM_CACHE[A-Z_]*)\(.*/\1/p; s/^static inline .*[ *]([a-z_]+)\(.*/\1/p; s/^(kmem_[a-z_]+|k[a-z]+)\(.*/\1/p' \
+    "$STOOK_SOURCE_DIR/include/stook/kmem.h" | grep -vE '^kmem_(stook|create|alloc|kmalloc|product|mempool)' |
+    sort -u >"$work/names"
+[ "$(wc -l <"$work/names")" -gt 70 ] || { echo "only these names were found:"; cat "$work/names"; exit 1; }
+sed -nE 's/^STOOK_API .*(stook_[a-z_]+)\(.*/\1/p' "$STOOK_SOURCE_DIR/include/stook/kmalloc.h" >>"$work/names"
+while read -r name; do
+    grep -qw -- "$name" "$STOOK_SOURCE_DIR/man/stook_kmem.7" || { echo "stook_kmem.7: no $name"; exit 1; }
+done <"$work/names"
