@@ -126,6 +126,38 @@ static void barrier_pushes(void **unused)
     assert_int_equal(events().pushed, 1);
 }
 
+static atomic_bool slot_closed;
+
+/* As a preempted owner does, or a fork. */
+static void *close_for_a_while(void *unused)
+{
+    struct slot *slot = slot_here();
+    struct sheaf *main = percpu_take(slot);
+
+    (void)unused;
+    assert_non_null(main);
+    atomic_store(&slot_closed, true);
+    usleep(30000);
+    percpu_open(slot, main);
+    return NULL;
+}
+
+static void barrier_waits_for_slots(void **unused)
+{
+    pthread_t thread;
+
+    (void)unused;
+    take(3);
+    defer(3);
+    assert_int_equal(pthread_create(&thread, NULL, close_for_a_while, NULL), 0);
+    while (!atomic_load(&slot_closed))
+        sched_yield();
+    stook_rcu_barrier();
+    pthread_join(thread, NULL);
+    assert_null(slot_here()->rcu);
+    check();
+}
+
 static void shrink_pushes(void **unused)
 {
     (void)unused;
@@ -322,6 +354,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gather, setup, teardown),
         cmocka_unit_test_setup_teardown(barn_refuses, setup, teardown),
         cmocka_unit_test_setup_teardown(barrier_pushes, setup, teardown),
+        cmocka_unit_test_setup_teardown(barrier_waits_for_slots, setup, teardown),
         cmocka_unit_test_setup_teardown(shrink_pushes, setup, teardown),
         cmocka_unit_test_setup_teardown(destroy_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(destroy_waits_elsewhere, setup, teardown),
