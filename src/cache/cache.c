@@ -159,8 +159,7 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
 {
     bool stable = args->ctor || args->dtor || (args->flags & STOOK_CACHE_TYPESAFE);
 
-    return (stable ? 0 : LAYOUT_WRITABLE) |
-           (args->flags & CACHE_MALLOC ? LAYOUT_DENSE : 0) |
+    return (stable ? 0 : LAYOUT_WRITABLE) | (args->flags & CACHE_MALLOC ? LAYOUT_DENSE : 0) |
            (args->flags & STOOK_CACHE_LINK_INSIDE ? LAYOUT_LINK_INSIDE : 0) |
            (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
 }

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 enum {
-    ARENA_GRANULE = 32, /* a slab's descriptor never straddles a cache line */
+    ARENA_GRANULE = 32,                /* a slab's descriptor never straddles a cache line */
     ARENA_RUN_PAGES_MAX = BLOCK_PAGES, /* larger requests take whole blocks */
 };
 

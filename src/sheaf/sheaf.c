@@ -9,8 +9,7 @@
 
 struct stook_cache *sheaf_cache[SHEAF_CLASSES];
 
-const uint16_t sheaf_class_size[SHEAF_CLASSES] = {64,   128,  192,  320, 576,
-                                                  1088, 2048, 4096, 8192};
+const uint16_t sheaf_class_size[SHEAF_CLASSES] = {64, 128, 192, 320, 576, 1088, 2048, 4096, 8192};
 _Static_assert(sizeof(struct sheaf) + STOOK_SHEAF_CAPACITY_MAX * sizeof(void *) <= 8192,
                "the largest sheaf has a class");
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    SLOT_FILL_MAX = 510,  /* objects a refill brings at most … */
-    SLOT_FILL_BYTES = 64 << 10, /* … and bytes, unless a sheaf's capacity is more */
+    SLOT_FILL_MAX = 510,         /* objects a refill brings at most … */
+    SLOT_FILL_BYTES = 64 << 10,  /* … and bytes, unless a sheaf's capacity is more */
     SLOT_FILL_MALLOC = 32 << 10, /* … of malloc's classes: there are many of them */
     SLOT_TURNS = 4,
 };
@@ -33,8 +33,8 @@ static struct sheaf *slot_real(struct sheaf *main)
 /* How many objects a refill may bring at most: more than a sheaf's capacity to who only takes. */
 static uint32_t slot_fill_max(const struct stook_cache *cache)
 {
-    uint32_t most = (cache->flags & CACHE_MALLOC ? SLOT_FILL_MALLOC : SLOT_FILL_BYTES) /
-                    cache->layout.stride;
+    uint32_t most =
+        (cache->flags & CACHE_MALLOC ? SLOT_FILL_MALLOC : SLOT_FILL_BYTES) / cache->layout.stride;
 
     if (most > SLOT_FILL_MAX)
         most = SLOT_FILL_MAX;
@@ -48,8 +48,8 @@ static uint32_t slot_fill_max(const struct stook_cache *cache)
 static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 {
     uint32_t fill = slot->fill * 2, most = slot_fill_max(cache);
-    uint32_t least = cache->layout.objects < cache->capacity ? cache->layout.objects
-                                                             : cache->capacity;
+    uint32_t least =
+        cache->layout.objects < cache->capacity ? cache->layout.objects : cache->capacity;
 
     if (fill < least)
         fill = least;
@@ -217,7 +217,8 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
             fill = room;
         empty = full;
         k = n - got < fill ? n - got : fill;
-        full->size = nodes_take(cache, node, full->object, k > fill / 2 ? k : fill / 2, fill, nospin);
+        full->size =
+            nodes_take(cache, node, full->object, k > fill / 2 ? k : fill / 2, fill, nospin);
         stat_add(cache, STAT_sheaf_refill, full->size);
         if (k > full->size)
             k = full->size;

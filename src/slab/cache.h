@@ -14,7 +14,7 @@
 enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_INTERNAL =
            1u << 31, /* the library's own: its slabs lie in the second half of the zones */
-       CACHE_MALLOC = 1u << 30, /* a size class of malloc */
+       CACHE_MALLOC = 1u << 30,     /* a size class of malloc */
        CACHE_LINK_FIRST = 1u << 29, /* links a new slab first and drains it then: for comparison */
 };
 
@@ -22,8 +22,8 @@ enum { /* internal flags beside STOOK_CACHE_* */
 struct node {
     struct lock lock;
     uint32_t nr_partial, nr_empty;
-    struct list partial; /* slabs with free objects and objects in use */
-    struct list empty;   /* slabs with no object in use, kept up to the cache's min_partial */
+    struct list partial;     /* slabs with free objects and objects in use */
+    struct list empty;       /* slabs with no object in use, kept up to the cache's min_partial */
     uint64_t gone, gone_min; /* slabs given back; of those with the minimum order */
     uint64_t took;           /* takings of the lock */
     /* Without the lock, so relaxed atomics: slabs made, those with the minimum order; the most there
@@ -58,12 +58,13 @@ struct stook_cache {
     uint32_t capacity;   /* objects a sheaf; 0: no sheaves */
     uint32_t barn_limit; /* full sheaves of a barn at most */
     uint32_t min_partial;
-    uint32_t defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
-    uint16_t secret; /* links are stored xor this and their index */
+    uint32_t
+        defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
+    uint16_t secret;  /* links are stored xor this and their index */
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
     uint16_t *permutation;
-    uint16_t users;  /* creates less destroys, under the cache list's lock; 0: it is going */
-    uint16_t pins;   /* threads that reclaim from it, under the same lock: it stays meanwhile */
+    uint16_t users; /* creates less destroys, under the cache list's lock; 0: it is going */
+    uint16_t pins;  /* threads that reclaim from it, under the same lock: it stays meanwhile */
     _Atomic uint32_t prefilled; /* sheaves that callers hold */
     /* Counters (slab/stat.h): NULL while off; kept when they are switched off; STOOK_STATS_*. */
     uint64_t *stat, *stat_kept;

@@ -35,7 +35,8 @@ static struct detached *detached_find(struct detached_set *set, struct slab *sla
  * The lines that will be written to: of the slab's state, and of the object's link.  Inlined by
  * force: GCC takes a function of prefetches for one without effects.
  */
-static inline __attribute__((always_inline)) void detached_prefetch(const struct stook_cache *cache, const void *object)
+static inline __attribute__((always_inline)) void detached_prefetch(const struct stook_cache *cache,
+                                                                    const void *object)
 {
     const struct layout *l = &cache->layout;
     uint32_t entry, offset;
@@ -50,8 +51,8 @@ static inline __attribute__((always_inline)) void detached_prefetch(const struct
     __builtin_prefetch(slab, 1);
     /* Slabs are aligned to their size; a guess where one has the minimum order, and no more. */
     offset = (uint32_t)(uintptr_t)object & (((uint32_t)PAGE_SIZE << l->order) - 1);
-    __builtin_prefetch(l->link_outside ? (const void *)&slab->links[layout_index(l, offset)] : object,
-                       1);
+    __builtin_prefetch(
+        l->link_outside ? (const void *)&slab->links[layout_index(l, offset)] : object, 1);
 }
 
 /* Its entry of the page map, on which the above waits. */
@@ -62,8 +63,8 @@ static inline __attribute__((always_inline)) void detached_prefetch_entry(const 
 }
 
 /* What the walk will not have been ahead of. */
-static inline __attribute__((always_inline)) void
-detached_prefetch_first(const struct stook_cache *cache, void *const *objects, uint32_t n)
+static inline __attribute__((always_inline)) void detached_prefetch_first(
+    const struct stook_cache *cache, void *const *objects, uint32_t n)
 {
     for (uint32_t i = 1; i < n && i < 2 * DETACHED_AHEAD; i++)
         if (((uintptr_t)objects[i] ^ (uintptr_t)objects[i - 1]) >= PAGE_SIZE)
@@ -121,9 +122,10 @@ static inline void detached_move(struct stook_cache *cache, struct detached_set 
 }
 
 /* One more object of the walk's list. */
-static inline __attribute__((always_inline)) void
-detached_add(const struct stook_cache *cache, struct detached_set *set, struct detached_walk *walk,
-             uint32_t i, uint32_t index)
+static inline __attribute__((always_inline)) void detached_add(const struct stook_cache *cache,
+                                                               struct detached_set *set,
+                                                               struct detached_walk *walk,
+                                                               uint32_t i, uint32_t index)
 {
     if (walk->count == 0)
         walk->list->tail = (uint16_t)index;
@@ -141,9 +143,11 @@ detached_add(const struct stook_cache *cache, struct detached_set *set, struct d
 
 /* Neighbours that follow the object i, each a stride further or each a stride before: the first
  * position behind them.  What arrays mostly hold, and no multiplication is needed for them. */
-static inline __attribute__((always_inline)) uint32_t
-detached_run(const struct stook_cache *cache, struct detached_set *set, struct detached_walk *walk,
-             void *const *objects, uint32_t i, uint32_t n)
+static inline __attribute__((always_inline)) uint32_t detached_run(const struct stook_cache *cache,
+                                                                   struct detached_set *set,
+                                                                   struct detached_walk *walk,
+                                                                   void *const *objects, uint32_t i,
+                                                                   uint32_t n)
 {
     const uintptr_t stride = cache->layout.stride;
     uintptr_t object = (uintptr_t)objects[i++], step;
@@ -158,10 +162,11 @@ detached_run(const struct stook_cache *cache, struct detached_set *set, struct d
         return i;
     if (walk->linked) {
         char *at = walk->links + (size_t)index * cache->layout.link_stride;
-        size_t link_step = next == 1 ? cache->layout.link_stride
-                                     : -(size_t)cache->layout.link_stride;
+        size_t link_step =
+            next == 1 ? cache->layout.link_stride : -(size_t)cache->layout.link_stride;
         uint32_t secret = cache->secret;
-        for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects; i++) {
+        for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects;
+             i++) {
             object += step;
             at += link_step;
             *(uint16_t *)(void *)at =
@@ -224,8 +229,7 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
     return n;
 }
 
-void detached_link(struct stook_cache *cache, const struct detached_set *set,
-                   struct detached *list)
+void detached_link(struct stook_cache *cache, const struct detached_set *set, struct detached *list)
 {
     uint32_t at = list->last;
 

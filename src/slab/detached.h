@@ -24,7 +24,7 @@ struct detached {
     struct slab *slab;
     uint16_t head, tail; /* indices, once it is linked */
     uint16_t count;
-    uint8_t last;  /* position of the object gathered last, while it is not */
+    uint8_t last; /* position of the object gathered last, while it is not */
     bool linked;
 };
 

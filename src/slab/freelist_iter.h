@@ -25,8 +25,8 @@ struct freelist_iter {
 static inline struct freelist_iter freelist_iter_begin(const struct stook_cache *cache,
                                                        const struct slab *slab)
 {
-    uint32_t objects = slab_objects(cache, atomic_load_explicit(&slab->state,
-                                                                memory_order_relaxed));
+    uint32_t objects =
+        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
     struct freelist_iter iter = {cache->permutation, 0, objects, objects, objects};
 
     if (iter.permutation) {
@@ -54,7 +54,8 @@ static inline uint32_t freelist_iter_emit(struct freelist_iter *iter,
                                           const struct stook_cache *cache, const struct slab *slab,
                                           void **objects, uint32_t n)
 {
-    struct freelist_iter walk = *iter; /* in registers: the array may be anything, for the compiler */
+    struct freelist_iter walk =
+        *iter; /* in registers: the array may be anything, for the compiler */
     uint32_t stride = cache->layout.stride;
     char *base = slab_base(slab);
 

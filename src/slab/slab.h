@@ -123,10 +123,10 @@ static inline void slab_set_link(const struct stook_cache *cache, struct slab *s
 
 /* Events of this thread's way through slabs: what a time cannot tell.  See tests/unit/test_events.c. */
 struct slab_counts {
-    uint64_t swaps; /* compare-and-swaps of state words that took effect */
-    uint64_t links; /* links written */
-    uint64_t lists; /* takings of a node's lock */
-    uint64_t whole; /* slabs that came back, or were handed out, without a link being written */
+    uint64_t swaps;   /* compare-and-swaps of state words that took effect */
+    uint64_t links;   /* links written */
+    uint64_t lists;   /* takings of a node's lock */
+    uint64_t whole;   /* slabs that came back, or were handed out, without a link being written */
     uint64_t touches; /* ways into slabs, but for the library's own sheaves and caches */
 };
 extern __thread struct slab_counts slab_counts

@@ -401,8 +401,8 @@ static void check_node(struct stook_cache *cache, struct node *node, unsigned id
     }
     CHECK(slabs == counts.slabs && objects == counts.objects && pages == counts.pages,
           "cache %s: %llu slabs with %llu objects, the node says %llu and %llu", cache->name,
-          (unsigned long long)slabs, (unsigned long long)objects,
-          (unsigned long long)counts.slabs, (unsigned long long)counts.objects);
+          (unsigned long long)slabs, (unsigned long long)objects, (unsigned long long)counts.slabs,
+          (unsigned long long)counts.objects);
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */

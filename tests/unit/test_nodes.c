@@ -199,7 +199,7 @@ static void run(void **state)
 
 #define CASE(name)                                                                                 \
     {                                                                                              \
-        #name, run, NULL, NULL, (void *)(uintptr_t)name                                            \
+#name, run, NULL, NULL, (void *)(uintptr_t)name                                            \
     }
 
 int main(void)
