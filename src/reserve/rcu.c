@@ -15,14 +15,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     RCU_TURNS = 4,
-    RCU_YIELDS = 16,
-    RCU_NAP = 50000,     /* nanoseconds */
     RCU_SLAB_ROUNDS = 4, /* grace periods that slabs take at most: one waits, one follows */
     RCU_LEAST = 3 * RCU_RIDE_WORDS, /* smaller sheaves get the ride besides, not out of theirs */
 };
@@ -38,32 +34,9 @@ static struct rcu_cache {
 } rcu_caches[STOOK_CACHES_MAX];
 static _Atomic unsigned rcu_caches_end; /* the highest that was ever used + 1 */
 
-static _Atomic(struct sheaf *) rcu_late;
-
-/* Which of the two counts new hands go to, the counts, and whether somebody waits for one. */
-static _Atomic unsigned rcu_side, rcu_hands[2];
-static _Atomic bool rcu_waiting;
-
-static __thread struct {
-    unsigned hands[2];  /* this thread's */
-    bool handing;       /* it is in ops.call */
-    _Atomic bool again; /* a handler found that, and left something on the stack */
-} rcu_self __attribute__((tls_model("initial-exec")));
-
 static void rcu_count(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-}
-
-/* For a thread that does little but move pointers: yields first, then sleeps. */
-static void rcu_pause(unsigned turn)
-{
-    const struct timespec moment = {0, RCU_NAP};
-
-    if (turn < RCU_YIELDS)
-        sched_yield();
-    else
-        nanosleep(&moment, NULL);
 }
 
 bool rcu_is_set(void)
@@ -82,49 +55,6 @@ bool rcu_outside(void (*function)(void))
     return true;
 }
 
-/* ---- hands ---------------------------------------------------------------------------------- */
-
-unsigned rcu_hand_begin(void)
-{
-    for (;;) {
-        unsigned side = atomic_load(&rcu_side) & 1;
-        atomic_fetch_add(&rcu_hands[side], 1);
-        rcu_self.hands[side]++;
-        /* Either who changes sides after this sees the count, or the change is seen here. */
-        if ((atomic_load(&rcu_side) & 1) == side)
-            return side;
-        rcu_hand_end(side);
-    }
-}
-
-void rcu_hand_end(unsigned side)
-{
-    rcu_self.hands[side]--;
-    /* What was in hand is where a drain finds it: pairs with the load in rcu_wait_hands(). */
-    atomic_fetch_sub(&rcu_hands[side], 1);
-}
-
-/* Waits for all hands that were begun before, and for no others. */
-static void rcu_wait_hands(void)
-{
-    unsigned side, turn = 0;
-
-    while (atomic_exchange(&rcu_waiting, true))
-        rcu_pause(turn++);
-    side = atomic_fetch_add(&rcu_side, 1) & 1;
-    for (turn = 0; atomic_load(&rcu_hands[side]) != 0; turn++)
-        rcu_pause(turn);
-    atomic_store(&rcu_waiting, false);
-}
-
-/* The forked child: other threads' hands are not here. */
-static void rcu_child(void)
-{
-    for (unsigned side = 0; side < 2; side++)
-        atomic_store(&rcu_hands[side], rcu_self.hands[side]);
-    atomic_store(&rcu_waiting, false);
-}
-
 /* ---- to the RCU and back -------------------------------------------------------------------- */
 
 void rcu_ride_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node)
@@ -134,22 +64,6 @@ void rcu_ride_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node)
     sheaf->capacity = capacity;
     ride->node = node;
     ride->capacity = capacity;
-}
-
-static struct rcu_ride *rcu_ride_of(struct sheaf *sheaf)
-{
-    return (struct rcu_ride *)(void *)&sheaf->object[sheaf->capacity];
-}
-
-void rcu_late_push(struct sheaf *sheaf)
-{
-    struct sheaf *next = atomic_load_explicit(&rcu_late, memory_order_relaxed);
-
-    /* Release: the objects.  They are popped all at once, so no pointer here comes back. */
-    do
-        sheaf->next = next;
-    while (!atomic_compare_exchange_weak_explicit(&rcu_late, &next, sheaf, memory_order_release,
-                                                  memory_order_relaxed));
 }
 
 /* A sheaf as the cache's others are, or NULL: it went, and its objects to the slabs. */
@@ -214,7 +128,7 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
 }
 
 /* The callback: the grace period is over. */
-static void rcu_done(struct stook_rcu_head *head)
+void rcu_done(struct stook_rcu_head *head)
 {
     struct rcu_ride *ride =
         (struct rcu_ride *)(void *)((char *)head - offsetof(struct rcu_ride, head));
@@ -229,38 +143,6 @@ static void rcu_done(struct stook_rcu_head *head)
     else
         rcu_bring_back(sheaf, node, nested);
     context_leave();
-    errno = saved;
-}
-
-/* The stack to the RCU.  Outside the library. */
-static void rcu_hand_over(void)
-{
-    int saved = errno;
-
-    if (rcu_self.handing) { /* interrupted in there */
-        atomic_store_explicit(&rcu_self.again, true, memory_order_relaxed);
-        return;
-    }
-    do {
-        struct sheaf *sheaf;
-        unsigned side;
-        atomic_store_explicit(&rcu_self.again, false, memory_order_relaxed);
-        rcu_self.handing = true;
-        atomic_signal_fence(memory_order_seq_cst);
-        side = rcu_hand_begin();
-        sheaf = atomic_exchange_explicit(&rcu_late, NULL, memory_order_acquire);
-        while (sheaf) {
-            struct sheaf *next = sheaf->next;
-            sheaf->next = NULL;
-            rcu_ops.call(&rcu_ride_of(sheaf)->head, rcu_done);
-            sheaf = next;
-        }
-        rcu_hand_end(side);
-        atomic_signal_fence(memory_order_seq_cst);
-        rcu_self.handing = false;
-        atomic_signal_fence(memory_order_seq_cst);
-        rcu_slabs_begin();
-    } while (atomic_load_explicit(&rcu_self.again, memory_order_relaxed));
     errno = saved;
 }
 
@@ -346,7 +228,7 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
             *full = sheaf->size == sheaf->capacity;
             if (*full) {
                 slot->rcu = NULL;
-                rcu_late_push(sheaf);
+                rcu_hand_push(sheaf);
             }
         }
         percpu_open(slot, main);
@@ -420,7 +302,7 @@ void stook_free_rcu(struct stook_cache *cache, void *object)
             rcu_put_last(cache, object, nested);
         if (!nested)
             (void)rcu_loose_collect(rcu_node(), false, false);
-        full = atomic_load_explicit(&rcu_late, memory_order_relaxed) != NULL;
+        full = rcu_hand_any();
     }
     if (full && nested)
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
@@ -445,11 +327,11 @@ static void rcu_take_slots(unsigned index, bool all)
         if (!slot)
             continue;
         for (unsigned turn = 0; !(main = percpu_take(slot)) && all; turn++)
-            rcu_pause(turn);
+            rcu_hand_pause(turn);
         if (!main)
             continue;
         if (slot->rcu) {
-            rcu_late_push(slot->rcu);
+            rcu_hand_push(slot->rcu);
             slot->rcu = NULL;
             rcu_count(&rcu_caches[index].pushed, 1);
         }
@@ -466,9 +348,9 @@ static void rcu_wait(void)
         if (!rcu_outside(rcu_ops.barrier))
             break;
     }
-    rcu_wait_hands(); /* who took cells before has put them onto the stack … */
+    rcu_hand_wait(); /* who took cells before has put them onto the stack … */
     rcu_hand_over_inside();
-    rcu_wait_hands(); /* … and who took the stack before has called */
+    rcu_hand_wait(); /* … and who took the stack before has called */
     if (!rcu_outside(rcu_ops.barrier))
         report_fatal("a wait for deferred frees from a handler that interrupted the library");
 }
@@ -493,7 +375,7 @@ static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
         break;
     case CACHE_DEFERRED_SLABS:
         for (int i = 0; i < RCU_SLAB_ROUNDS && rcu_slabs_waiting(cache) > 0; i++) {
-            rcu_wait_hands();
+            rcu_hand_wait();
             (void)rcu_outside(rcu_ops.barrier);
         }
         atomic_store_explicit(&rcu_caches[cache->index].used, false, memory_order_relaxed);
@@ -553,13 +435,13 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     init_once();
     if (!atomic_compare_exchange_strong(&rcu_state, &state, RCU_SETTING)) {
         for (unsigned turn = 0; atomic_load(&rcu_state) == RCU_SETTING; turn++)
-            rcu_pause(turn);
+            rcu_hand_pause(turn);
         if (rcu_same(&ops))
             return 0;
         errno = EBUSY;
         return -1;
     }
-    if (pthread_atfork(NULL, NULL, rcu_child) != 0) {
+    if (pthread_atfork(NULL, NULL, rcu_hand_child) != 0) {
         atomic_store(&rcu_state, RCU_UNSET);
         errno = ENOMEM;
         return -1;

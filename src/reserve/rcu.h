@@ -19,7 +19,7 @@
  * interrupted thread looks again.
  *
  * A drain (stook_rcu_barrier, stook_cache_destroy) empties slots and cells onto the stack, waits until
- * whoever has something in hand is done (rcu_wait_hands), and then asks the RCU: a thread that comes
+ * whoever has something in hand is done (rcu_hand_wait), and then asks the RCU: a thread that comes
  * later has taken nothing that was deferred before.
  */
 #ifndef STOOK_RESERVE_RCU_H
@@ -53,12 +53,24 @@ bool rcu_is_set(void);
 
 /* Prepares an empty sheaf with room for `capacity` objects and the ride. */
 void rcu_ride_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node);
+/* Its callback. */
+void rcu_done(struct stook_rcu_head *head);
+
 /* Puts a sheaf that is complete onto the stack; only moves pointers. */
-void rcu_late_push(struct sheaf *sheaf);
+void rcu_hand_push(struct sheaf *sheaf);
+bool rcu_hand_any(void);
+/* The stack to the RCU.  Outside the library. */
+void rcu_hand_over(void);
 
 /* Whoever takes something that was deferred out of where a drain looks holds a hand meanwhile. */
 unsigned rcu_hand_begin(void);
 void rcu_hand_end(unsigned side);
+/* Waits for all hands that were begun before, and for no others. */
+void rcu_hand_wait(void);
+/* The forked child: other threads' hands are not here. */
+void rcu_hand_child(void);
+/* Between looks at what another thread, which waits for nobody, will have done in a moment. */
+void rcu_hand_pause(unsigned turn);
 
 /* Loose objects (rcu_loose.c).  False: the cells are full, and there is no sheaf. */
 bool rcu_loose_put(void *object, unsigned node, bool nospin);

@@ -84,7 +84,8 @@ static void rcu_loose_fill(struct sheaf *sheaf)
         void *object = atomic_load_explicit(&rcu_loose_cell[i], memory_order_relaxed);
         if (!object)
             continue;
-        object = atomic_exchange_explicit(&rcu_loose_cell[i], NULL, memory_order_acquire);
+        /* Release, too: whoever finds nothing here any more sees this hand. */
+        object = atomic_exchange_explicit(&rcu_loose_cell[i], NULL, memory_order_acq_rel);
         if (object) {
             atomic_fetch_sub_explicit(&rcu_loose_cells, 1, memory_order_relaxed);
             sheaf->object[sheaf->size++] = object;
@@ -95,7 +96,7 @@ static void rcu_loose_fill(struct sheaf *sheaf)
 static bool rcu_loose_any(void)
 {
     for (unsigned i = 0; i < RCU_CELLS; i++)
-        if (atomic_load_explicit(&rcu_loose_cell[i], memory_order_relaxed))
+        if (atomic_load_explicit(&rcu_loose_cell[i], memory_order_acquire))
             return true;
     return false;
 }
@@ -115,7 +116,7 @@ bool rcu_loose_collect(unsigned node, bool all, bool nospin)
         rcu_loose_fill(sheaf);
         got = sheaf->size;
         if (got > 0)
-            rcu_late_push(sheaf);
+            rcu_hand_push(sheaf);
         else
             rcu_loose_sheaf_free(sheaf, nospin);
         rcu_hand_end(side);
