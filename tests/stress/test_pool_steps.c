@@ -15,9 +15,13 @@
 
 #include <stook/stook.h>
 
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +34,7 @@
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 
-enum { SIZE = 8192, MOST = 8000, RESERVE = 4, HELD = 16, STRIDE = 13 };
+enum { SIZE = 8192, MOST = 8000, RESERVE = 4, HELD = 16, STRIDE = 13, DENSE = 120 };
 
 static struct stook_cache *cache;
 static struct stook_pool *pool;
@@ -79,12 +83,49 @@ static void handle(void)
     }
 }
 
+/* ---- somebody who waits --------------------------------------------------------------------- */
+
+static unsigned at_step;
+static sem_t go;
+static _Atomic(void *) arrived;
+static atomic_bool stop;
+
+static void *waiter(void *unused)
+{
+    (void)unused;
+    for (;;) {
+        sem_wait(&go);
+        if (atomic_load(&stop))
+            return NULL;
+        atomic_store(&arrived, stook_pool_alloc(pool, STOOK_WAIT));
+    }
+}
+
+/* Comes back when the other one sleeps, or has found what there was; or waits for a lock of ours. */
+static void let_wait(void)
+{
+    sem_post(&go);
+    for (int i = 0; i < 20 && (uint32_t)atomic_load(&pool->waiters) == 0 && !atomic_load(&arrived);
+         i++)
+        usleep(500);
+    if (!atomic_load(&arrived))
+        usleep(1000);
+}
+
 static void on_step(int signal, siginfo_t *info, void *ucontext)
 {
     (void)signal;
     (void)info;
-    (void)ucontext;
-    if (done || ++steps % STRIDE != phase)
+    if (done)
+        return;
+    if (at_step > 0) { /* once, and then at full speed */
+        if (++steps == at_step) {
+            ((ucontext_t *)ucontext)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+            let_wait();
+        }
+        return;
+    }
+    if (++steps % STRIDE != phase)
         return;
     handled++;
     inside += context_tls.depth > 0;
@@ -224,7 +265,75 @@ static void every_step(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/*
+ * One object, and a free of it that is interrupted at each of its first instructions, where the fast
+ * path is, and then at some: there somebody looks for an object everywhere, finds none and sleeps.
+ * The free must wake him.
+ */
+static void waiter_at_every_step(void **unused)
+{
+    struct sigaction act = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO}, old;
+    pthread_t thread;
+    unsigned slept = 0;
+
+    (void)unused;
+    pool_nap = 0; /* he does not look again by himself */
+    cache = stook_cache_create("stepped", SIZE, NULL);
+    sigaction(SIGTRAP, &act, &old);
+    sem_init(&go, 0, 0);
+    for (unsigned min = 0; min < 2; min++) {
+        bool finished = false;
+        pool = stook_pool_create(cache, min);
+        for (void *object; (object = stook_alloc(cache, STOOK_WAIT)) != NULL;) {
+            assert_true(ntaken < MOST);
+            taken[ntaken++] = object;
+        }
+        /* With a reserve of 1: that one is out, and so is its taker's wish to free it. */
+        held[0] = min == 0 ? taken[--ntaken] : stook_pool_alloc(pool, STOOK_NOWAIT);
+        if (min == 0) /* as if it were the pool's */
+            counter_count(pool->out, COUNTER_CAME);
+        atomic_store(&stop, false);
+        pthread_create(&thread, NULL, waiter, NULL);
+        for (at_step = 1; !finished; at_step += at_step < DENSE ? 1 : 41) {
+            atomic_store(&arrived, NULL);
+            steps = 0;
+            done = false;
+            single_step(true);
+            stook_pool_free(pool, held[0]);
+            done = true;
+            single_step(false);
+            finished = steps < at_step;
+            slept += (uint32_t)atomic_load(&pool->waiters) > 0;
+            if (finished)
+                sem_post(&go);
+            while (!atomic_load(&arrived))
+                sched_yield();
+            held[0] = atomic_load(&arrived);
+        }
+        printf("reserve of %u: %u instructions of a free\n", min, at_step);
+        assert_true(at_step > 60);
+        stook_pool_free(pool, held[0]);
+        atomic_store(&stop, true);
+        sem_post(&go);
+        pthread_join(thread, NULL);
+        assert_int_equal(stook_pool_destroy(pool), 0);
+        while (ntaken > 0)
+            stook_free(cache, taken[--ntaken]);
+        (void)stook_cache_shrink(cache);
+    }
+    assert_true(slept > 0);
+    at_step = 0;
+    sigaction(SIGTRAP, &old, NULL);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 #else
+static void waiter_at_every_step(void **unused)
+{
+    (void)unused;
+    skip();
+}
+
 static void every_step(void **unused)
 {
     (void)unused;
@@ -234,7 +343,10 @@ static void every_step(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waiter_at_every_step),
+        cmocka_unit_test(every_step),
+    };
 
     if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
         setenv("STOOK_ARENA", "32M", 1);

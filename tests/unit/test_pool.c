@@ -356,6 +356,39 @@ static void waiters(void **unused)
             waiting(min, n);
 }
 
+/* An object that is freed between a waiter's look into the reserve and his sleep. */
+static void *late;
+
+static size_t free_late(void *arg, size_t wanted)
+{
+    (void)arg;
+    (void)wanted;
+    if (late && (uint32_t)atomic_load(&waited->waiters) == 1) {
+        stook_pool_free(waited, late);
+        late = NULL;
+    }
+    return 0;
+}
+
+static void freed_before_the_sleep(void **unused)
+{
+    (void)unused;
+    for (unsigned min = 0; min < 2; min++) {
+        waited = stook_pool_create(cache, min);
+        while ((late = stook_pool_alloc(waited, STOOK_NOWAIT)) != NULL)
+            hold(late);
+        exhaust();
+        late = unhold();
+        assert_int_equal(stook_reclaim_register(free_late, NULL), 0);
+        hold(stook_pool_alloc(waited, STOOK_WAIT)); /* would sleep for ever */
+        assert_int_equal(stook_reclaim_unregister(free_late, NULL), 0);
+        assert_null(late);
+        for (int64_t out = counter_left(waited->out); out > 0; out--)
+            stook_pool_free(waited, unhold());
+        assert_int_equal(stook_pool_destroy(waited), 0);
+    }
+}
+
 /* Objects that others free to the cache itself are found by looking again, which `pool_nap` is for. */
 static void looks_again(void **unused)
 {
@@ -470,6 +503,7 @@ int main(void)
         WITH(resize),
         WITH(busy),
         WITH(waiters),
+        WITH(freed_before_the_sleep),
         WITH(looks_again),
         WITH(fork_in_the_middle),
         WITH(fork_from_a_handler),
