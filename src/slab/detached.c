@@ -81,6 +81,7 @@ struct detached_walk {
     char *links;           /* its column */
     uint32_t objects;
     uint32_t head, count; /* of the list: the object before, so far */
+    uint32_t from;        /* position since which it is all of this list; or none */
     uint8_t last;
     bool linked;
 };
@@ -94,9 +95,11 @@ static void detached_leave(struct detached_walk *walk)
     }
 }
 
-/* The object is of another slab than the one before.  `more`: objects still to come, this one too. */
+/* The object at position `at` is of another slab than the one before.  `more`: objects still to come
+ * in this chunk and the next, this one too. */
 static inline void detached_move(struct stook_cache *cache, struct detached_set *set,
-                                 struct detached_walk *walk, const void *object, uint32_t more)
+                                 struct detached_walk *walk, const void *object, uint32_t at,
+                                 uint32_t more)
 {
     struct slab *slab;
     uint64_t word;
@@ -113,8 +116,9 @@ static inline void detached_move(struct stook_cache *cache, struct detached_set 
     walk->bytes = (uintptr_t)PAGE_SIZE << slab_order(cache, word);
     walk->links = (char *)slab_link(cache, slab, 0);
     walk->objects = slab_objects(cache, word);
+    walk->from = walk->list->count == 0 ? at : DETACHED_CHUNK;
     if (walk->list->count == 0)
-        walk->list->linked = slab_inuse(word) > more;
+        walk->list->linked = slab_inuse(word) > (more < DETACHED_CHUNK ? more : DETACHED_CHUNK);
     walk->head = walk->list->head;
     walk->count = walk->list->count;
     walk->last = walk->list->last;
@@ -191,6 +195,7 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
 {
     const uint32_t stride = cache->layout.stride;
     struct detached_walk walk = {0};
+    const uint32_t all = n;
 
     set->lists = 0;
     if (n > DETACHED_CHUNK)
@@ -212,7 +217,7 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
                 i++;
                 continue;
             }
-            detached_move(cache, set, &walk, objects[i], n - i);
+            detached_move(cache, set, &walk, objects[i], i, all - i);
             offset = (uintptr_t)objects[i] - walk.base;
         }
         index = layout_index(&cache->layout, (uint32_t)offset);
@@ -224,6 +229,11 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
         i = detached_run(cache, set, &walk, objects, i, n);
     }
     detached_leave(&walk);
+    /* A slab that the chunk's end divides, and that may come back whole, begins the next chunk. */
+    if (n < all && set->lists > 1 && !walk.linked && walk.from < n) {
+        n = walk.from;
+        set->lists--;
+    }
     for (unsigned i = 0; i < set->lists; i++)
         slab_counts.links += set->list[i].linked ? set->list[i].count - 1u : 0;
     return n;
