@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * bag.c - pointers for hard times that somebody else's functions made; see stook/kmalloc.h.
- *
- * Everything but the two counts that others look at first is under the lock.  The lock is held for a
- * few instructions, with signals blocked, so that no handler finds it held by its own thread.  Its
- * word names the forks of the process: in a child a lock that a thread of the parent held is free.
- * Each change leaves the bag whole at every instruction, but for the one pointer that is on its way:
- * that is the parent's thread's.
- */
-#include <stook/kmalloc.h>
+#include "reserve/bag.h"
 
 #include "cache/init.h"
 #include "os/os.h"
@@ -17,22 +8,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 enum { BAG_LEAST = 1 }; /* room of the smallest */
-static const uint64_t bag_nap = 1000000000u;
 
-struct stook_bag {
-    _Atomic uint64_t lock; /* 0, or 2 * forks + 1 */
-    _Atomic uint32_t count, limit, waiters;
-    _Atomic uint32_t turn; /* changes with each wake-up */
-    uint32_t forks;        /* when waiters were counted */
-    uint32_t room;         /* of the array */
-    void **pointer;
-};
+uint64_t bag_nap = 1000000000u;
 
 static uint32_t bag_forks(void)
 {
@@ -159,12 +140,15 @@ void *stook_bag_wait(struct stook_bag *bag)
     uint32_t turn;
 
     bag_announce(bag, true);
-    turn = atomic_load(&bag->turn);
-    pointer = bag_take(bag, 0);
-    if (!pointer) {
-        os_wait(&bag->turn, turn, bag_nap);
+    do {
+        turn = atomic_load(&bag->turn);
         pointer = bag_take(bag, 0);
-    }
+        if (!pointer) {
+            os_wait(&bag->turn, turn, bag_nap);
+            pointer = bag_take(bag, 0);
+        }
+        /* Woken, and another one was faster: that one had not slept. */
+    } while (!pointer && atomic_load(&bag->turn) != turn);
     bag_announce(bag, false);
     /* This one's wake-up may have been for another. */
     if (atomic_load(&bag->count) > 0)
