@@ -67,10 +67,10 @@ static uint32_t pool_waiting(const struct stook_pool *pool)
                : 0;
 }
 
-static void pool_wake(struct stook_pool *pool)
+static void pool_wake(struct stook_pool *pool, int n)
 {
     atomic_fetch_add(&pool->turn, 1);
-    os_wake(&pool->turn, 1);
+    os_wake(&pool->turn, n);
 }
 
 /*
@@ -94,7 +94,7 @@ static bool pool_is_current(struct stook_pool *pool, bool nested)
     atomic_store_explicit(&pool->count, n, memory_order_relaxed);
     atomic_store(&pool->forks, now);
     if (pool_waiting(pool) > 0) /* they did without meanwhile, and may be asleep */
-        pool_wake(pool);
+        pool_wake(pool, INT32_MAX);
     return true;
 }
 
@@ -200,9 +200,6 @@ static void *pool_wait(struct stook_pool *pool)
         }
         pool_withdraw(pool, process);
     }
-    /* This one's wake-up may have been for another object. */
-    if (atomic_load(&pool->count) > 0 && pool_waiting(pool) > 0)
-        pool_wake(pool);
     return object;
 }
 
@@ -265,7 +262,7 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
     if (!put)
         stook_free(pool->cache, object);
     if (pool_waiting(pool) > 0)
-        pool_wake(pool);
+        pool_wake(pool, 1);
 }
 
 static inline void pool_free_to_cache(struct stook_cache *cache, void *object)
@@ -299,7 +296,7 @@ void stook_pool_free(struct stook_pool *pool, void *object)
                 (uint32_t)atomic_load_explicit(&pool->waiters, memory_order_relaxed) == 0, 1))
             return;
         if (pool_waiting(pool) > 0)
-            pool_wake(pool);
+            pool_wake(pool, 1);
         return;
     }
     pool_free_slow(pool, object);
@@ -332,7 +329,7 @@ static bool pool_fill(struct stook_pool *pool)
             put++;
         context_leave();
         for (size_t i = 0; i < put && pool_waiting(pool) > 0; i++)
-            pool_wake(pool);
+            pool_wake(pool, 1);
         if (put < n) { /* others have filled it */
             stook_free_bulk(pool->cache, n - put, objects + put);
             return true;

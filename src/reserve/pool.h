@@ -18,8 +18,9 @@
  * grows by chunks that stay until the pool goes; where the counts start the search, it is short.
  *
  * Who waits announces it, notes the turn, looks once more everywhere, and sleeps while the turn
- * stays.  Who frees, then looks whether anybody waits: one of the two sees the other.  One object
- * wakes one; who leaves with an object while there is another one in the reserve passes that on.
+ * stays.  Who frees, then looks whether anybody waits: one of the two sees the other.  Each object
+ * that is put wakes one sleeper, and a sleeper that wakes looks into the reserve first, so nobody
+ * sleeps on while there is something in it.
  *
  * In a forked child other threads are gone in the middle of anything: the first use there that is
  * not a handler's counts anew what the array holds.
