@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * The n-th system call of the reserves fails, for every n, and then two and then all from it on:
+ * sheaves and pools are as they were, nothing is lost, and afterwards everything works.
+ *
+ * The functions below stand before libc's for the library's objects, which are linked statically.
+ */
+#include "os/counter.h"
+#include "reserve/pool.h"
+#include "reserve/prefilled.h"
+#include "slab/slab.h"
+#include "support/check.h"
+
+#include <stook/stook.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+int main(void)
+{
+    return 77; /* the sanitizers stand before libc themselves */
+}
+#else
+
+static unsigned fault_at, fault_length, fault_calls, fault_hits;
+static bool fault_on;
+
+static bool fault(int error)
+{
+    if (!fault_on)
+        return false;
+    fault_calls++;
+    if (fault_calls < fault_at || fault_calls - fault_at >= fault_length)
+        return false;
+    fault_hits++;
+    errno = error;
+    return true;
+}
+
+#define REAL(name)                                                                                 \
+    static __typeof__(&name) real;                                                                 \
+    if (!real)                                                                                     \
+    *(void **)(void *)&real = dlsym(RTLD_NEXT, #name)
+
+void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    REAL(mmap);
+    return fault(ENOMEM) ? MAP_FAILED : real(address, size, protection, flags, fd, offset);
+}
+
+int mprotect(void *address, size_t size, int protection)
+{
+    REAL(mprotect);
+    return fault(ENOMEM) ? -1 : real(address, size, protection);
+}
+
+int madvise(void *address, size_t size, int advice)
+{
+    REAL(madvise);
+    return fault(EINVAL) ? -1 : real(address, size, advice);
+}
+
+/* membarrier and futex */
+long syscall(long number, ...)
+{
+    va_list args;
+    long a[6];
+
+    REAL(syscall);
+    va_start(args, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(args, long);
+    va_end(args);
+    return fault(number == SYS_futex ? EINTR : EPERM)
+               ? -1
+               : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* ---- the scenario --------------------------------------------------------------------------- */
+
+enum { SIZE = 9000, MOST = 4000 };
+
+static struct check_object held[MOST];
+static size_t nheld;
+
+static void hold(struct stook_cache *cache, void *object)
+{
+    assert_true(nheld < MOST);
+    memset(object, 0x44, SIZE);
+    held[nheld++] = (struct check_object){cache, object};
+}
+
+static void give_back(size_t keep)
+{
+    while (nheld > keep) {
+        nheld--;
+        stook_free(held[nheld].cache, held[nheld].object);
+    }
+}
+
+static void check(struct stook_cache *cache, struct stook_sheaf *given, struct stook_pool *pool)
+{
+    size_t before = nheld;
+    bool on = fault_on;
+
+    fault_on = false;
+    if (given) {
+        struct sheaf *sheaf = prefilled_of(cache, given);
+        for (uint32_t i = 0; i < sheaf->size; i++)
+            held[nheld++] = (struct check_object){cache, sheaf->object[i]};
+        if (sheaf->capacity <= STOOK_SHEAF_CAPACITY_MAX)
+            held[nheld++] = (struct check_object){slab_cache_of(sheaf), sheaf};
+    }
+    for (unsigned chunk = 0; pool && chunk < POOL_CHUNKS && pool->chunk[chunk]; chunk++)
+        for (uint32_t i = 0; i < (chunk ? (uint32_t)POOL_FIRST << (chunk - 1) : POOL_FIRST); i++)
+            if (pool->chunk[chunk][i])
+                held[nheld++] = (struct check_object){cache, pool->chunk[chunk][i]};
+    check_all(held, nheld);
+    nheld = before;
+    fault_on = on;
+}
+
+/* What may fail only because something was made to fail, and then says so. */
+#define MAY_FAIL(condition) assert_true((condition) || (fault_hits > 0 && errno == ENOMEM))
+
+static void use_sheaves(struct stook_cache *cache)
+{
+    struct stook_sheaf *sheaf, *before;
+    static const unsigned sizes[] = {10, 700, 1500};
+    unsigned size;
+
+    errno = 0;
+    sheaf = stook_sheaf_prefill(cache, 0, 5);
+    MAY_FAIL(sheaf);
+    if (!sheaf)
+        return;
+    for (unsigned i = 0; i < 3; i++) {
+        before = sheaf;
+        size = stook_sheaf_size(sheaf);
+        errno = 0;
+        if (stook_sheaf_refill(cache, 0, &sheaf, sizes[i]) == 0) {
+            assert_true(stook_sheaf_size(sheaf) >= sizes[i]);
+        } else {
+            MAY_FAIL(false);
+            assert_ptr_equal(sheaf, before);
+            assert_int_equal(stook_sheaf_size(sheaf), size);
+        }
+        check(cache, sheaf, NULL);
+    }
+    for (unsigned i = 0; i < 4 && stook_sheaf_size(sheaf) > 0; i++)
+        hold(cache, stook_sheaf_alloc(cache, 0, sheaf));
+    stook_sheaf_return(cache, sheaf);
+    check(cache, NULL, NULL);
+}
+
+static void use_pool(struct stook_cache *cache)
+{
+    struct stook_pool *pool;
+    unsigned min = 30;
+
+    errno = 0;
+    pool = stook_pool_create(cache, min);
+    MAY_FAIL(pool);
+    if (!pool)
+        return;
+    assert_int_equal(stook_pool_available(pool), min);
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned wanted = i == 1 ? 10 : 400;
+        errno = 0;
+        if (stook_pool_resize(pool, wanted) == 0)
+            min = wanted;
+        else
+            MAY_FAIL(false);
+        assert_true(stook_pool_available(pool) == min || fault_hits > 0);
+        assert_true(stook_pool_available(pool) <= min);
+        check(cache, NULL, pool);
+    }
+    size_t before = nheld;
+    for (unsigned i = 0; i < 50; i++) {
+        void *object = stook_pool_alloc(pool, STOOK_NOWAIT);
+        MAY_FAIL(object);
+        if (object)
+            hold(cache, object);
+    }
+    check(cache, NULL, pool);
+    while (nheld > before)
+        stook_pool_free(pool, held[--nheld].object);
+    assert_int_equal(stook_pool_destroy(pool), 0);
+    check(cache, NULL, NULL);
+}
+
+static size_t give(void *arg, size_t wanted)
+{
+    (void)arg;
+    (void)wanted;
+    give_back(nheld > 3 ? nheld - 3 : 0);
+    return SIZE;
+}
+
+static void scenario(struct stook_cache *cache)
+{
+    assert_int_equal(stook_reclaim_register(give, NULL), 0);
+    use_sheaves(cache);
+    use_pool(cache);
+    use_sheaves(cache);
+    assert_int_equal(stook_reclaim_unregister(give, NULL), 0);
+    give_back(0);
+    (void)stook_cache_shrink(cache);
+    check(cache, NULL, NULL);
+}
+
+static void run(unsigned length)
+{
+    unsigned n = 1;
+
+    do {
+        struct stook_cache *cache = stook_cache_create("fault", SIZE, NULL);
+        assert_non_null(cache);
+        fault_at = n++;
+        fault_length = length;
+        fault_calls = fault_hits = 0;
+        fault_on = true;
+        scenario(cache);
+        fault_on = false;
+        n += fault_calls > 200 ? fault_calls / 100 : 0;
+        if (fault_hits > 0) {
+            unsigned hits = fault_hits;
+            fault_hits = 0;
+            scenario(cache); /* and now all of it works */
+            fault_hits = hits;
+        }
+        assert_int_equal(stook_cache_destroy(cache), 0);
+    } while (fault_hits > 0);
+    print_message("%u calls, %u at a time\n", n - 2, length);
+    assert_true(n > 5); /* the scenario makes that many at least */
+}
+
+static void one_call(void **unused)
+{
+    (void)unused;
+    run(1);
+}
+
+static void two_calls(void **unused)
+{
+    (void)unused;
+    run(2);
+}
+
+static void all_calls(void **unused)
+{
+    (void)unused;
+    run(~0u);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_call),
+        cmocka_unit_test(two_calls),
+        cmocka_unit_test(all_calls),
+    };
+
+    /* Nothing is kept warm: each round asks the kernel again. */
+    if (!getenv("STOOK_RESERVE")) {
+        setenv("STOOK_RESERVE", "0", 1);
+        execl("/proc/self/exe", "test_reserves", NULL);
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
