@@ -192,9 +192,14 @@ static void krealloc_without_memory(void **unused)
     assert_int_equal(errno, ENOMEM);
     assert_null(krealloc(large, 30 << 20, GFP_NOWAIT));
     assert_true(small[0] == 'k' && large[0] == 'k');
-    large = krealloc(large, 100, GFP_NOWAIT);
-    small = krealloc(small, 1, GFP_NOWAIT);
-    assert_true(large && small && small[0] == 'k' && large[0] == 'k');
+    while (kmalloc(100, GFP_NOWAIT)) /* nothing that it could shrink into */
+        ;
+    assert_ptr_equal(krealloc(large, 100, GFP_NOWAIT), large);
+    assert_ptr_equal(krealloc(small, 1, GFP_NOWAIT), small);
+    errno = 0;
+    assert_null(stook_krealloc(large, 100, 0x4000)); /* which is no reason to succeed */
+    assert_int_equal(errno, EINVAL);
+    assert_true(small[0] == 'k' && large[0] == 'k');
     kfree(small);
     kfree(large);
     hoard_free();

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * The first call of all: from a handler that interrupted the library it fails, from many threads at
+ * once the classes are made once; and what the classes are made of.
+ */
+#include "base/context.h"
+#include "cache/cache_list.h"
+#include "support/check.h"
+#include "support/child.h"
+
+#include <stook/kmalloc.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { THREADS = 8, CLASSES = 13 };
+
+static unsigned caches_named_kmalloc(void)
+{
+    unsigned n = 0;
+
+    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next)
+        n += strncmp(LIST_ENTRY(l, struct stook_cache, link)->name, "kmalloc-", 8) == 0;
+    return n;
+}
+
+/* Runs first. */
+static void in_a_handler(void **unused)
+{
+    (void)unused;
+    assert_int_equal(caches_named_kmalloc(), 0);
+    context_enter();
+    errno = 0;
+    assert_null(stook_kmalloc(100, STOOK_NOWAIT));
+    assert_int_equal(errno, ENOMEM);
+    assert_ptr_equal(stook_kmalloc(0, STOOK_NOSPIN), STOOK_KMALLOC_NONE);
+    context_leave();
+    assert_int_equal(caches_named_kmalloc(), 0);
+}
+
+static _Atomic unsigned ready;
+
+static void *first_call(void *unused)
+{
+    (void)unused;
+    atomic_fetch_add(&ready, 1);
+    while (atomic_load(&ready) < THREADS)
+        ;
+    return stook_kmalloc(100, 0);
+}
+
+static int from_many_threads(void *unused)
+{
+    pthread_t thread[THREADS];
+
+    (void)unused;
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&thread[i], NULL, first_call, NULL) != 0)
+            return 1;
+    for (int i = 0; i < THREADS; i++) {
+        void *object;
+        pthread_join(thread[i], &object);
+        if (!object)
+            return 2;
+        stook_kfree(object);
+    }
+    check_all(NULL, 0);
+    return caches_named_kmalloc() == CLASSES ? 0 : 3;
+}
+
+/* Each time in a child in which nobody has called. */
+static void made_once(void **unused)
+{
+    struct child child;
+
+    (void)unused;
+    for (int i = 0; i < 50; i++) {
+        child_run(&child, from_many_threads, NULL);
+        assert_true(child_passed(&child));
+    }
+}
+
+static void once_made_handlers_have_them(void **unused)
+{
+    void *objects[3];
+
+    (void)unused;
+    stook_kfree(stook_kmalloc(1, 0));
+    assert_int_equal(caches_named_kmalloc(), CLASSES);
+    context_enter();
+    objects[0] = stook_kmalloc(100, STOOK_NOSPIN);
+    objects[1] = stook_kmalloc(100000, STOOK_NOWAIT);
+    objects[2] = stook_krealloc(stook_kmalloc(50, STOOK_NOWAIT), 5000, STOOK_NOWAIT);
+    for (int i = 0; i < 3; i++) {
+        assert_non_null(objects[i]);
+        stook_kfree(objects[i]);
+    }
+    context_leave();
+    check_all(NULL, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_a_handler),
+        cmocka_unit_test(made_once),
+        cmocka_unit_test(once_made_handlers_have_them),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
