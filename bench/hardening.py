@@ -14,8 +14,9 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TREES = {"hardened": "ON", "plain": "OFF"}
 CASES = [
-    ["slub_bulk", "--quick", "--mode", "emit,link-inside"],
+    ["slub_bulk", "--quick", "--mode", "emit,link-inside", "--size", "64,256", "--mib", "64"],
     ["kmalloc", "--size", "32,64,256,1024"],
+    ["slab_bulk", "--mode", "bulk", "--n", "8,64,250"],
 ]
 
 
