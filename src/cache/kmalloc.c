@@ -85,7 +85,8 @@ static __attribute__((noinline, cold)) bool kmalloc_make(void)
     for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
         struct stook_cache_args args = {.size = sizeof(args), .align = kmalloc_classes[i].align};
         struct stook_cache *none = NULL, *cache;
-        if (atomic_load_explicit(&kmalloc_cache[i], memory_order_relaxed))
+        /* Acquire: who sees kmalloc_made by this thread sees what the other one made. */
+        if (atomic_load_explicit(&kmalloc_cache[i], memory_order_acquire))
             continue;
         cache = stook_cache_create(kmalloc_classes[i].name, kmalloc_classes[i].size, &args);
         if (!cache)
