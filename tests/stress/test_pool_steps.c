@@ -34,7 +34,7 @@
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 
-enum { SIZE = 8192, MOST = 8000, RESERVE = 4, HELD = 16, STRIDE = 13, DENSE = 120 };
+enum { SIZE = 8192, MOST = 8000, RESERVE = 4, HELD = 16, STRIDE = 7, DENSE = 120 };
 
 static struct stook_cache *cache;
 static struct stook_pool *pool;
@@ -233,7 +233,7 @@ static void every_step(void **unused)
         unsigned most = 0;
         handled = inside = 0;
         for (action = 0; action < 4; action++) {
-            for (phase = 0; phase < STRIDE; phase += calls[c].call == do_resize ? 6 : 1) {
+            for (phase = 0; phase < STRIDE; phase += calls[c].call == do_resize ? 5 : 1) {
                 prepare(calls[c].out);
                 if (calls[c].call == do_free)
                     to_free = held[--nheld];
