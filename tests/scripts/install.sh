@@ -31,6 +31,16 @@ read -ra flags < <(pkg-config --cflags stook)
     "$lib/libstook.a" -pthread
 "$work/static" | grep -q '^point ' || fail "the static program reports no cache"
 
+# liburcu's own .pc files are the system's.
+if [ -e "$lib/libstook-urcu.so" ]; then
+    system=$(env -u PKG_CONFIG_SYSROOT_DIR -u PKG_CONFIG_LIBDIR \
+        pkg-config --variable=pcfiledir liburcu-memb)
+    read -ra flags < <(PKG_CONFIG_PATH=$system pkg-config --cflags --libs stook-urcu)
+    "$CC" -Wall -Werror -o "$work/urcu" "$STOOK_SOURCE_DIR/examples/rcu_readers.c" "${flags[@]}" \
+        -lurcu-memb -lurcu-common -pthread
+    LD_LIBRARY_PATH=$lib "$work/urcu" | grep -q ' 0 wrong' || fail "readers with liburcu"
+fi
+
 # The tool finds the installed library beside itself.
 mv "$work/root$prefix" "$work/elsewhere"
 "$work/elsewhere/bin/stook" run --report -- true 2>"$work/report" || fail "stook run: $(cat "$work/report")"
