@@ -325,6 +325,8 @@ STOOK_API size_t stook_usable_size(const void *object) STOOK_NONNULL(1);
 #define STOOK_REPORT_ALL 0x10u
 STOOK_API int stook_report(int fd, unsigned format);
 
+/* Counters and attributes of one cache, by CPU and node: stook/stat.h. */
+
 /*
  * How the process runs: "rseq" or "locked", and why; both are static strings.
  * cost: initialises the library when nothing has yet.
