@@ -213,6 +213,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     bool nested;
 
     if (object) {
+        errno = saved; /* a zone was used up perhaps, and another was not */
         counter_count(pool->out, COUNTER_CAME);
         return object;
     }

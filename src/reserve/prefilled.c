@@ -8,6 +8,7 @@
 #include "page/arena.h"
 #include "page/large.h"
 #include "sheaf/barn.h"
+#include "sheaf/remote.h"
 #include "sheaf/slot.h"
 #include "slab/slab.h"
 #include "slab/stat.h"
@@ -32,12 +33,13 @@ struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_s
     return sheaf;
 }
 
+/* The node whose barn this thread uses; the CPU may change right after. */
 static unsigned prefilled_node(void)
 {
     int cpu = percpu_cpu();
 
     return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
-                   : topology_home((unsigned)cpu);
+                   : topology_node((unsigned)cpu);
 }
 
 /* ---- empty and ready-made sheaves ----------------------------------------------------------- */
@@ -49,8 +51,8 @@ static struct sheaf *prefilled_make(unsigned size, unsigned node, bool nospin)
 
     if (size <= STOOK_SHEAF_CAPACITY_MAX)
         return sheaf_alloc(size, node, nospin);
-    sheaf = large_alloc(pagemap.zones / 2 + node, sizeof(*sheaf) + size * sizeof(void *), PAGE_SIZE,
-                        nospin, NULL);
+    sheaf = large_alloc(pagemap.zones / 2 + topology.home_of_node[node],
+                        sizeof(*sheaf) + size * sizeof(void *), PAGE_SIZE, nospin, NULL);
     if (sheaf) {
         sheaf->size = 0;
         sheaf->capacity = size;
@@ -107,6 +109,8 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
     stat_add(cache, sheaf ? STAT_sheaf_prefill_fast : STAT_sheaf_prefill_slow, 1);
     if (!sheaf)
         sheaf = barn_get_full(cache, node, &none, nospin);
+    if (!sheaf && topology.home_of_node[node] != node)
+        sheaf = barn_get_full(cache, topology.home_of_node[node], &none, nospin);
     if (!sheaf)
         sheaf = barn_make_empty(cache, node, nospin);
     if (sheaf)
@@ -114,27 +118,25 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
     return sheaf;
 }
 
-/* Back to this CPU (true), or to the barn of the node that its objects are of. */
+/*
+ * Back to this CPU (true), or to the barn of the node that its objects are of.  Objects of several
+ * nodes go home one by one: a mixed sheaf is of use to nobody.
+ */
 static bool prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
-    unsigned own = prefilled_node(), node;
-    struct sheaf *chain;
+    unsigned node = prefilled_node(), home = topology.home_of_node[node];
+    int owner = (int)home;
 
-    if (sheaf->size == 0) {
-        barn_put_empty(cache, own, sheaf, nospin);
-        return false;
-    }
-    node = pagemap_node(sheaf->object[sheaf->size - 1]);
-    if (node == own && !barn_declines(cache, own) && prefilled_put_spare(cache, sheaf, nospin))
+    if (sheaf->size > 0 && topology.memories > 1)
+        owner = remote_owner(sheaf);
+    if (owner < 0)
+        sheaf_flush(cache, sheaf, nospin);
+    else if (owner != (int)home)
+        node = (unsigned)owner;
+    else if (sheaf->size > 0 && !barn_declines(cache, node) &&
+             prefilled_put_spare(cache, sheaf, nospin))
         return true;
-    chain = barn_put_full(cache, node, sheaf, NULL, nospin);
-    while (chain) {
-        struct sheaf *next = chain->next;
-        chain->next = NULL;
-        sheaf_flush(cache, chain, nospin);
-        barn_put_empty(cache, node, chain, nospin);
-        chain = next;
-    }
+    barn_return(cache, node, sheaf, nospin);
     return false;
 }
 
@@ -146,7 +148,7 @@ static bool prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool 
     bool kept = false;
 
     sheaf->next = NULL;
-    /* Running totals aside, a sheaf that came from a slot or a barn may have more room. */
+    /* One that came from a slot or a barn may have more room than that. */
     if (sheaf->capacity == cache->capacity) {
         kept = prefilled_keep(cache, sheaf, nospin);
     } else {
