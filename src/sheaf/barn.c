@@ -5,8 +5,10 @@
 #include "slab/stat.h"
 
 enum {
-    BARN_REFUSALS = 4,   /* full sheaves refused in a row before the limit is halved */
-    BARN_EMPTY_MORE = 2, /* empty sheaves kept beyond the limit of full ones */
+    BARN_REFUSALS = 4,    /* full sheaves refused in a row, or as many as the limit, halve it */
+    BARN_MORE = 8,        /* a limit grows to this many times the cache's … */
+    BARN_BYTES = 1 << 20, /* … and to no more bytes than this */
+    BARN_EMPTY_MORE = 2,  /* empty sheaves kept beyond the limit of full ones */
 };
 
 static struct barn *barn_of(struct stook_cache *cache, unsigned node)
@@ -55,6 +57,17 @@ static void barn_set_limit(struct barn *barn, uint32_t limit)
     __atomic_store_n(&barn->full_limit, limit, __ATOMIC_RELAXED);
 }
 
+uint32_t barn_most(const struct stook_cache *cache)
+{
+    size_t sheaf = (size_t)cache->capacity * cache->layout.stride;
+    size_t most = sheaf ? BARN_BYTES / sheaf : 0;
+
+    if (most > (size_t)BARN_MORE * cache->barn_limit)
+        most = (size_t)BARN_MORE * cache->barn_limit;
+    return most > cache->barn_limit && !(cache->flags & CACHE_MALLOC) ? (uint32_t)most
+                                                                      : cache->barn_limit;
+}
+
 void barn_init(struct barn *barn, unsigned full_limit)
 {
     lock_init(&barn->lock);
@@ -69,7 +82,8 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
 
     /* Nothing there and nothing to learn: a memoryless node's CPUs ask here first each time. */
     if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 &&
-        __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED) == cache->barn_limit) {
+        __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED) >= cache->barn_limit &&
+        __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED) == 0) {
         stat_add(cache, STAT_barn_get_fail, 1);
         return NULL;
     }
@@ -86,8 +100,10 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
         }
     } else {
         barn->get_fail++;
-        if (barn->full_limit < cache->barn_limit)
+        /* Missed after some were refused: what went to slabs would have been of use here. */
+        if (barn->full_limit < (barn->bounced ? barn_most(cache) : cache->barn_limit))
             barn_set_limit(barn, barn->full_limit + 1);
+        barn_set_count(&barn->bounced, 0);
     }
     lock_drop(&barn->lock, LOCK_BARN);
     stat_add(cache, full ? STAT_barn_get : STAT_barn_get_fail, 1);
@@ -116,7 +132,9 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
         uint32_t n = 0;
         barn_push(&chain, &n, full);
         barn->put_fail++;
-        if (++barn->refused >= BARN_REFUSALS && barn->full_limit > 0) {
+        barn_set_count(&barn->bounced, 1);
+        if (++barn->refused >= BARN_REFUSALS && barn->refused >= barn->full_limit &&
+            barn->full_limit > 0) {
             barn->refused = 0;
             barn_set_limit(barn, barn->full_limit / 2);
             while (barn->nr_full > barn->full_limit)

@@ -5,7 +5,8 @@
  * "Full" means: holds objects.  The limit of full sheaves adapts: while sheaves only come and
  * none is asked for, it falls to 0 and the barn hands out what it holds to be flushed, so that a
  * program that only frees ends with nothing parked here; each miss raises it again, up to the
- * cache's barn_limit.  All calls take the barn's lock once; with `nospin` they only try.
+ * cache's barn_limit, and beyond it, within 1 MiB, each miss that comes after a refusal: who goes up
+ * and down finds what he needs.  All calls take the barn's lock once; with `nospin` they only try.
  */
 #ifndef STOOK_SHEAF_BARN_H
 #define STOOK_SHEAF_BARN_H
@@ -13,6 +14,12 @@
 #include "sheaf/sheaf.h"
 
 void barn_init(struct barn *barn, unsigned full_limit);
+
+/*
+ * Full sheaves that a barn may come to hold where they are missed after they were refused, as many as
+ * are in flight from here at one time and not at another.  Malloc's classes are too many for that.
+ */
+uint32_t barn_most(const struct stook_cache *cache);
 
 /* A full sheaf, or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL. */
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,

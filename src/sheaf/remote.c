@@ -6,13 +6,15 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
-void remote_send(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+/* A sheaf of one other node's objects to its owner's barn, or it is flushed; an empty one, or NULL. */
+static struct sheaf *remote_send(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     unsigned owner = pagemap_node(sheaf->object[0]);
-    struct sheaf *chain = barn_put_full(cache, owner, sheaf, NULL, nospin);
+    struct sheaf *empty, *chain = barn_put_full(cache, owner, sheaf, &empty, nospin), *kept;
 
     stat_add(cache, chain ? STAT_remote_put_fail : STAT_remote_put, 1);
-    barn_flush(cache, owner, chain, false, nospin);
+    kept = barn_flush(cache, owner, chain, !empty, nospin);
+    return empty ? empty : kept;
 }
 
 void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
@@ -20,7 +22,12 @@ void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
     while (remote) {
         struct sheaf *next = remote->next;
         remote->next = NULL;
-        remote_send(cache, remote, nospin);
+        if (remote->size > 0)
+            remote = remote_send(cache, remote, nospin);
+        if (remote) {
+            stat_add(cache, STAT_sheaf_free, 1);
+            sheaf_free(remote, nospin);
+        }
         remote = next;
     }
 }
@@ -35,19 +42,26 @@ int remote_owner(const struct sheaf *sheaf)
     return (int)owner;
 }
 
-/* The sheaf among the remote ones for objects of a node, the first in the chain; or NULL. */
+/* The sheaf among the remote ones for objects of a node, else an empty one, becomes the first in the
+ * chain; or NULL. */
 static struct sheaf *remote_of(struct stook_cache *cache, unsigned node, unsigned owner,
                                struct sheaf **remote, bool nospin)
 {
-    struct sheaf *sheaf;
+    struct sheaf **at, **found = NULL, *sheaf;
 
-    for (struct sheaf **at = remote; (sheaf = *at) != NULL; at = &sheaf->next)
-        if (pagemap_node(sheaf->object[0]) == owner) {
-            *at = sheaf->next;
+    for (at = remote; *at; at = &(*at)->next)
+        if ((*at)->size == 0) {
+            found = at;
+        } else if (pagemap_node((*at)->object[0]) == owner) {
+            found = at;
             break;
         }
-    if (!sheaf)
+    if (found) {
+        sheaf = *found;
+        *found = sheaf->next;
+    } else {
         sheaf = barn_make_empty(cache, node, nospin);
+    }
     if (sheaf) {
         sheaf->next = *remote;
         *remote = sheaf;
@@ -78,7 +92,11 @@ void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
         if (to->size >= to->capacity) {
             *remote = to->next;
             to->next = NULL;
-            remote_send(cache, to, nospin);
+            to = remote_send(cache, to, nospin);
+            if (to) { /* for the next owner */
+                to->next = *remote;
+                *remote = to;
+            }
         }
     }
     stat_add(cache, STAT_remote_free, sheaf->size - kept);

@@ -17,14 +17,13 @@
 int remote_owner(const struct sheaf *sheaf);
 /*
  * Moves the objects that are not of the home of `node` out of a sheaf, to the chain of remote sheaves
- * (through ->next, none empty); the full ones go to their owners' barns.
+ * (through ->next, empty ones among them); the full ones go to their owners' barns, for empty ones.
  */
 void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
                  struct sheaf **remote, bool nospin);
 /* Objects in all sheaves of a chain. */
 uint32_t remote_size(const struct sheaf *remote);
-/* A sheaf of one other node's objects to its owner's barn, or it is flushed; and all of a chain. */
-void remote_send(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
+/* All sheaves of a chain: to their owners' barns, the empty ones away. */
 void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin);
 
 #endif

@@ -15,6 +15,7 @@ enum {
     SLOT_FILL_MAX = 510,         /* objects a refill brings at most … */
     SLOT_FILL_BYTES = 64 << 10,  /* … and bytes, unless a sheaf's capacity is more */
     SLOT_FILL_MALLOC = 32 << 10, /* … of malloc's classes: there are many of them */
+    SLOT_WARY = 32,              /* refills within the capacity after one that was not used */
     SLOT_TURNS = 4,
 };
 
@@ -51,6 +52,10 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
     uint32_t least =
         cache->layout.objects < cache->capacity ? cache->layout.objects : cache->capacity;
 
+    if (slot->wary > 0) {
+        slot->wary--;
+        most = cache->capacity;
+    }
     if (fill < least)
         fill = least;
     if (fill > most)
@@ -114,9 +119,10 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
     return got;
 }
 
-/* A sheaf with objects becomes main; the slot may have changed since it was found empty. */
+/* A sheaf with objects becomes main; the slot may have changed since it was found empty.  `recycled`:
+ * it is from a barn. */
 static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                              bool nospin)
+                              bool recycled, bool nospin)
 {
     struct sheaf *empty = NULL, *main;
     struct slot *slot;
@@ -124,6 +130,8 @@ static void slot_install_full(struct stook_cache *cache, unsigned node, struct s
     main = percpu_close(percpu_offset(cache->index), &slot, nospin);
     if (main) {
         struct sheaf *spare = slot->spare;
+        if (recycled) /* others free what this CPU takes: the next refill is no larger than two */
+            slot->fill = cache->capacity;
         if (main->size == 0) {
             if (!spare)
                 slot->spare = slot_real(main);
@@ -194,7 +202,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
         got += k;
         if (full->size > 0) {
-            slot_install_full(cache, node, full, nospin);
+            slot_install_full(cache, node, full, true, nospin);
             full = NULL;
         }
         if (!empty) {
@@ -227,7 +235,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
         got += k;
         if (full->size > 0) {
-            slot_install_full(cache, node, full, nospin);
+            slot_install_full(cache, node, full, false, nospin);
             empty = NULL;
         }
     }
@@ -311,8 +319,9 @@ static void slot_sort(struct stook_cache *cache, unsigned node, struct sheaf *sh
 static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct sheaf *full,
                                bool nospin)
 {
+    unsigned owner = node, home = topology.home_of_node[node];
     struct sheaf *empty = NULL, *kept;
-    unsigned owner = node;
+    bool remote;
 
     if (topology.memories > 1) {
         int all = remote_owner(full);
@@ -320,12 +329,17 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
             slot_sort(cache, node, full, nospin);
             return full;
         }
-        if ((unsigned)all != topology.home_of_node[node])
+        if ((unsigned)all != home)
             owner = (unsigned)all;
     }
-    stat_add(cache, STAT_remote_free, owner != node ? full->size : 0);
+    remote = owner != node;
+    /* What a memoryless node's barn has no room for goes on to its home's, where all CPUs of that
+     * home look. */
+    if (!remote && home != node && !barn_accepts(cache, node) && !barn_declines(cache, home))
+        owner = home;
+    stat_add(cache, STAT_remote_free, remote ? full->size : 0);
     kept = barn_put_full(cache, owner, full, &empty, nospin);
-    if (owner != node)
+    if (remote)
         stat_add(cache, kept ? STAT_remote_put_fail : STAT_remote_put, 1);
     kept = barn_flush(cache, owner, kept, !empty, nospin);
     return empty ? empty : kept;
@@ -435,7 +449,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
 {
     uintptr_t offset = percpu_offset(cache->index);
     unsigned node = slot_node(percpu_cpu());
-    bool decline = barn_declines(cache, node);
+    bool decline = barn_declines(cache, node) && barn_declines(cache, topology.home_of_node[node]);
     struct sheaf *main, *spare;
     struct slot *slot;
     uint64_t touches = slab_counts.touches;
@@ -454,6 +468,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         if (main->size > main->capacity) {
             slot->spare = NULL;
             slot->fill = 0;
+            slot->wary = SLOT_WARY;
             percpu_open(slot, spare ? spare : PERCPU_NONE);
             slot_trim(cache, node, main, decline, nospin);
         } else if (main->size < main->capacity) {

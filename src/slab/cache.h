@@ -39,6 +39,7 @@ struct barn {
     uint32_t nr_full, nr_empty;
     uint32_t full_limit; /* now: falls while sheaves only come, rises when they are missed */
     uint32_t refused;    /* full sheaves refused in a row */
+    uint32_t bounced;    /* 1: one was refused since the last miss */
     struct sheaf *full, *empty;
     uint64_t get, get_fail, put, put_fail; /* full sheaves handed out, missed, taken in, refused */
 };
@@ -56,7 +57,7 @@ struct stook_cache {
     uint32_t index; /* of its slots; also its number in the page map */
     uint32_t flags;
     uint32_t capacity;   /* objects a sheaf; 0: no sheaves */
-    uint32_t barn_limit; /* full sheaves of a barn at most */
+    uint32_t barn_limit; /* full sheaves of a barn, but see barn_most() */
     uint32_t min_partial;
     uint32_t
         defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */

@@ -8,6 +8,7 @@
 #include "page/arena.h"
 #include "page/block.h"
 #include "reserve/rcu.h"
+#include "sheaf/barn.h"
 #include "sheaf/remote.h"
 #include "sheaf/sheaf.h"
 #include "slab/node.h"
@@ -324,7 +325,7 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
         check_sheaf(cache, slot->spare, "spare in a slot");
     for (struct sheaf *remote = slot->remote; remote; remote = remote->next) {
         check_sheaf(cache, remote, "remote in a slot");
-        CHECK(remote_owner(remote) >= 0 && remote->size < remote->capacity,
+        CHECK(remote->size < remote->capacity && (remote->size == 0 || remote_owner(remote) >= 0),
               "cache %s: a remote sheaf of several nodes, or full", cache->name);
     }
     CHECK(remote_size(slot->remote) == slot->remote_size || !slot->remote,
@@ -349,9 +350,9 @@ static void check_barn(struct stook_cache *cache, struct barn *barn)
     }
     CHECK(full == barn->nr_full && empty == barn->nr_empty, "cache %s: a barn's counts",
           cache->name);
-    CHECK(barn->nr_full <= barn->full_limit && barn->full_limit <= cache->barn_limit,
+    CHECK(barn->nr_full <= barn->full_limit && barn->full_limit <= barn_most(cache),
           "cache %s: %u sheaves of %u, at most %u", cache->name, barn->nr_full, barn->full_limit,
-          cache->barn_limit);
+          barn_most(cache));
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
