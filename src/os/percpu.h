@@ -61,7 +61,8 @@ struct slot {
     uint32_t forking;             /* 1: taken by slot_take_all(); the forking thread */
     uint32_t remote_size;         /* objects in all remote sheaves, for reports */
     struct sheaf *remote;         /* one a node: objects of other homes; whoever closed the slot */
-    uint64_t reserved;
+    uint32_t wary; /* refills to come that stay within the capacity; whoever closed the slot */
+    uint32_t reserved;
 };
 enum { SLOT_SHIFT = 6, SLOT_SIZE = 1 << SLOT_SHIFT };
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
