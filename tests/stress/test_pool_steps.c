@@ -34,7 +34,7 @@
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 
-enum { SIZE = 8192, MOST = 8000, RESERVE = 4, HELD = 16, STRIDE = 7, DENSE = 120 };
+enum { SIZE = 8192, MOST = 80000, RESERVE = 4, HELD = 16, STRIDE = 7, DENSE = 120 };
 
 static struct stook_cache *cache;
 static struct stook_pool *pool;

@@ -36,7 +36,7 @@
 
 #include <cmocka.h>
 
-enum { SIZE = 8192, MOST = 8000, THREADS = 8, RESERVE = 6, ROUNDS = 4000, HANDLER_HELD = 2 };
+enum { SIZE = 8192, MOST = 80000, THREADS = 8, RESERVE = 6, ROUNDS = 4000, HANDLER_HELD = 2 };
 
 struct object {
     _Atomic uint32_t owner; /* 0: nobody's */

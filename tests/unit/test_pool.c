@@ -30,7 +30,7 @@
 
 #include <cmocka.h>
 
-enum { SIZE = 30000, MOST = 20000 };
+enum { SIZE = 16000, MOST = 40000 };
 
 static struct stook_cache *cache;
 static struct check_object held[MOST];
@@ -127,7 +127,7 @@ static void life(void **unused)
     assert_null(stook_pool_create(cache, STOOK_POOL_OBJECTS_MAX + 1));
     assert_int_equal(errno, E2BIG);
     errno = 0;
-    assert_null(stook_pool_create(cache, 100000)); /* 3 GB of 32 MiB */
+    assert_null(stook_pool_create(cache, 100000)); /* 1.6 GB of 32 MiB */
     assert_int_equal(errno, ENOMEM);
     check_all(NULL, 0);
 }
@@ -183,7 +183,7 @@ static void constructed(void **unused)
     struct stook_cache_args args = {.size = sizeof(args), .ctor = construct};
     struct stook_cache *made = stook_cache_create("made", SIZE, &args);
     struct stook_pool *pool = stook_pool_create(made, 20);
-    static void *objects[2000];
+    static void *objects[MOST];
     unsigned n = 0;
 
     (void)unused;
@@ -265,12 +265,13 @@ static int destroy_busy(void *arg)
 static int free_other(void *arg)
 {
     struct stook_cache *other = stook_cache_create("other", 64, NULL);
+    void *object = stook_alloc(other, 0);
 
     (void)arg;
     hold(stook_pool_alloc(busy_pool, 0));
     exhaust();
     hold(stook_pool_alloc(busy_pool, 0)); /* the reserve is short: the slow way */
-    stook_pool_free(busy_pool, stook_alloc(other, STOOK_NOWAIT));
+    stook_pool_free(busy_pool, object);
     return 0;
 }
 

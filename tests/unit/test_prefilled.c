@@ -2,7 +2,7 @@
 /* needs: native */
 /*
  * Prefilled sheaves, call by call, as kernel code uses them: prefill, take until empty, refill,
- * return; oversize ones; what fails when the arena (32 MiB here) is used up, and what it leaves.
+ * return; oversize ones; what fails when the arena (32 MiB here, more where there are nodes) is used up, and what it leaves.
  */
 #include "reserve/prefilled.h"
 
