@@ -449,6 +449,9 @@ int main(void)
 
     if (!getenv("STOOK_ARENA")) { /* read before main(): once more, with little */
         setenv("STOOK_ARENA", "32M", 1);
+#ifdef TOPOLOGY
+        setenv("STOOK_TOPOLOGY", TOPOLOGY, 1);
+#endif
         execl("/proc/self/exe", "test_prefilled", NULL);
         return 1;
     }
