@@ -141,7 +141,13 @@ static void check_sums(void)
     MUST(SUM(barn_put_fail) == barn[3]);
     MUST(SUM(barn_get_fail) >= barn[1]);
     MUST(SUM(list_lock_own) + SUM(list_lock_near) + SUM(list_lock_far) == lists);
+    MUST(SUM(barn_lock_own) + SUM(barn_lock_near) + SUM(barn_lock_far) >=
+         barn[0] + barn[2] + barn[3]);
     MUST(SUM(alloc_slab) - SUM(free_slab) == slabs);
+    MUST(SUM(free_add_partial) - SUM(free_remove_partial) - SUM(alloc_from_partial) ==
+         show("partial"));
+    MUST(SUM(sheaf_alloc) - SUM(sheaf_free) ==
+         show("sheaves") + show("barn_full") + show("barn_empty"));
     MUST(show("slabs") == slabs && show("objects") == in_slabs);
     MUST(show("active") == holding && show("sheaf_objects") <= in_slabs - holding);
 }
