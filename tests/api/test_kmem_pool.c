@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -371,6 +372,7 @@ static void in_children(void **unused)
 {
     struct source source = {.allowed = 40};
     mempool_t *pool = mempool_create(30, source_alloc, source_free, &source);
+    const struct rlimit little = {30, 30}; /* seconds */
     pthread_t thread[2];
 
     (void)unused;
@@ -385,7 +387,8 @@ static void in_children(void **unused)
         assert_true(pid >= 0);
         if (pid == 0) {
             void *element[20];
-            alarm(60); /* a lock that nobody drops */
+            (void)setrlimit(RLIMIT_CPU,
+                            &little); /* a lock that nobody drops: signals are blocked */
             for (int k = 0; k < 20; k++)
                 if (!(element[k] = mempool_alloc(pool, GFP_NOIO)))
                     _exit(1);
