@@ -74,7 +74,7 @@ static int design_start(struct lab *lab)
             return complain(STATUS_USAGE, "a slab of order %d holds no object", options->order);
         design_set_order(own->cache, (unsigned)options->order);
     }
-    if (!stat_switch(own->cache, STOOK_STATS_ALL) ||
+    if (stook_cache_stat_enable(own->cache, STOOK_STATS_ALL) != 0 ||
         !(own->pool = stook_pool_create(own->cache, DESIGN_POOL)))
         return complain(STATUS_FAILED, "no memory for the cache's counters and pool");
     lab->design = own;
