@@ -185,7 +185,8 @@ struct stook_sheaf;
  * errors (NULL): EINVAL   size 0, unknown flags
  *                ENOMEM   no memory, or none to be had in this context
  * context: signal handlers with STOOK_NOSPIN.  STOOK_ZERO is stook_sheaf_alloc()'s, and ignored here.
- * locks: barn, node, arena, in turn.  cost: mostly that of a barn's full sheaf, 30 ns.
+ * locks: barn, node, arena, in turn.  cost: mostly this CPU's spare sheaf changes hands, or one of
+ * the barn's: no slab is touched.
  */
 STOOK_API struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flags,
                                                   unsigned size) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
@@ -261,7 +262,8 @@ STOOK_API int stook_pool_destroy(struct stook_pool *pool);
  * errors (NULL): ENOMEM   nothing in the cache and in the reserve, and this context does not wait
  *                EINVAL   as stook_alloc()
  * context: signal handlers with STOOK_NOSPIN, wherever they interrupted a call on the same pool.
- * locks: as stook_alloc(); the reserve has none.  cost: 2 ns more than stook_alloc(), for a count.
+ * locks: as stook_alloc(); the reserve has none.  cost: stook_alloc()'s and a count, which is one more
+ * restartable section.
  */
 STOOK_API void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
