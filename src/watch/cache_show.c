@@ -7,6 +7,7 @@
 #include "cache/cache_list.h"
 #include "os/percpu.h"
 #include "os/topology.h"
+#include "sheaf/barn.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/stat.h"
@@ -51,6 +52,7 @@ SHOW_READ(ctor, (uintptr_t)cache->ctor)
 SHOW_READ(min_partial, cache->min_partial)
 SHOW_READ(sheaf_capacity, __atomic_load_n(&cache->capacity, __ATOMIC_RELAXED))
 SHOW_READ(barn_limit, __atomic_load_n(&cache->barn_limit, __ATOMIC_RELAXED))
+SHOW_READ(barn_most, barn_most(cache))
 SHOW_READ(remote_node_defrag_ratio, __atomic_load_n(&cache->defrag_ratio, __ATOMIC_RELAXED))
 SHOW_READ(hwcache_align, (cache->flags & STOOK_CACHE_HWALIGN) != 0)
 SHOW_READ(destroy_by_rcu, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)
@@ -159,6 +161,7 @@ static const struct cache_show cache_show_attributes[] = {
     {SHOW_ATTRIBUTE(barn_full), SHOW_NODE},
     {SHOW_ATTRIBUTE(barn_full_limit), SHOW_NODE},
     {SHOW_ATTRIBUTE(barn_limit), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(barn_most), SHOW_CACHE},
     {SHOW_ATTRIBUTE(empty), SHOW_NODE},
     {SHOW_ATTRIBUTE(link_outside), SHOW_CACHE},
     {SHOW_ATTRIBUTE(min_order), SHOW_CACHE},
