@@ -148,6 +148,54 @@ static void limit_falls_and_rises(void **unused)
     }
 }
 
+/* Fills the barn until it refuses one. */
+static void fill_until_refused(void)
+{
+    struct sheaf *chain;
+
+    while (!(chain = barn_put_full(cache, 0, full_sheaf(), NULL, false)))
+        ;
+    scrap(chain);
+}
+
+/* Empties it, and misses one more. */
+static void empty_until_missed(void)
+{
+    struct sheaf *full, *empty = NULL;
+
+    while ((full = barn_get_full(cache, 0, &empty, false)) != NULL)
+        scrap(full);
+}
+
+static void limit_grows_where_refused_is_missed(void **unused)
+{
+    unsigned limit = barn->full_limit, most = barn_most(cache);
+
+    (void)unused;
+    assert_true(most > limit && most * CAPACITY * cache->layout.stride <= 1 << 20);
+    empty_until_missed(); /* without a refusal before */
+    empty_until_missed();
+    assert_int_equal(barn->full_limit, limit);
+    for (unsigned i = 1; i < most + 3; i++) {
+        unsigned now = limit + i < most ? limit + i : most;
+        fill_until_refused();
+        empty_until_missed();
+        assert_int_equal(barn->full_limit, now);
+        empty_until_missed(); /* that refusal has counted */
+        assert_int_equal(barn->full_limit, now);
+    }
+    /* A grown one lasts for as many refusals as it counts, no fewer. */
+    for (unsigned i = 0; i < most; i++)
+        assert_null(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+    for (unsigned i = 1; i < most; i++) {
+        scrap(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+        assert_int_equal(barn->full_limit, most);
+    }
+    scrap(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+    assert_int_equal(barn->full_limit, most / 2);
+    assert_int_equal(barn->nr_full, most / 2);
+}
+
 static void one_object_at_a_time(void **unused)
 {
     struct sheaf *sheaf = full_sheaf();
@@ -218,6 +266,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(full_and_empty_change_places, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_sheaves_are_few, setup, teardown),
         cmocka_unit_test_setup_teardown(limit_falls_and_rises, setup, teardown),
+        cmocka_unit_test_setup_teardown(limit_grows_where_refused_is_missed, setup, teardown),
         cmocka_unit_test_setup_teardown(one_object_at_a_time, setup, teardown),
         cmocka_unit_test_setup_teardown(drain, setup, teardown),
         cmocka_unit_test_setup_teardown(held_lock_is_only_tried, setup, teardown),
