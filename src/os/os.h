@@ -21,8 +21,6 @@ bool os_commit(void *address, size_t size);
 bool os_readable(void *address, size_t size);
 /* Pages go back, the range stays usable and reads as zeros. */
 void os_release(void *address, size_t size);
-/* What was never written to a private mapping need not be resident; changes nothing else. */
-void os_forget(void *address, size_t size);
 /* Moves the pages of [from, from+size) to reserved range `to`; both ranges stay mapped. */
 bool os_move(void *from, void *to, size_t size);
 /* A memory file of `size` bytes, not inherited by exec; -1 where there are none. */
@@ -31,6 +29,8 @@ int os_file(size_t size);
 int os_file_seal(int fd);
 /* Maps it privately over a reserved range. */
 bool os_file_map(void *address, size_t size, int fd);
+/* A mapping of its own for part of one: what the kernel reads in around a fault stays within it. */
+void os_set_apart(void *address, size_t size);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */

@@ -57,14 +57,6 @@ bool os_readable(void *address, size_t size)
     return mprotect(address, size, PROT_READ) == 0;
 }
 
-void os_forget(void *address, size_t size)
-{
-    int saved = errno;
-
-    (void)madvise(address, size, MADV_DONTNEED);
-    errno = saved;
-}
-
 void os_release(void *address, size_t size)
 {
     int saved = errno;
@@ -131,6 +123,14 @@ bool os_renew(void *address, size_t size)
 {
     return mmap(address, size, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == address;
+}
+
+void os_set_apart(void *address, size_t size)
+{
+    int saved = errno;
+
+    (void)madvise(address, size, MADV_RANDOM); /* no other effect on a memory file */
+    errno = saved;
 }
 
 bool os_bind(void *address, size_t size, unsigned node)

@@ -147,6 +147,8 @@ static void percpu_init_areas(void)
         if (!os_file_map(base + at, PERCPU_AREA_SIZE, fd)) {
             close(fd);
             fd = -1;
+        } else { /* most programs have no more caches than fit its first page */
+            os_set_apart(base + at, 4096);
         }
     if (fd >= 0) {
         close(fd);
@@ -221,16 +223,10 @@ void percpu_slot_init(unsigned index)
 }
 
 /* The first closing on a CPU: under the lock, so that a fork under way is waited for. */
-static bool percpu_use(unsigned cpu, uintptr_t offset, bool nospin)
+static bool percpu_use(unsigned cpu, bool nospin)
 {
     if (!lock_enter(&percpu.lock, LOCK_PERCPU, nospin))
         return false;
-    /* The kernel maps the file's pages around the one that was read: they count as resident.  Nothing
-     * was written here yet; what will be is written now, page by page. */
-    if (!percpu.filled && !atomic_load_explicit(&percpu.used[cpu], memory_order_relaxed)) {
-        os_forget(percpu_slot_at((int)cpu, 0), PERCPU_AREA_SIZE);
-        __atomic_fetch_or(&percpu_slot_at((int)cpu, offset)->reserved, 0, __ATOMIC_RELAXED);
-    }
     atomic_store_explicit(&percpu.used[cpu], 1, memory_order_release);
     lock_drop(&percpu.lock, LOCK_PERCPU);
     return true;
@@ -284,11 +280,16 @@ uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
     return locked_push_bulk(percpu_cpu(), offset, objects, have);
 }
 
+static int percpu_cpu_of(const void *slot)
+{
+    return (int)(((const char *)slot - percpu.areas) >> STOOK_AREA_SHIFT);
+}
+
 struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin)
 {
     int cpu = percpu_cpu();
 
-    if (cpu < 0 || (!percpu_slot((unsigned)cpu, 0) && !percpu_use((unsigned)cpu, offset, nospin)))
+    if (cpu < 0 || (!percpu_slot((unsigned)cpu, 0) && !percpu_use((unsigned)cpu, nospin)))
         return NULL;
 #if PERCPU_HAS_SECTIONS
     if (percpu.rseq) {
@@ -296,9 +297,15 @@ struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin)
             void *at, *main;
             enum rseq_result r =
                 rseq_close(percpu.areas + offset, percpu.rseq_offset, PERCPU_CLOSED, &at, &main);
-            if (r == RSEQ_DONE) {
+            if (r == RSEQ_DONE && percpu_slot((unsigned)percpu_cpu_of(at), 0)) {
                 *slot = at;
                 return main;
+            }
+            if (r == RSEQ_DONE) { /* migrated before the section to a CPU that nobody has used */
+                percpu_open(at, main);
+                if (!percpu_use((unsigned)percpu_cpu_of(at), nospin))
+                    return NULL;
+                continue;
             }
             if (r == RSEQ_LEFT)
                 return NULL;

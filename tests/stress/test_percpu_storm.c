@@ -35,7 +35,7 @@ static void check(const char *name, const struct storm_args *args)
     storm_print(name, &result);
     if (result.errors)
         fail_msg("%lu errors; first: %s", (unsigned long)result.errors, result.first);
-    assert_true(result.operations > 20000);
+    assert_true(result.operations > 1000); /* how many depends on the machine */
     assert_true(result.takes > 100);
     assert_true(result.signals > 100);
     if (args->migrators && fixture_cpus > 1)
