@@ -280,10 +280,12 @@ uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
     return locked_push_bulk(percpu_cpu(), offset, objects, have);
 }
 
+#if PERCPU_HAS_SECTIONS
 static int percpu_cpu_of(const void *slot)
 {
     return (int)(((const char *)slot - percpu.areas) >> STOOK_AREA_SHIFT);
 }
+#endif
 
 struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin)
 {
