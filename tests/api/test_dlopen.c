@@ -97,7 +97,7 @@ static void test_module_comes_and_goes(void **state)
                   atomic_load(&operations));
     assert_int_equal(atomic_load(&failures), 0);
     assert_true(atomic_load(&loads) >= 20);
-    assert_true(atomic_load(&operations) > 10000);
+    assert_true(atomic_load(&operations) > 100);
     module = dlopen(plug, RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(module); /* it was pinned */
     dlclose(module);

@@ -176,7 +176,7 @@ static void test_programs_are_started(void **state)
     print_message("%s: %u programs beside %llu operations\n", stook_mode(NULL), started,
                   (unsigned long long)atomic_load(&operations));
     assert_int_equal(atomic_load(&errors), 0);
-    assert_true(atomic_load(&operations) > 10000);
+    assert_true(atomic_load(&operations) > 100);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 

@@ -304,7 +304,7 @@ static void storm(void **unused)
     check_all(NULL, 0);
     assert_int_equal(atomic_load(&sums[1].built), 0);
     printf("%llu calls, %zu objects out at the end\n", (unsigned long long)calls, n);
-    assert_true(calls > 10000);
+    assert_true(calls > 100);
 }
 
 int main(void)
