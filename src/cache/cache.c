@@ -187,7 +187,7 @@ static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t 
 
 struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *args)
 {
-    unsigned node = topology.home_of_node[0], index, flags = args->flags;
+    unsigned index, flags = args->flags;
     struct stook_cache *cache = NULL;
     uint16_t *permutation = NULL;
     struct layout layout;
@@ -211,7 +211,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     }
     if (!cache_permute(flags, &layout, &permutation))
         goto out; /* ENOMEM */
-    if (node_take(cache_of_caches, node, &memory, 1, 1, false) == 0) {
+    if (nodes_take(cache_of_caches, 0, &memory, 1, 1, false) == 0) {
         if (permutation)
             os_unmap(permutation, cache_permutation_bytes(&layout));
         goto out; /* ENOMEM */

@@ -115,18 +115,11 @@ static size_t kmalloc_large_align(size_t size)
     return size < BLOCK_SIZE ? size : BLOCK_SIZE;
 }
 
-static unsigned kmalloc_node(void)
-{
-    int cpu = percpu_cpu();
-
-    return topology_home(cpu < 0 ? 0 : (unsigned)cpu);
-}
-
 /* Within the context: from this CPU's node, else from any. */
 static bool kmalloc_large_try(void *arg)
 {
     struct kmalloc_large *large = arg;
-    unsigned home = kmalloc_node();
+    unsigned home = topology.home_of_node[percpu_node(percpu_cpu())];
 
     large->object = large_alloc(home, large->size, large->align, large->nested, &large->zeroed);
     for (unsigned zone = 0; !large->object && zone < pagemap.zones; zone++)

@@ -67,13 +67,6 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     return cache;
 }
 
-static unsigned private_node(void)
-{
-    int cpu = percpu_cpu();
-
-    return topology_home(cpu < 0 ? 0 : (unsigned)cpu);
-}
-
 /* The home node first, then the others; of each, its other zone where address space is limited. */
 void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed)
 {
@@ -82,7 +75,7 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed)
     void *object;
 
     init_once();
-    home = private_node();
+    home = topology.home_of_node[percpu_node(percpu_cpu())];
     nested = context_enter();
     object = large_alloc(home, size, align, nested, zeroed);
     for (unsigned zone = 0; !object && zone < pagemap.zones; zone++)
@@ -116,7 +109,8 @@ bool stook_private_large_resize(void *object, size_t size)
 void *stook_private_large_move(void *object, size_t size)
 {
     bool nested = context_enter();
-    void *moved = nested ? NULL : large_move(private_node(), object, size);
+    void *moved =
+        nested ? NULL : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object, size);
 
     context_leave();
     return moved;

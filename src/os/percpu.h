@@ -111,6 +111,13 @@ void percpu_slot_init(unsigned index);
 /* The CPU this thread runs on, or states (topology.h); negative when it is not registered. */
 int percpu_cpu(void);
 
+/* The node whose barn a thread on that CPU uses; it may be elsewhere right after. */
+static inline unsigned percpu_node(int cpu)
+{
+    return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
+                   : topology_node((unsigned)cpu);
+}
+
 static inline uintptr_t percpu_offset(unsigned index)
 {
     return (uintptr_t)index << SLOT_SHIFT;

@@ -33,15 +33,6 @@ struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_s
     return sheaf;
 }
 
-/* The node whose barn this thread uses; the CPU may change right after. */
-static unsigned prefilled_node(void)
-{
-    int cpu = percpu_cpu();
-
-    return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
-                   : topology_node((unsigned)cpu);
-}
-
 /* ---- empty and ready-made sheaves ----------------------------------------------------------- */
 
 /* An empty sheaf for `size` objects; NULL without memory. */
@@ -124,7 +115,7 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
  */
 static bool prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
-    unsigned node = prefilled_node(), home = topology.home_of_node[node];
+    unsigned node = percpu_node(percpu_cpu()), home = topology.home_of_node[node];
     int owner = (int)home;
 
     if (sheaf->size > 0 && topology.memories > 1)
@@ -208,7 +199,7 @@ struct prefilled_wish {
 static bool prefilled_attempt(void *arg)
 {
     struct prefilled_wish *wish = arg;
-    unsigned node = prefilled_node();
+    unsigned node = percpu_node(percpu_cpu());
 
     wish->sheaf = wish->ready ? prefilled_find(wish->cache, node, wish->nospin)
                               : prefilled_make(wish->size, node, wish->nospin);

@@ -162,15 +162,6 @@ static void rcu_settle(void)
 
 /* ---- stook_free_rcu ------------------------------------------------------------------------- */
 
-/* The node whose barn this thread uses; the CPU may change right after. */
-static unsigned rcu_node(void)
-{
-    int cpu = percpu_cpu();
-
-    return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
-                   : topology_node((unsigned)cpu);
-}
-
 /* An empty sheaf for objects of the cache and the ride; NULL without memory. */
 static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool nospin)
 {
@@ -234,7 +225,7 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
         percpu_open(slot, main);
         if (put)
             break;
-        node = rcu_node();
+        node = percpu_node(percpu_cpu());
         fresh = rcu_sheaf(cache, node, nospin);
         if (!fresh)
             break;
@@ -298,10 +289,10 @@ void stook_free_rcu(struct stook_cache *cache, void *object)
     } else {
         rcu_count(&counts->loose, 1);
         stat_add(cache, STAT_free_rcu_sheaf_fail, 1);
-        if (!rcu_loose_put(object, rcu_node(), nested))
+        if (!rcu_loose_put(object, percpu_node(percpu_cpu()), nested))
             rcu_put_last(cache, object, nested);
         if (!nested)
-            (void)rcu_loose_collect(rcu_node(), false, false);
+            (void)rcu_loose_collect(percpu_node(percpu_cpu()), false, false);
         full = rcu_hand_any();
     }
     if (full && nested)
@@ -343,7 +334,7 @@ static void rcu_take_slots(unsigned index, bool all)
 static void rcu_wait(void)
 {
     /* Where there is no memory some have to come back first. */
-    while (!rcu_loose_collect(rcu_node(), true, false)) {
+    while (!rcu_loose_collect(percpu_node(percpu_cpu()), true, false)) {
         rcu_hand_over_inside();
         if (!rcu_outside(rcu_ops.barrier))
             break;
@@ -364,7 +355,7 @@ static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
     case CACHE_DEFERRED_PUSH:
         rcu_take_slots(cache->index, false);
         if (used) {
-            (void)rcu_loose_collect(rcu_node(), true, false);
+            (void)rcu_loose_collect(percpu_node(percpu_cpu()), true, false);
             rcu_hand_over_inside();
         }
         break;

@@ -8,7 +8,6 @@
 #include "slab/nodes.h"
 #include "slab/stat.h"
 
-#include <errno.h>
 #include <string.h>
 
 enum {
@@ -18,13 +17,6 @@ enum {
     SLOT_WARY = 32,              /* refills within the capacity after one that was not used */
     SLOT_TURNS = 4,
 };
-
-/* The node whose barn this thread uses; the CPU may change right after. */
-static unsigned slot_node(int cpu)
-{
-    return cpu < 0 ? (unsigned)__builtin_ctzll(topology.memory_nodes)
-                   : topology_node((unsigned)cpu);
-}
 
 static struct sheaf *slot_real(struct sheaf *main)
 {
@@ -101,7 +93,7 @@ static bool slot_untried(const struct stook_cache *cache)
 static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **objects, uint32_t n,
                                   bool nospin)
 {
-    unsigned node = slot_node(cpu);
+    unsigned node = percpu_node(cpu);
     uint64_t touches = slab_counts.touches;
     uint32_t got = 0, more = 0;
 
@@ -167,11 +159,7 @@ static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, st
         if (over)
             return over;
     }
-    if (!empty) {
-        empty = sheaf_alloc(cache->capacity, node, nospin);
-        stat_add(cache, STAT_sheaf_alloc, empty != NULL);
-    }
-    return empty;
+    return empty ? empty : barn_make_empty(cache, node, nospin);
 }
 
 /* From the node's barn, else from its home's: sheaves of a memoryless node's objects come home. */
@@ -248,7 +236,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
 {
     uintptr_t offset = percpu_offset(cache->index);
     int cpu = percpu_cpu();
-    unsigned node = slot_node(cpu);
+    unsigned node = percpu_node(cpu);
     struct sheaf *main, *spare;
     struct slot *slot;
     uint64_t touches = slab_counts.touches;
@@ -448,7 +436,7 @@ static void slot_free_direct(struct stook_cache *cache, void *const *objects, ui
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
-    unsigned node = slot_node(percpu_cpu());
+    unsigned node = percpu_node(percpu_cpu());
     bool decline = barn_declines(cache, node) && barn_declines(cache, topology.home_of_node[node]);
     struct sheaf *main, *spare;
     struct slot *slot;

@@ -330,7 +330,7 @@ static void *worker(void *arg)
     uint64_t seed = (uint64_t)(uintptr_t)arg, made = 0;
     void *mine[64] = {0}, *many[40];
 
-    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+    do { /* at least once, however late this thread came to run */
         unsigned i = random_below(&seed, 64);
         if (mine[i]) {
             stook_free_inline(cache, mine[i]);
@@ -345,7 +345,7 @@ static void *worker(void *arg)
             stook_free_bulk(cache, 40, many);
         }
         made++;
-    }
+    } while (!atomic_load_explicit(&stop, memory_order_relaxed));
     for (unsigned i = 0; i < 64; i++)
         stook_free(cache, mine[i]);
     atomic_fetch_add(&calls, made);
