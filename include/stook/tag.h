@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tag.h - where the memory goes: every call site that allocates, and what it has.
+ *
+ * A site is a call of stook_alloc() and its like, known by file, function and line; in malloc's case,
+ * and where the macros of <stook/stook.h> are not used, the address that the call returns to.  Each
+ * gets a number, its tag, which is written beside every object that is allocated there; whoever frees
+ * an object counts it off its site.  Sums are exact: objects and bytes, by CPU, without a lock.
+ *
+ * Tags are off until they are switched on, per cache or for all, while the program runs.
+ * `stook profile` does it for a program as it is, and reads what stook_profile_write() writes
+ * (docs/profile.md).
+ *
+ * Environment, read once at start, ignored with raised privileges:
+ *   STOOK_TAGS=1               tags for all caches from the start, those of malloc included
+ *   STOOK_PROFILE=FILE         the profile, at the process's end; %p becomes the process number, %%
+ *                              a percent sign; an existing file is replaced
+ *   STOOK_PROFILE_SIGNAL=USR2  besides, FILE.1, FILE.2, … at each such signal
+ */
+#ifndef STOOK_TAG_H
+#define STOOK_TAG_H
+
+#include <stook/stook.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Tags that a process may have; what is allocated at further sites has none. */
+#define STOOK_TAGS_MAX 65536u
+/* Bytes of a file's or function's name that are kept: a file's last ones, a function's first. */
+#define STOOK_TAG_NAME_MAX 511u
+
+/* What one call site is made of; static storage.  The macros of <stook/stook.h> make it. */
+#ifndef STOOK_SITE_DECLARED
+#define STOOK_SITE_DECLARED
+struct stook_site {
+    const char *file, *function;
+    unsigned line;
+    unsigned tag; /* the library's: 0 until the site is first used */
+};
+#endif
+
+/* ---- switching ------------------------------------------------------------------------------ */
+
+/*
+ * Switch tags of a cache on (1) or off (0); NULL: of all caches, those to come and malloc's included.
+ * Slabs that were made before have no room for tags: their objects stay untagged (stook_tags_share()).
+ * Off, nothing new is counted; objects that have a tag are still counted off when they go.  Safe beside
+ * any other call.
+ *
+ * errors:  EINVAL   `on` is neither
+ *          ENOMEM   no memory
+ * context: not from a signal handler.  locks: cache list.
+ * cost: none while off.  On: see docs/profile.md; calls that are inlined become calls.
+ */
+STOOK_API int stook_tags_enable(struct stook_cache *cache, int on);
+
+/*
+ * Bytes of slabs: of all, and of those that have room for tags; of a cache or of all (NULL).
+ * errors:  EDEADLK  from a handler that interrupted the library
+ * context: not from a signal handler.  locks: all but slots, in turn.
+ */
+STOOK_API int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
+    STOOK_NONNULL(2, 3);
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/*
+ * One site and what it has.  `size` is sizeof(struct stook_tag_stat) as the caller knows it, set before
+ * the call, so that the struct can grow.  `file` and `function` are the library's, for good: NULL for
+ * a site that is known by its address, which is 0 for the others.  Bytes are what an object takes in
+ * its slab: its stride.
+ */
+struct stook_tag_stat {
+    size_t size;
+    const char *file, *function;
+    uint64_t address; /* the instruction behind the call */
+    uint64_t line;
+    uint64_t live_objects, live_bytes;   /* allocated there and not freed yet */
+    uint64_t total_objects, total_bytes; /* allocated there since tags were first on */
+};
+
+/* The tag after `tag` (0: the first); 0 when that was the last.  context: any.  locks: none. */
+STOOK_API unsigned stook_tag_next(unsigned tag);
+
+/*
+ * What a tag has.  Each of the numbers is exact for what was done before the call; what other threads
+ * do meanwhile may be in one of them and not in the next.
+ *
+ * errors:  EINVAL   stat->size is not that of a version of the struct
+ *          ENOENT   there is no such tag
+ * context: any.  locks: none.  cost: four loads a CPU.
+ */
+STOOK_API int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat) STOOK_NONNULL(2);
+
+/*
+ * The tag of a live object: 0 when it has none, be it that tags were off.  An address that is not of a
+ * live object: 0, or what the last object there had.
+ * context: any.  locks: none.
+ */
+STOOK_API unsigned stook_tag_of(const void *object);
+
+/* ---- the profile ---------------------------------------------------------------------------- */
+
+/*
+ * Write all sites, what is mapped where, and the build IDs, to a file descriptor as one JSON document
+ * (docs/profile.md), which `stook profile` reads on this machine or another that has the same
+ * programs.  Needs no memory.
+ *
+ * errors:  those of write(2)
+ * context: any, signal handlers included; one that interrupted the library does not learn what all
+ * caches have in sum, which is null then.  locks: outside of handlers those of stook_tags_share().
+ */
+STOOK_API int stook_profile_write(int fd);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STOOK_TAG_H */
