@@ -29,13 +29,13 @@
 extern "C" {
 #endif
 
-/* Tags that a process may have; what is allocated at further sites has none. */
-#define STOOK_TAGS_MAX 65536u
+/* The largest tag; what is allocated at further sites has none. */
+#define STOOK_TAGS_MAX 65535u
 /* Bytes of a file's or function's name that are kept: a file's last ones, a function's first. */
 #define STOOK_TAG_NAME_MAX 511u
 
 /* What one call site is made of; static storage.  The macros of <stook/stook.h> make it. */
-#ifndef STOOK_SITE_DECLARED
+#if !defined(STOOK_SITE_DECLARED) && !defined(STOOK_CACHE_ACCOUNT)
 #define STOOK_SITE_DECLARED
 struct stook_site {
     const char *file, *function;

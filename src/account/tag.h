@@ -4,9 +4,15 @@
  *
  * A tag is a number: of a site that a macro of <stook/stook.h> made, or of a return address.  Numbers
  * are given once and kept for the process's life.  0: none.
+ *
+ * All is append-only and without locks: who finds a step half done (by a thread that was preempted, a
+ * handler's victim, or one that a forked child does not have) does the rest himself.  Memory comes in
+ * chunks of TAG_CHUNK tags from the OS; what is not used is not touched.
  */
 #ifndef STOOK_ACCOUNT_TAG_H
 #define STOOK_ACCOUNT_TAG_H
+
+#include "os/tally.h"
 
 #include <stook/tag.h>
 
@@ -14,14 +20,56 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What was allocated and freed at a tag, on one CPU. */
+struct tag_counts {
+    struct tally came, went;
+};
+
+enum {
+    TAG_CHUNK_SHIFT = 10,
+    TAG_CHUNK = 1 << TAG_CHUNK_SHIFT, /* tags: the counts of a CPU are TALLY_STRIDE bytes */
+    TAG_CHUNKS = (STOOK_TAGS_MAX + 1) >> TAG_CHUNK_SHIFT,
+};
+_Static_assert(TAG_CHUNK * sizeof(struct tag_counts) == TALLY_STRIDE, "a row of counts a CPU");
+
+/* Everybody's row of a chunk; the CPUs' and the records of the sites lie behind it. */
+extern struct tag_counts *tag_chunks[TAG_CHUNKS] __attribute__((visibility("hidden")));
+
+uint32_t tag_of_site_slow(struct stook_site *site);
+
 /* The tag of a site; 0 when there is no more room.  Any context, no lock. */
-uint32_t tag_of_site(struct stook_site *site);
-/* The tag of the code that a call returns to. */
+static inline uint32_t tag_of_site(struct stook_site *site)
+{
+    /* Pairs with the release in tag_of_site_slow(): the tag's chunk is there. */
+    uint32_t tag = __atomic_load_n(&site->tag, __ATOMIC_ACQUIRE);
+
+    return __builtin_expect(tag != 0, 1) ? tag : tag_of_site_slow(site);
+}
+
+/* The tag of the code that a call returns to; 0 for NULL, and when there is no more room. */
 uint32_t tag_of_address(const void *address);
+
+/* The address of a tag made by tag_of_address(), else 0. */
+uint64_t tag_address(uint32_t tag);
+
+static inline struct tag_counts *tag_counts_of(uint32_t tag)
+{
+    return __atomic_load_n(&tag_chunks[tag >> TAG_CHUNK_SHIFT], __ATOMIC_RELAXED) +
+           (tag & (TAG_CHUNK - 1));
+}
 
 /* `calls` objects of `bytes` in sum were allocated at, or freed that had been allocated at, the site.
  * Any context; one section on this CPU's counters. */
-void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes);
-void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes);
+static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
+{
+    if (__builtin_expect(tag != 0, 1))
+        tally_add(&tag_counts_of(tag)->came, calls, bytes);
+}
+
+static inline void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes)
+{
+    if (__builtin_expect(tag != 0, 1))
+        tally_add(&tag_counts_of(tag)->went, calls, bytes);
+}
 
 #endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+#include "account/tag.h"
+
+#include "os/os.h"
+
+#include <errno.h>
+#include <string.h>
+
+/*
+ * What is known of a site.  Written by whoever made the number, before the number is published; one
+ * that lost the race for its key keeps the number for the next.  A record is read by others only
+ * once its tag has counts, and then it never changes.
+ */
+struct tag_record {
+    const char *file, *function; /* NULL: an address */
+    uint64_t value;              /* the line, or the address */
+    _Atomic uint64_t complete;
+};
+_Static_assert(sizeof(struct tag_record) == sizeof(struct tag_counts), "as long as one more row");
+
+/*
+ * From a key to its number; entries are only ever added.  A key is an address, or the hash of a site
+ * with the highest bit set, which no address of a program has.  Two of 65535 sites have the same
+ * hash once in 2^32 programs.
+ *
+ * Most programs have few sites: these are in a small table, whose lines stay in the CPU's cache, and
+ * only a key that finds its place there taken goes to the large one.
+ */
+struct tag_entry {
+    _Atomic uint64_t key;    /* 0: free; whoever sets it may be interrupted before the number */
+    _Atomic uint32_t number; /* 0: not yet */
+    uint32_t reserved;
+};
+
+enum {
+    TAG_NEAR_BITS = 12,
+    TAG_FAR_BITS = 17,
+    TAG_NEAR_PROBES = 8,
+    TAG_FAR_PROBES = 1024,
+    TAG_TEXT_BLOCK = 64 << 10,
+};
+#define TAG_SITE_KEY ((uint64_t)1 << 63)
+
+/* Names of sites, one behind the other; a full block is left to itself. */
+struct tag_text {
+    _Atomic uint32_t used;
+    char bytes[];
+};
+
+struct tag_counts *tag_chunks[TAG_CHUNKS];
+
+static struct {
+    _Atomic uint32_t made;  /* numbers given */
+    _Atomic uint32_t spare; /* a number that nobody has, or 0 */
+    struct tag_entry near[1 << TAG_NEAR_BITS];
+    _Atomic(struct tag_entry *) far;
+    _Atomic(struct tag_text *) text;
+    _Atomic(const char *) file; /* the last file's name: the next site is often in the same */
+} tags;
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Installs fresh pages at *place unless others did; what is there then, or NULL. */
+static void *tag_map(void *place, void *old, size_t size)
+{
+    void **at = place, *fresh = os_map(size);
+
+    if (!fresh)
+        return NULL;
+    if (__atomic_compare_exchange_n(at, &old, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return fresh;
+    os_unmap(fresh, size);
+    return old;
+}
+
+static struct tag_record *tag_record_of(uint32_t number)
+{
+    char *chunk = (char *)__atomic_load_n(&tag_chunks[number >> TAG_CHUNK_SHIFT], __ATOMIC_ACQUIRE);
+
+    return chunk ? (struct tag_record *)(void *)(chunk + tally_size()) + (number & (TAG_CHUNK - 1))
+                 : NULL;
+}
+
+static char *tag_text_take(size_t size)
+{
+    struct tag_text *block = atomic_load_explicit(&tags.text, memory_order_acquire);
+
+    for (;;) {
+        if (block) {
+            uint32_t at =
+                atomic_fetch_add_explicit(&block->used, (uint32_t)size, memory_order_relaxed);
+            if (at + size <= TAG_TEXT_BLOCK - sizeof(*block))
+                return block->bytes + at;
+        }
+        block = tag_map(&tags.text, block, TAG_TEXT_BLOCK);
+        if (!block)
+            return NULL;
+    }
+}
+
+static const char *tag_text_copy(const char *text, size_t size)
+{
+    char *copy = tag_text_take(size + 1);
+
+    if (copy)
+        memcpy(copy, text, size); /* the block was zeros */
+    return copy;
+}
+
+static const char *tag_file_copy(const char *file)
+{
+    const char *last = atomic_load_explicit(&tags.file, memory_order_acquire), *copy;
+    size_t size = strlen(file);
+
+    if (size > STOOK_TAG_NAME_MAX) {
+        file += size - STOOK_TAG_NAME_MAX;
+        size = STOOK_TAG_NAME_MAX;
+    }
+    if (last && strcmp(last, file) == 0)
+        return last;
+    copy = tag_text_copy(file, size);
+    if (copy)
+        atomic_store_explicit(&tags.file, copy, memory_order_release);
+    return copy;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static bool tag_is_full(void)
+{
+    return atomic_load_explicit(&tags.made, memory_order_relaxed) >= STOOK_TAGS_MAX &&
+           atomic_load_explicit(&tags.spare, memory_order_relaxed) == 0;
+}
+
+static void tag_number_return(uint32_t number)
+{
+    uint32_t none = 0;
+
+    /* Where there is a spare one already this number is never used. */
+    atomic_compare_exchange_strong_explicit(&tags.spare, &none, number, memory_order_release,
+                                            memory_order_relaxed);
+}
+
+/* A number whose record is the caller's; 0: there are no more, or no memory. */
+static uint32_t tag_number_take(void)
+{
+    uint32_t number = 0;
+
+    if (atomic_load_explicit(&tags.spare, memory_order_relaxed) != 0)
+        number = atomic_exchange_explicit(&tags.spare, 0, memory_order_acquire);
+    if (number == 0) {
+        number = atomic_load_explicit(&tags.made, memory_order_relaxed);
+        do
+            if (number >= STOOK_TAGS_MAX)
+                return 0;
+        while (!atomic_compare_exchange_weak_explicit(&tags.made, &number, number + 1,
+                                                      memory_order_relaxed, memory_order_relaxed));
+        number++;
+    }
+    if (tag_record_of(number) ||
+        tag_map(&tag_chunks[number >> TAG_CHUNK_SHIFT], NULL, tally_size() + TALLY_STRIDE))
+        return number;
+    tag_number_return(number);
+    return 0;
+}
+
+/* The number of a claimed entry: that of whoever comes first with a complete record. */
+static uint32_t tag_number_make(struct tag_entry *entry, const struct stook_site *site,
+                                uint64_t address)
+{
+    uint32_t number = tag_number_take(), none = 0;
+    struct tag_record *record;
+
+    if (number == 0)
+        return 0;
+    record = tag_record_of(number);
+    record->file = record->function = NULL;
+    record->value = address;
+    if (site) {
+        const char *function = site->function ? site->function : "?";
+        record->value = site->line;
+        record->file = tag_file_copy(site->file ? site->file : "?");
+        record->function = tag_text_copy(function, strnlen(function, STOOK_TAG_NAME_MAX));
+        if (!record->file || !record->function) {
+            tag_number_return(number);
+            return 0;
+        }
+    }
+    atomic_store_explicit(&record->complete, 1, memory_order_release);
+    /* Pairs with the acquire of whoever finds the number. */
+    if (atomic_compare_exchange_strong_explicit(&entry->number, &none, number, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return number;
+    tag_number_return(number);
+    return none;
+}
+
+/* ---- from a key to its number ---------------------------------------------------------------- */
+
+/* The entry of a key in a table, claimed if need be; NULL: all its places are taken, or the key is
+ * new and there are no more numbers. */
+static inline struct tag_entry *tag_probe(struct tag_entry *table, unsigned bits, unsigned probes,
+                                          uint64_t key)
+{
+    uint64_t at = (key * 0x9e3779b97f4a7c15u) >> (64 - bits);
+
+    for (unsigned i = 0; i < probes; i++, at = (at + 1) & (((uint64_t)1 << bits) - 1)) {
+        uint64_t found = atomic_load_explicit(&table[at].key, memory_order_relaxed);
+        if (__builtin_expect(found == key, 1))
+            return &table[at];
+        if (found != 0)
+            continue;
+        if (tag_is_full())
+            return NULL;
+        if (atomic_compare_exchange_strong_explicit(&table[at].key, &found, key,
+                                                    memory_order_relaxed, memory_order_relaxed) ||
+            found == key)
+            return &table[at];
+    }
+    return NULL;
+}
+
+static struct tag_entry *tag_far(uint64_t key)
+{
+    struct tag_entry *far = atomic_load_explicit(&tags.far, memory_order_acquire);
+
+    if (!far)
+        far = tag_map(&tags.far, NULL, sizeof(*far) << TAG_FAR_BITS);
+    return far ? tag_probe(far, TAG_FAR_BITS, TAG_FAR_PROBES, key) : NULL;
+}
+
+static inline uint32_t tag_find(uint64_t key, const struct stook_site *site, uint64_t address)
+{
+    struct tag_entry *entry = tag_probe(tags.near, TAG_NEAR_BITS, TAG_NEAR_PROBES, key);
+    uint32_t number;
+
+    if (__builtin_expect(!entry, 0) && !(entry = tag_far(key)))
+        return 0;
+    number = atomic_load_explicit(&entry->number, memory_order_acquire);
+    return __builtin_expect(number != 0, 1) ? number : tag_number_make(entry, site, address);
+}
+
+uint32_t tag_of_address(const void *address)
+{
+    uint64_t key = (uintptr_t)address;
+
+    return key != 0 ? tag_find(key, NULL, key) : 0;
+}
+
+static uint64_t tag_hash(uint64_t hash, const char *text)
+{
+    for (; text && *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
+    return (hash ^ 0x100) * 0x100000001b3u;
+}
+
+__attribute__((noinline, cold)) uint32_t tag_of_site_slow(struct stook_site *site)
+{
+    uint64_t key = tag_hash(tag_hash(0xcbf29ce484222325u, site->file), site->function);
+    uint32_t number;
+
+    key = (key ^ site->line) * 0x100000001b3u;
+    number = tag_find(key | TAG_SITE_KEY, site, 0);
+    if (number != 0)
+        __atomic_store_n(&site->tag, number, __ATOMIC_RELEASE);
+    return number;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* The record of a tag that has allocated, or NULL. */
+static struct tag_record *tag_known(uint32_t tag, struct tally *came, struct tally *went)
+{
+    struct tag_record *record;
+
+    if (tag == 0 || tag > STOOK_TAGS_MAX || !(record = tag_record_of(tag)))
+        return NULL;
+    /* Frees first: of those counted, the allocations are counted too. */
+    *went = tally_read(&tag_counts_of(tag)->went);
+    *came = tally_read(&tag_counts_of(tag)->came);
+    if (came->count == 0 || !atomic_load_explicit(&record->complete, memory_order_acquire))
+        return NULL;
+    return record;
+}
+
+uint64_t tag_address(uint32_t tag)
+{
+    struct tag_record *record = tag != 0 && tag <= STOOK_TAGS_MAX ? tag_record_of(tag) : NULL;
+
+    return record && !record->file ? record->value : 0;
+}
+
+unsigned stook_tag_next(unsigned tag)
+{
+    struct tally came, went;
+    unsigned made = atomic_load_explicit(&tags.made, memory_order_acquire);
+
+    while (tag < made)
+        if (tag_known(++tag, &came, &went))
+            return tag;
+    return 0;
+}
+
+int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat)
+{
+    const struct tag_record *record;
+    struct tally came, went;
+
+    if (stat->size != sizeof(*stat)) {
+        errno = EINVAL;
+        return -1;
+    }
+    record = tag_known(tag, &came, &went);
+    if (!record) {
+        errno = ENOENT;
+        return -1;
+    }
+    stat->file = record->file;
+    stat->function = record->function;
+    stat->address = record->file ? 0 : record->value;
+    stat->line = record->file ? record->value : 0;
+    stat->live_objects = came.count - went.count;
+    stat->live_bytes = came.bytes - went.bytes;
+    stat->total_objects = came.count;
+    stat->total_bytes = came.bytes;
+    return 0;
+}
