@@ -21,8 +21,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -88,7 +88,7 @@ static void test_module_comes_and_goes(void **state)
     for (unsigned t = 0; t < THREADS; t++)
         assert_int_equal(pthread_create(&threads[t], NULL, load_run_unload, NULL), 0);
     dlclose(module); /* one thread runs in it all the time */
-    for (unsigned i = 0; i < 300 && atomic_load(&loads) < LOADS; i++)
+    while (atomic_load(&loads) < LOADS)
         usleep(10000);
     atomic_store(&stop, true);
     for (unsigned t = 0; t <= THREADS; t++)
@@ -96,7 +96,6 @@ static void test_module_comes_and_goes(void **state)
     print_message("%s: %u loads, %lu operations\n", stook_mode(NULL), atomic_load(&loads),
                   atomic_load(&operations));
     assert_int_equal(atomic_load(&failures), 0);
-    assert_true(atomic_load(&loads) >= 20);
     assert_true(atomic_load(&operations) > 100);
     module = dlopen(plug, RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(module); /* it was pinned */
@@ -112,16 +111,16 @@ static int unload_and_go_on(const char *path)
 
     if (child == 0) {
         for (int i = 0; i < 10; i++) {
-            struct timespec from, now;
+            struct rusage from, now;
             churn *run;
             void *module = load(path, &run);
             if (!module || run(cache, &stop, 10) == 0)
                 _exit(1);
             dlclose(module);
-            clock_gettime(CLOCK_MONOTONIC, &from);
+            getrusage(RUSAGE_THREAD, &from);
             do
-                clock_gettime(CLOCK_MONOTONIC, &now);
-            while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 < 30);
+                getrusage(RUSAGE_THREAD, &now);
+            while (now.ru_nivcsw == from.ru_nivcsw);
         }
         _exit(0);
     }

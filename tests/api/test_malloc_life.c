@@ -103,7 +103,7 @@ static void test_exit_handlers(void **state)
     calls_fill(late, 0, 5000, 5);
     pid = fork();
     if (pid == 0) {
-        alarm(20);
+        alarm(240);
         CHECK(atexit(at_exit) == 0);
         exit(0);
     }
@@ -158,7 +158,7 @@ static void test_fork_handlers_may_allocate(void **state)
     for (int i = 0; i < 40; i++) {
         pid_t pid = fork();
         if (pid == 0) {
-            alarm(20);
+            alarm(240);
             handlers_on = 0;
             for (int k = 0; k < 3; k++)
                 t_free(across[k]);
@@ -211,7 +211,8 @@ static void test_signal_handlers(void **state)
     before = t_mallinfo2();
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &every, NULL);
-    for (int i = 0; atomic_load(&ticks) < 4000 && i < 30000000; i++) {
+    /* As many ticks as the machine has time for, but some. */
+    for (int i = 0; i < 300000 || atomic_load(&ticks) < 200 || atomic_load(&served) == 0; i++) {
         uint64_t r = crowd_random(&random);
         size_t size = r % 16 == 0 ? (r >> 8) % 300000 : (r >> 8) % 3000;
         void *p = t_malloc(size);
@@ -224,8 +225,6 @@ static void test_signal_handlers(void **state)
     for (int i = 0; i < 64; i++)
         t_free(atomic_exchange(&box[i], NULL));
     after = t_mallinfo2();
-    assert_int_equal(atomic_load(&ticks) > 100, 1);
-    assert_true(atomic_load(&served) > 0);
     /* Nothing is lost: what handlers left behind was settled. */
     assert_int_equal(after.hblks, before.hblks);
     assert_true(after.uordblks <= before.uordblks + 4096);

@@ -114,7 +114,7 @@ static int die(void (*call)(void), char *text, size_t size)
         setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
         signal(SIGABRT, SIG_DFL);
         dup2(ends[1], STDERR_FILENO);
-        alarm(20);
+        alarm(240);
         call();
         _exit(0);
     }

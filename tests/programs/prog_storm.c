@@ -171,7 +171,7 @@ static __attribute__((noreturn)) void child(struct object **held, uint64_t rando
     pthread_t thread;
     int status;
 
-    alarm(60);
+    alarm(240);
     for (int i = 0; i < HELD; i++)
         drop(held[i]);
     memset(held, 0, HELD * sizeof(*held));
@@ -231,7 +231,8 @@ int main(int argc, char **argv)
     CHECK(threads >= 1 && threads <= THREADS_MAX);
     for (unsigned i = 0; i < threads; i++)
         CHECK(pthread_create(&thread[i], NULL, member, (void *)++seed) == 0);
-    for (unsigned i = 0; now() < end; i = (i + 1) % threads) { /* who is done gets a successor */
+    /* Who is done gets a successor; on a busy machine the first lives may take longer. */
+    for (unsigned i = 0; now() < end || forks == 0 || steps <= 1000; i = (i + 1) % threads) {
         struct timespec soon;
         clock_gettime(CLOCK_REALTIME, &soon);
         if (pthread_timedjoin_np(thread[i], NULL, &soon) == 0)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* timeout: 120 */
 /*
  * Bulk calls against single calls: threads take and return 1 to 300 objects at a time, with NULLs
  * between and in any order, hand objects to each other, and are interrupted by handlers that do the
@@ -8,10 +7,12 @@
  *
  * Another storm takes hundreds of objects before it returns them, so that refills bring more
  * than a sheaf's capacity, and such sheaves are drained, flushed and put into barns meanwhile.
+ * STOOK_TEST_ROUNDS=n for n times as long.
  */
 #include "sheaf/sheaf.h"
 #include "support/check.h"
 #include "support/random.h"
+#include "support/scale.h"
 
 #include <stook/inline.h>
 
@@ -38,6 +39,8 @@ enum {
     CALLED = 64, /* of a cache and a thread's handler */
     BULK = 300,
     EXCHANGE = 64, /* objects of a cache on their way from thread to thread */
+    TURNS = 20000, /* of a thread; one that is only taking is some 20 times as long */
+    HANDLED = 5,   /* handlers of a thread at least */
 };
 
 static const struct kind {
@@ -55,6 +58,7 @@ static const struct kind {
 static struct stook_cache *caches[CACHES];
 static _Atomic(void *) exchange[CACHES][EXCHANGE];
 static atomic_bool stop;
+static atomic_uint finished;
 
 #define STORM_CHECK(condition)                                                                     \
     do {                                                                                           \
@@ -67,7 +71,8 @@ static atomic_bool stop;
 struct worker {
     unsigned id;
     bool taking; /* refills beyond the capacity */
-    uint64_t state, handler_state, calls, handled, refused;
+    uint64_t state, handler_state, turns, calls, refused;
+    volatile uint64_t handled;
     _Atomic bool runs;
     unsigned held[CACHES], called[CACHES];
     void *object[CACHES][HELD], *of_handler[CACHES][CALLED];
@@ -205,7 +210,7 @@ static void *work(void *arg)
 
     self = w;
     atomic_store(&w->runs, true);
-    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+    while (w->calls < w->turns || w->handled < HANDLED) {
         unsigned c = random_below(&w->state, CACHES), n = 1 + random_below(&w->state, BULK);
         w->calls++;
         if (w->taking) {
@@ -235,15 +240,8 @@ static void *work(void *arg)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
     atomic_store(&w->runs, false);
+    atomic_fetch_add(&finished, 1);
     return NULL;
-}
-
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 static void *shrink(void *arg)
@@ -298,9 +296,8 @@ static uint64_t large_sheaves(void)
 static void storm(bool taking)
 {
     static struct check_object list[CACHES * (THREADS * (HELD + CALLED) + EXCHANGE)];
-    const char *seconds = getenv("STOOK_TEST_SECONDS");
     const struct timespec moment = {0, 200000};
-    uint64_t until, calls = 0, handled = 0, refused = 0;
+    uint64_t calls = 0, handled = 0, refused = 0;
     pthread_t thread[THREADS], shrinker;
     size_t n;
 
@@ -311,17 +308,18 @@ static void storm(bool taking)
         assert_non_null(caches[c]);
     }
     atomic_store(&stop, false);
+    atomic_store(&finished, 0);
     memset(workers, 0, sizeof(workers));
     for (unsigned t = 0; t < THREADS; t++) {
         workers[t].id = t;
         workers[t].taking = taking;
+        workers[t].turns = scaled(taking ? TURNS / 20 : TURNS);
         workers[t].state = 2 * t + 1;
         workers[t].handler_state = 2 * t + 2;
         assert_int_equal(pthread_create(&thread[t], NULL, work, &workers[t]), 0);
     }
     assert_int_equal(pthread_create(&shrinker, NULL, shrink, NULL), 0);
-    until = now() + (uint64_t)(seconds ? atof(seconds) * 1e9 : 1.2e9);
-    for (unsigned t = 0; now() < until; t = (t + 1) % THREADS) {
+    for (unsigned t = 0; atomic_load(&finished) < THREADS; t = (t + 1) % THREADS) {
         if (atomic_load(&workers[t].runs))
             pthread_kill(thread[t], SIGUSR1);
         nanosleep(&moment, NULL);
@@ -344,7 +342,7 @@ static void storm(bool taking)
     for (unsigned c = 0; c < CACHES; c++)
         assert_int_equal(stook_cache_destroy(caches[c]), 0);
     check_all(NULL, 0);
-    assert_true(calls > 200 && handled > 10);
+    assert_true(calls >= THREADS * workers[0].turns && handled >= THREADS * HANDLED);
 }
 
 static void bulk_and_single(void **unused)

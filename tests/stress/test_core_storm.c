@@ -3,10 +3,11 @@
  * Threads against caches of every kind: single and bulk calls, objects handed from thread to
  * thread through queues, shrink and reports running beside, short-lived caches made and destroyed.
  * Every object is owned by one thread at a time (a stamp in it says so), every count is exact at
- * the end, and check_all() finds nothing lost.
+ * the end, and check_all() finds nothing lost.  STOOK_TEST_ROUNDS=n for n times as long.
  */
 #include "support/check.h"
 #include "support/random.h"
+#include "support/scale.h"
 
 #include <stook/stook.h>
 
@@ -21,11 +22,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
-enum { THREADS = 8, CACHES = 6, HELD = 256, QUEUE = 64, BULK = 48 };
+enum { THREADS = 8, CACHES = 6, HELD = 256, QUEUE = 64, BULK = 48, CALLS = 250000 };
 
 struct kind {
     size_t size, align;
@@ -52,8 +52,7 @@ static struct {
     _Atomic unsigned char cache[QUEUE];
 } queues[THREADS];
 
-static atomic_bool stop;
-static uint64_t storm_until;
+static uint64_t calls_each;
 static int null_fd;
 
 #define STORM_CHECK(condition)                                                                     \
@@ -198,19 +197,11 @@ static void short_life(struct worker *w)
     STORM_CHECK(stook_cache_destroy(cache) == 0);
 }
 
-static uint64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static void *work(void *arg)
 {
     struct worker *w = arg;
 
-    while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+    while (w->calls < calls_each) {
         for (unsigned i = 0; i < 64; i++, w->calls++) {
             unsigned c = random_below(&w->state, CACHES), what = random_below(&w->state, 100);
             if (what < 40 && w->held[c] < HELD) {
@@ -236,8 +227,6 @@ static void *work(void *arg)
             (void)stook_cache_shrink(caches[w->calls / 2048 % CACHES]);
         if (w->id == 1 && w->calls % 2048 == 0)
             STORM_CHECK(stook_report(null_fd, w->calls / 2048 % 2) == 0);
-        if (w->id == 0 && now() > storm_until)
-            atomic_store(&stop, true);
     }
     return NULL;
 }
@@ -264,7 +253,6 @@ static void storm(void **unused)
 {
     static struct worker workers[THREADS];
     static struct check_object list[THREADS * (CACHES * HELD + QUEUE)];
-    const char *seconds = getenv("STOOK_TEST_SECONDS");
     pthread_t thread[THREADS];
     int64_t out = 0;
     uint64_t calls = 0;
@@ -272,7 +260,7 @@ static void storm(void **unused)
 
     (void)unused;
     null_fd = open("/dev/null", O_WRONLY);
-    storm_until = now() + (uint64_t)(seconds ? atof(seconds) * 1e9 : 1.5e9);
+    calls_each = scaled(CALLS);
     for (unsigned c = 0; c < CACHES; c++) {
         struct stook_cache_args args = {.size = sizeof(args),
                                         .align = kinds[c].align,
@@ -304,7 +292,7 @@ static void storm(void **unused)
     check_all(NULL, 0);
     assert_int_equal(atomic_load(&sums[1].built), 0);
     printf("%llu calls, %zu objects out at the end\n", (unsigned long long)calls, n);
-    assert_true(calls > 100);
+    assert_true(calls >= THREADS * calls_each);
 }
 
 int main(void)

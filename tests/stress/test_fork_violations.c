@@ -152,7 +152,7 @@ static bool forks_hang(enum what what)
         pthread_t threads[THREADS];
         start(threads, what);
         for (int i = 0; i < 200; i++) {
-            alarm(what == WAIT_BEFORE_CLOSING ? 20 : 4);
+            alarm(what == WAIT_BEFORE_CLOSING ? 200 : 4); /* all 200, and each of them */
             usleep(500);
             pid_t grandchild = fork();
             if (grandchild == 0)

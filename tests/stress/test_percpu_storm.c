@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+enum { LEAST = 100 }; /* of each kind of event, if there are any */
+
 static uint64_t migrations_wanted(void)
 {
     const char *text = getenv("STOOK_TEST_MIGRATIONS");
@@ -27,19 +29,18 @@ static uint64_t migrations_wanted(void)
     return text ? strtoull(text, NULL, 10) : MIGRATIONS;
 }
 
-static void check(const char *name, const struct storm_args *args)
+static void check(const char *name, struct storm_args *args)
 {
     struct storm_result result;
 
+    args->takes = args->signals = LEAST;
+    if (args->migrators && fixture_cpus > 1 && args->migrations < LEAST)
+        args->migrations = LEAST;
     assert_true(storm_run(args, &result));
     storm_print(name, &result);
     if (result.errors)
         fail_msg("%lu errors; first: %s", (unsigned long)result.errors, result.first);
-    assert_true(result.operations > 1000); /* how many depends on the machine */
-    assert_true(result.takes > 100);
-    assert_true(result.signals > 100);
-    if (args->migrators && fixture_cpus > 1)
-        assert_true(result.migrations > 100);
+    assert_true(result.operations >= 64 * args->threads); /* how many depends on the machine */
 }
 
 static void test_storm(void **state)

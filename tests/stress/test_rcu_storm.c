@@ -116,7 +116,7 @@ static void *reader(void *arg)
     uint64_t random = (uintptr_t)arg;
 
     delayed_register();
-    while (!atomic_load(&done)) {
+    for (unsigned i = 0; i < 1000 || !atomic_load(&done); i++) {
         read_one(random_below(&random, TYPES), random_below(&random, PLACES), &random);
         read_stable(random_below(&random, PLACES), &random);
     }

@@ -12,7 +12,8 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { CROWD_HELD = 24, CROWD_SHARED = 512 };
+/* CROWD_LEAST: steps of each member, however late it first runs. */
+enum { CROWD_HELD = 24, CROWD_SHARED = 512, CROWD_LEAST = 50 };
 
 struct crowd_object { /* at the head of each object */
     uint64_t seed;
@@ -118,7 +119,7 @@ static inline void *crowd_member(void *arg)
     struct crowd_object *held[CROWD_HELD] = {0};
     uint64_t random = (uintptr_t)&held * 0x9e3779b97f4a7c15u | 1, steps = 0;
 
-    while (!atomic_load_explicit(&crowd->stop, memory_order_relaxed)) {
+    while (steps < CROWD_LEAST || !atomic_load_explicit(&crowd->stop, memory_order_relaxed)) {
         crowd_step(crowd, held, &random);
         steps++;
     }

@@ -64,14 +64,15 @@ struct storm_thread {
     unsigned stash[STORM_CACHES], handler_stash[STORM_CACHES];
     struct storm_token *stashed[STORM_CACHES][STORM_STASH + 16];
     struct storm_token *handler_stashed[STORM_CACHES][STORM_HANDLER_STASH];
-    uint64_t operations, slow, signals, takes, fences;
-    _Atomic uint64_t migrations;
+    uint64_t operations, slow, fences;
+    _Atomic uint64_t signals, takes, migrations; /* read while it runs */
 };
 
 struct storm_args {
     enum storm_break broken;
     unsigned threads, unregistered, takers, migrators, seconds_tenths;
-    uint64_t migrations; /* go on until so many, if not 0 */
+    /* Goes on until there were so many, however slow the machine is. */
+    uint64_t migrations, takes, signals;
 };
 
 struct storm_result {
@@ -387,7 +388,7 @@ static void storm_handler(int signal)
     uint64_t r = storm_next(&self->handler_random);
     unsigned cache = r >> 40 & (STORM_CACHES - 1), *n = &self->handler_stash[cache];
     void *object;
-    self->signals++;
+    atomic_fetch_add_explicit(&self->signals, 1, memory_order_relaxed);
     if (*n < STORM_HANDLER_STASH && storm_pop(cache, r, &object)) {
         struct storm_token *token = storm_receive(cache, object, self->number);
         if (token)

@@ -55,12 +55,12 @@ static void *storm_worker(void *arg)
     timed = timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
             timer_settime(timer, 0, &often, NULL) == 0;
     atomic_store(&self->tid, event._sigev_un._tid);
-    while (!atomic_load_explicit(&storm_stop, memory_order_relaxed)) {
+    do { /* once at least, however late it runs */
         for (int i = 0; i < 64; i++)
             storm_operation(self);
         if (self->stale)
             storm_vfork(self);
-    }
+    } while (!atomic_load_explicit(&storm_stop, memory_order_relaxed));
     atomic_store(&self->tid, 0);
     if (timed)
         timer_delete(timer);
@@ -129,7 +129,7 @@ static void storm_take_cpu(struct storm_thread *self, unsigned cpu)
     }
     if (taken == 0)
         return;
-    self->takes += taken;
+    atomic_fetch_add_explicit(&self->takes, taken, memory_order_relaxed);
     self->fences++;
     if (storm.broken != BREAK_READ_BEFORE_FENCE && !percpu_fence(cpu))
         storm_error("a fence was refused");
@@ -286,13 +286,22 @@ static bool storm_start(void *(*body)(void *))
     return true;
 }
 
-static uint64_t storm_migrations(void)
+/* What the threads have done so far of what a storm may have to go on for. */
+static void storm_progress(struct storm_result *result)
 {
-    uint64_t migrations = 0;
+    result->migrations = result->takes = result->signals = 0;
+    for (unsigned t = 0; t < storm_started; t++) {
+        result->migrations += atomic_load(&storm_threads[t].migrations);
+        result->takes += atomic_load(&storm_threads[t].takes);
+        result->signals += atomic_load(&storm_threads[t].signals);
+    }
+}
 
-    for (unsigned t = 0; t < storm_started; t++)
-        migrations += atomic_load(&storm_threads[t].migrations);
-    return migrations;
+static bool storm_enough(const struct storm_args *args, struct storm_result *result)
+{
+    storm_progress(result);
+    return result->migrations >= args->migrations && result->takes >= args->takes &&
+           result->signals >= args->signals;
 }
 
 /* Once the threads are joined. */
@@ -303,11 +312,9 @@ static void storm_sum(struct storm_result *result)
         const struct storm_thread *thread = &storm_threads[t];
         result->operations += thread->operations;
         result->slow += thread->slow;
-        result->signals += thread->signals;
-        result->takes += thread->takes;
         result->fences += thread->fences;
     }
-    result->migrations = storm_migrations();
+    storm_progress(result);
     result->errors = atomic_load(&storm_errors);
     memcpy(result->first, storm_first, sizeof(result->first));
 }
@@ -340,7 +347,7 @@ static bool storm_run(const struct storm_args *args, struct storm_result *result
         good = storm_start(storm_migrator);
     for (unsigned tenths = 0; !atomic_load(&storm_stop); tenths++) {
         usleep(100000);
-        if (tenths >= args->seconds_tenths && storm_migrations() >= args->migrations)
+        if (tenths >= args->seconds_tenths && storm_enough(args, result))
             atomic_store(&storm_stop, true);
     }
     for (unsigned t = 0; t < storm_started; t++)

@@ -325,7 +325,8 @@ static void breathing_stays_warm(void **unused)
     }
     getrusage(RUSAGE_SELF, &to);
     assert_int_equal(stat_now().purged, before.purged);
-    assert_true(to.ru_minflt - from.ru_minflt < 100);
+    /* Of a page in fifty the kernel may have thought otherwise. */
+    assert_true(to.ru_minflt - from.ru_minflt < 20 * RUNS * 64 / 50);
     check_all(NULL, 0);
 }
 

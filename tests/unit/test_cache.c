@@ -409,7 +409,7 @@ static void *merge_and_unmerge(void *arg)
     long rounds = 0;
 
     (void)arg;
-    while (!atomic_load(&merge_stop)) {
+    do { /* once at least, however late it runs */
         struct stook_cache *cache = stook_cache_create("shared", 136, &args);
         void *object = stook_alloc(cache, 0);
         memset(object, 1, 136);
@@ -417,7 +417,7 @@ static void *merge_and_unmerge(void *arg)
         if (stook_cache_destroy(cache) != 0)
             return (void *)-1L;
         rounds++;
-    }
+    } while (!atomic_load(&merge_stop));
     return (void *)rounds;
 }
 
