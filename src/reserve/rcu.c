@@ -13,6 +13,13 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+#include "reserve/rseq_rcu_x86_64.h"
+#define RCU_HAS_SECTION 1
+#else
+#define RCU_HAS_SECTION 0
+#endif
+
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -26,6 +33,11 @@ enum {
 struct stook_rcu_ops rcu_ops;
 static _Atomic unsigned rcu_state;
 enum { RCU_UNSET, RCU_SETTING, RCU_SET };
+/*
+ * Objects are put by a section, and whoever takes an rcu sheaf on another CPU needs a fence.  Not where
+ * a tunable forbids to interrupt some CPU.  Constant once rcu_is_set().
+ */
+static bool rcu_sections;
 
 /* By the cache's index, beside it: nothing here is read or written while a cache defers nothing. */
 static struct rcu_cache {
@@ -193,9 +205,9 @@ static void rcu_sheaf_back(struct stook_cache *cache, unsigned node, struct shea
 }
 
 /*
- * Into this CPU's rcu sheaf.  A sheaf is fetched before the slot is closed to install it.  One that
- * is full goes onto the stack before the slot opens, so a drain finds it here or there.  *full: it
- * is there.
+ * Into this CPU's rcu sheaf, where the section could not: there is none, or this is its last object.
+ * A sheaf is fetched before the slot is closed to install it.  One that is full goes onto the stack
+ * before the slot opens, so a drain finds it here or there.  *full: it is there.
  */
 static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *full)
 {
@@ -267,7 +279,7 @@ static void rcu_use(struct rcu_cache *counts)
     atomic_store_explicit(&counts->used, true, memory_order_relaxed);
 }
 
-void stook_free_rcu(struct stook_cache *cache, void *object)
+static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *cache, void *object)
 {
     struct rcu_cache *counts = &rcu_caches[cache->index];
     bool nested, full = false;
@@ -302,31 +314,62 @@ void stook_free_rcu(struct stook_cache *cache, void *object)
         rcu_hand_over();
 }
 
+/* NULL is on no page of the arena.  Where a slot has an rcu sheaf an RCU is set and the cache in use. */
+__attribute__((aligned(64))) void stook_free_rcu(struct stook_cache *cache, void *object)
+{
+#if RCU_HAS_SECTION
+    if (__builtin_expect(pagemap_covers(object) && rcu_sections, 1) &&
+        __builtin_expect(pagemap_cache(*pagemap_at(object)) == cache->index, 1) &&
+        __builtin_expect(
+            rcu_section(cache->head.slots, cache->head.rseq_offset, PERCPU_CLOSED, object), 1)) {
+        stat_add(cache, STAT_free_rcu_sheaf, 1);
+        return;
+    }
+#endif
+    rcu_free_slow(cache, object);
+}
+
 /* ---- drains --------------------------------------------------------------------------------- */
 
 /*
- * Rcu sheaves of a cache's slots onto the stack.  Only who has the slot closed touches them, and no
- * section does, so no fence is needed.  `all`: nothing is passed by, closed slots are waited for.
+ * Rcu sheaves of the slots of caches [index, end) onto the stack.  Sections that found one before may
+ * still commit to it: it is in hand, unread, until that CPU's fence, one for all caches.  `all`:
+ * nothing is passed by, closed slots are waited for.
  */
-static void rcu_take_slots(unsigned index, bool all)
+static void rcu_take_slots(unsigned index, unsigned end, bool all)
 {
-    if (!atomic_load_explicit(&rcu_caches[index].used, memory_order_relaxed))
-        return;
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
-        struct slot *slot = percpu_slot(cpu, percpu_offset(index));
-        struct sheaf *main = NULL;
-        if (!slot)
+        struct sheaf *taken = NULL;
+        unsigned side;
+        if (!percpu_slot(cpu, 0))
             continue;
-        for (unsigned turn = 0; !(main = percpu_take(slot)) && all; turn++)
-            rcu_hand_pause(turn);
-        if (!main)
-            continue;
-        if (slot->rcu) {
-            rcu_hand_push(slot->rcu);
+        side = rcu_hand_begin();
+        for (unsigned i = index; i < end; i++) {
+            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
+            struct sheaf *main = NULL, *sheaf;
+            if (!atomic_load_explicit(&rcu_caches[i].used, memory_order_relaxed))
+                continue;
+            for (unsigned turn = 0; !(main = percpu_take(slot)) && all; turn++)
+                rcu_hand_pause(turn);
+            if (!main)
+                continue;
+            sheaf = slot->rcu;
             slot->rcu = NULL;
-            rcu_count(&rcu_caches[index].pushed, 1);
+            percpu_open(slot, main);
+            if (sheaf) {
+                sheaf->next = taken;
+                taken = sheaf;
+                rcu_count(&rcu_caches[i].pushed, 1);
+            }
         }
-        percpu_open(slot, main);
+        if (taken && rcu_sections)
+            rcu_fence(cpu);
+        while (taken) {
+            struct sheaf *next = taken->next;
+            rcu_hand_push(taken);
+            taken = next;
+        }
+        rcu_hand_end(side);
     }
 }
 
@@ -353,14 +396,14 @@ static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
 
     switch (what) {
     case CACHE_DEFERRED_PUSH:
-        rcu_take_slots(cache->index, false);
+        rcu_take_slots(cache->index, cache->index + 1, false);
         if (used) {
             (void)rcu_loose_collect(percpu_node(percpu_cpu()), true, false);
             rcu_hand_over_inside();
         }
         break;
     case CACHE_DEFERRED_WAIT:
-        rcu_take_slots(cache->index, true);
+        rcu_take_slots(cache->index, cache->index + 1, true);
         if (used)
             rcu_wait();
         break;
@@ -379,8 +422,7 @@ void stook_rcu_barrier(void)
     if (!rcu_is_set())
         return;
     context_enter();
-    for (unsigned i = 1; i < atomic_load_explicit(&rcu_caches_end, memory_order_relaxed); i++)
-        rcu_take_slots(i, true);
+    rcu_take_slots(1, atomic_load_explicit(&rcu_caches_end, memory_order_relaxed), true);
     rcu_wait();
     context_leave();
 }
@@ -438,6 +480,7 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
         return -1;
     }
     rcu_ops = ops;
+    rcu_sections = RCU_HAS_SECTION && percpu.rseq && !percpu.isolated;
     context_rcu_settler = rcu_settle;
     /* Release: rcu_ops, for those who find these. */
     __atomic_store_n(&slab_deferrer, rcu_slabs_defer, __ATOMIC_RELEASE);

@@ -4,7 +4,8 @@
  *
  * The way of an object that stook_free_rcu() takes, each step visible to who drains:
  *
- *   slot     this CPU's rcu sheaf of the cache (slot->rcu), under the closed slot
+ *   slot     this CPU's rcu sheaf of the cache (slot->rcu): by a section (rseq_rcu_x86_64.h), or under
+ *            the closed slot, as where there are none, the first and the last of each sheaf
  *   (loose   a cell of a small table, where there is no slot or no sheaf to be had)
  *   late     full sheaves, a lock-free stack; pushed while the slot is still closed
  *   hand     a thread has taken the stack and gives each sheaf to ops.call
@@ -71,6 +72,11 @@ void rcu_hand_wait(void);
 void rcu_hand_child(void);
 /* Between looks at what another thread, which waits for nobody, will have done in a moment. */
 void rcu_hand_pause(unsigned turn);
+
+/*
+ * After this no section on that CPU commits to a sheaf that was taken from there (rcu_fence.c).
+ */
+void rcu_fence(unsigned cpu);
 
 /* Loose objects (rcu_loose.c).  False: the cells are full, and there is no sheaf. */
 bool rcu_loose_put(void *object, unsigned node, bool nospin);
