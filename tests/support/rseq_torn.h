@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rseq_torn.h - the section of os/tally.h done wrong, for the test that must see it: the two sums are
+ * stored one after the other, so that an interruption finds one of them counted.
+ */
+#ifndef TESTS_SUPPORT_RSEQ_TORN_H
+#define TESTS_SUPPORT_RSEQ_TORN_H
+
+#include "os/rseq_x86_64.h"
+
+static inline __attribute__((always_inline)) bool torn_tally(void *everybody, intptr_t rseq,
+                                                             uint64_t count, uint64_t bytes)
+{
+    uintptr_t m;
+
+    __asm__ __volatile__ goto(
+        STOOK_RSEQ_DESCRIPTOR
+        STOOK_RSEQ_ARM("m")
+        "movslq %%fs:4(%[rseq]), %[m]\n\t"
+        "shlq $15, %[m]\n\t"
+        "addq %[count], 0x8000(%[everybody], %[m])\n\t"
+        "addq %[bytes], 0x8008(%[everybody], %[m])\n"
+        "2:\n\t"
+        STOOK_RSEQ_ABORT("leave")
+        : [m] "=&r"(m)
+        : [everybody] "r"(everybody), [rseq] "r"(rseq), [count] "r"(count), [bytes] "r"(bytes)
+        : "memory", "cc"
+        : leave);
+    STOOK_RSEQ_EDGE();
+    return true;
+leave:
+    STOOK_RSEQ_EDGE();
+    return false;
+}
+
+#endif
