@@ -2,8 +2,11 @@
 #include "slab/layout.h"
 
 #include "page/pagemap.h"
+#include "slab/columns.h"
 
 #include <stook/stook.h>
+
+#include <string.h>
 
 enum {
     LAYOUT_WASTE = 16,       /* a slab wastes at most 1/16 where possible */
@@ -11,6 +14,15 @@ enum {
     LAYOUT_PER_ORDER = 64,   /* … and an order is worth 0.1 %: small slabs go back sooner */
     LAYOUT_LINK_CTOR = 16,   /* smaller constructed objects have room for a link behind them */
     LAYOUT_ORDER_COMMON = 5, /* higher orders only against waste beyond LAYOUT_WASTE */
+    LAYOUT_PAGE_MAX = 20,    /* log2 of the largest page there can be */
+};
+
+/* What is planned, and on which pages. */
+struct layout_plan {
+    struct columns_object object;
+    unsigned wishes, orders, page_shift;
+    unsigned order_max, order_common; /* in these pages, as many bytes as in pages of 4 KiB */
+    bool waste_unbound;               /* no order keeps to LAYOUT_WASTE and what is wanted */
 };
 
 /*
@@ -27,54 +39,72 @@ static unsigned layout_wanted(uint32_t stride, bool dense)
     return most > 256 ? 256 : most >= 128 ? 128 : most > 4 ? most : 4;
 }
 
-static unsigned layout_objects(unsigned order, uint32_t stride)
+static uint32_t layout_bytes(const struct layout_plan *plan, unsigned order)
 {
-    uint32_t n = ((uint32_t)PAGE_SIZE << order) / stride;
-
-    return n < STOOK_SLAB_OBJECTS_MAX ? n : STOOK_SLAB_OBJECTS_MAX;
+    return (uint32_t)1 << (plan->page_shift + order);
 }
 
-/* The order's cost, or ~0 where it does not do. */
-static uint32_t layout_cost(unsigned order, uint32_t stride, bool dense)
+/* The least order that holds an object. */
+static unsigned layout_least(const struct layout_plan *plan, uint32_t stride)
 {
-    uint32_t size = (uint32_t)PAGE_SIZE << order, n = layout_objects(order, stride);
-    uint32_t waste = size - n * stride;
+    unsigned order = 0;
 
-    if (n < layout_wanted(stride, dense) || waste > size / LAYOUT_WASTE)
+    while (order <= plan->order_max && layout_bytes(plan, order) < stride)
+        order++;
+    return order;
+}
+
+/* What a block has room for, in proportion: its metadata is shared by its slabs. */
+static uint32_t layout_meta_most(const struct layout_plan *plan, uint32_t slab)
+{
+    if (plan->wishes & (LAYOUT_META_ANY | LAYOUT_COLUMNS_OUTSIDE))
+        return 0;
+    return (uint32_t)((uint64_t)slab * (BLOCK_META - BLOCK_META / 64) / BLOCK_SIZE);
+}
+
+/* Bytes that are no object's, in parts of all that the slab takes but for descriptor and links. */
+static uint32_t layout_share(const struct layout_plan *plan, uint32_t slab,
+                             const struct columns_way *way)
+{
+    uint64_t all = (uint64_t)slab + way->meta - way->meta_base;
+
+    return (uint32_t)((all - (uint64_t)way->objects * plan->object.stride) * LAYOUT_SHARE / all);
+}
+
+/* The order's best way and its cost, or ~0 where it does not do. */
+static uint32_t layout_cost(const struct layout_plan *plan, unsigned order, struct columns_way *way)
+{
+    uint32_t slab = layout_bytes(plan, order);
+    struct columns_bounds bounds = {.meta = layout_meta_most(plan, slab)};
+
+    if (!plan->waste_unbound) {
+        bounds.wanted = layout_wanted(plan->object.stride, plan->wishes & LAYOUT_DENSE);
+        bounds.waste_part = LAYOUT_WASTE;
+    }
+    if (!columns_best(&plan->object, slab, &bounds, way))
         return ~(uint32_t)0;
-    return (uint32_t)((uint64_t)waste * LAYOUT_SHARE / size) + order * LAYOUT_PER_ORDER;
+    return layout_share(plan, slab, way) + (plan->waste_unbound ? 0 : order * LAYOUT_PER_ORDER);
 }
 
-static void layout_choose_order(struct layout *layout, bool dense)
+/* The best order and its way; false where no order does. */
+static bool layout_choose_order(const struct layout_plan *plan, unsigned *best,
+                                struct columns_way *best_way)
 {
-    uint32_t best_cost = ~(uint32_t)0, stride = layout->stride;
-    unsigned best = 0, min = 0;
+    uint32_t best_cost = ~(uint32_t)0;
 
-    while (layout_objects(min, stride) == 0)
-        min++;
-    for (unsigned order = min; order <= LAYOUT_ORDER_MAX; order++) {
-        uint32_t cost = layout_cost(order, stride, dense);
+    for (unsigned order = layout_least(plan, plan->object.stride); order <= plan->order_max;
+         order++) {
+        struct columns_way way;
+        uint32_t cost = plan->orders & 1u << order ? layout_cost(plan, order, &way) : best_cost;
         if (cost < best_cost) {
-            best = order;
+            *best = order;
+            *best_way = way;
             best_cost = cost;
         }
-        if (order >= (unsigned)LAYOUT_ORDER_COMMON - dense && best_cost != ~(uint32_t)0)
+        if (!plan->waste_unbound && order >= plan->order_common && best_cost != ~(uint32_t)0)
             break;
     }
-    for (unsigned order = min, least = ~0u; best_cost == ~(uint32_t)0 && order <= LAYOUT_ORDER_MAX;
-         order++) { /* none wastes so little: the least there is */
-        uint32_t size = (uint32_t)PAGE_SIZE << order;
-        unsigned share = (size - layout_objects(order, stride) * stride) * 64u / (size / 1024);
-        if (share < least) {
-            least = share;
-            best = order;
-        }
-    }
-    layout->order = (uint8_t)best;
-    layout->min_order = (uint8_t)min;
-    layout->objects = (uint16_t)layout_objects(best, stride);
-    layout->min_objects = (uint16_t)layout_objects(min, stride);
-    layout->waste = ((uint32_t)PAGE_SIZE << best) - layout->objects * stride;
+    return best_cost != ~(uint32_t)0;
 }
 
 static bool layout_wants_outside(size_t stride, unsigned wishes)
@@ -86,32 +116,246 @@ static bool layout_wants_outside(size_t stride, unsigned wishes)
     return !(wishes & LAYOUT_LINK_INSIDE) && stride >= LAYOUT_LINK_MIN;
 }
 
-bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wishes)
+/* Links where they are fast: before other columns, and whatever these do. */
+static void layout_place_links(struct columns_object *object, unsigned wishes,
+                               struct layout_column *link)
 {
+    uint32_t natural = object->stride;
+
+    *link = (struct layout_column){.element = LAYOUT_LINK_SIZE};
+    if (layout_wants_outside(object->stride, wishes)) {
+        object->link_outside = LAYOUT_LINK_SIZE;
+        link->outside = true;
+        link->place = LAYOUT_OUTSIDE;
+        link->offset = LAYOUT_DESCRIPTOR;
+        link->stride = LAYOUT_LINK_SIZE;
+        return;
+    }
+    if (wishes & LAYOUT_WRITABLE) {
+        link->place = LAYOUT_FREE;
+        if (object->used < LAYOUT_LINK_SIZE)
+            object->used = LAYOUT_LINK_SIZE;
+    } else { /* tiny constructed objects: the link lies behind each */
+        link->offset = (object->used + 1) & ~1u;
+        object->used = link->offset + LAYOUT_LINK_SIZE;
+        object->stride = (object->used + object->align - 1) & ~(object->align - 1);
+        link->place = object->used <= natural ? LAYOUT_PADDING : LAYOUT_DEDICATED;
+    }
+    link->stride = object->stride; /* or what other columns make of it */
+}
+
+/* False: there is no such object or column. */
+static bool layout_read(struct layout_plan *plan, const struct layout_request *request,
+                        struct layout_column *link)
+{
+    size_t align = request->align < 2 ? 2 : request->align; /* links lie at even addresses */
+    struct columns_object *object = &plan->object;
     size_t stride;
 
-    if (size == 0 || size > STOOK_OBJECT_SIZE_MAX)
+    *plan =
+        (struct layout_plan){.wishes = request->wishes,
+                             .page_shift = request->page_shift ? request->page_shift : PAGE_SHIFT,
+                             .orders = request->orders ? request->orders : ~0u};
+    if (request->size == 0 || request->size > STOOK_OBJECT_SIZE_MAX || (align & (align - 1)) ||
+        plan->page_shift < PAGE_SHIFT || plan->page_shift > LAYOUT_PAGE_MAX)
         return false;
-    if (align < 2) /* links inside lie at even addresses */
-        align = 2;
-    stride = (size + align - 1) & ~(align - 1);
+    stride = (request->size + align - 1) & ~(align - 1);
     if (stride > STOOK_OBJECT_SIZE_MAX)
         return false;
-    if (stride < 8) /* smaller ones would make more objects than a slab can count */
-        stride = 8;
-    layout->link_outside = layout_wants_outside(stride, wishes);
-    layout->link_stride = layout->link_outside ? 2 : (uint32_t)stride;
-    layout->link_offset = layout->link_outside ? LAYOUT_DESCRIPTOR : 0;
-    if (!layout->link_outside && !(wishes & LAYOUT_WRITABLE)) {
-        /* Tiny constructed objects: the link lies behind each. */
-        layout->link_offset = (uint32_t)((size + 1) & ~(size_t)1);
-        stride = (layout->link_offset + 2 + align - 1) & ~(align - 1);
-        layout->link_stride = (uint32_t)stride;
+    plan->order_max = LAYOUT_ORDER_MAX + PAGE_SHIFT - plan->page_shift;
+    plan->order_common = (unsigned)LAYOUT_ORDER_COMMON - (plan->wishes & LAYOUT_DENSE ? 1 : 0);
+    plan->order_common = plan->order_common + PAGE_SHIFT > plan->page_shift
+                             ? plan->order_common + PAGE_SHIFT - plan->page_shift
+                             : 0;
+    object->used = (uint32_t)request->size;
+    object->align = (uint32_t)align;
+    /* Smaller ones would make more objects than a slab can count. */
+    object->stride = stride < 8 ? 8 : (uint32_t)stride;
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+        uint32_t element = request->element[i];
+        if (element % 2 != 0 || element > LAYOUT_ELEMENT_MAX)
+            return false;
+        object->element[i] = (uint16_t)element;
+        object->where[i] = plan->wishes & LAYOUT_COLUMNS_OUTSIDE
+                               ? COLUMNS_OUTSIDE
+                               : COLUMNS_INSIDE | COLUMNS_BEHIND | COLUMNS_OUTSIDE;
     }
-    layout->stride = (uint32_t)stride;
-    layout->reciprocal = (((uint64_t)1 << LAYOUT_RECIPROCAL) + stride - 1) / stride;
-    layout_choose_order(layout, wishes & LAYOUT_DENSE);
-    return layout->objects > 0;
+    *link = (struct layout_column){0};
+    if (request->element[LAYOUT_LINK] == 0)
+        return true;
+    if (request->element[LAYOUT_LINK] != LAYOUT_LINK_SIZE)
+        return false;
+    if (!(plan->wishes & LAYOUT_BYTES)) {
+        layout_place_links(object, plan->wishes, link);
+        object->element[LAYOUT_LINK] = 0;
+    } else if (plan->wishes & LAYOUT_WRITABLE && !(plan->wishes & LAYOUT_COLUMNS_OUTSIDE)) {
+        object->where[LAYOUT_LINK] |= COLUMNS_FREE;
+        object->array_room = plan->wishes & LAYOUT_LINK_ARRAY ? object->used : 0;
+        if (object->used < LAYOUT_LINK_SIZE)
+            object->used = LAYOUT_LINK_SIZE;
+    }
+    return true;
+}
+
+/* Nothing but this way's places in the strides. */
+static void layout_keep(struct columns_object *object, const struct columns_way *way)
+{
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
+        if (way->where[i] & (COLUMNS_INSIDE | COLUMNS_FREE))
+            object->where[i] = way->where[i];
+        else
+            object->where[i] &= COLUMNS_BEHIND | COLUMNS_OUTSIDE;
+}
+
+/* The columns that may come later: into the way that the others have chosen. */
+static void layout_place_later(struct layout_plan *plan, const struct layout_request *request,
+                               uint32_t slab, struct columns_way *way)
+{
+    struct columns_bounds bounds = {
+        .meta = layout_meta_most(plan, slab), .stride = way->stride, .objects = way->objects};
+    struct columns_object *object = &plan->object;
+
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+        if (!(request->later & 1u << i) || (i == LAYOUT_LINK && !(plan->wishes & LAYOUT_BYTES))) {
+            if (object->element[i])
+                object->where[i] = way->where[i];
+            continue;
+        }
+        object->element[i] = request->element[i];
+    }
+    if (!columns_best(object, slab, &bounds, way)) {
+        bounds.meta = 0; /* a block with few such slabs, then: it is asked for */
+        columns_best(object, slab, &bounds, way);
+    }
+}
+
+/* Slabs of the minimum order: the same strides, and arrays where they do best there. */
+static void layout_plan_least(struct layout_plan *plan, struct layout *layout,
+                              const struct columns_way *way, struct columns_way *least)
+{
+    struct columns_bounds bounds = {.stride = way->stride};
+
+    *least = *way;
+    layout->min_order = (uint8_t)layout_least(plan, way->stride);
+    if (layout->min_order >= layout->order)
+        layout->min_order = layout->order;
+    else {
+        layout_keep(&plan->object, way);
+        if (!columns_best(&plan->object, layout_bytes(plan, layout->min_order), &bounds, least) ||
+            least->objects == way->objects) {
+            *least = *way;
+            layout->min_order = layout->order;
+        }
+    }
+}
+
+static void layout_set_columns(struct layout *layout, const struct columns_way ways[2],
+                               const struct layout_column *link)
+{
+    layout->room = layout->stride;
+    for (unsigned min = 0; min < 2; min++) {
+        for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+            layout->column[min][i] = ways[min].column[i];
+            layout->columns_outside |= ways[min].column[i].outside;
+        }
+        if (!link->element)
+            continue;
+        layout->column[min][LAYOUT_LINK] = *link;
+        if (!link->outside)
+            layout->column[min][LAYOUT_LINK].stride = layout->stride;
+    }
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+        const struct layout_column *column = &layout->column[0][i];
+        bool inside =
+            i == LAYOUT_LINK && link->element ? !link->outside : ways[0].where[i] == COLUMNS_INSIDE;
+        if (inside && column->place != LAYOUT_FREE && column->offset < layout->room)
+            layout->room = column->offset;
+    }
+    layout->link_outside = layout->column[0][LAYOUT_LINK].outside;
+    layout->link_stride = layout->column[0][LAYOUT_LINK].stride;
+    layout->link_offset = layout->column[0][LAYOUT_LINK].offset;
+}
+
+bool layout_plan_columns(struct layout *layout, const struct layout_request *request)
+{
+    struct columns_way ways[2];
+    struct layout_column link;
+    struct layout_plan plan;
+    unsigned order = 0;
+
+    if (!layout_read(&plan, request, &link))
+        return false;
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
+        if (request->later & 1u << i)
+            plan.object.element[i] = 0;
+    if (!layout_choose_order(&plan, &order, &ways[0])) {
+        plan.waste_unbound = true;
+        if (!layout_choose_order(&plan, &order, &ways[0]))
+            return false;
+    }
+    *layout = (struct layout){.order = (uint8_t)order};
+    if (request->later)
+        layout_place_later(&plan, request, layout_bytes(&plan, order), &ways[0]);
+    layout_plan_least(&plan, layout, &ways[0], &ways[1]);
+    layout->stride = ways[0].stride;
+    layout->reciprocal = (((uint64_t)1 << LAYOUT_RECIPROCAL) + layout->stride - 1) / layout->stride;
+    layout->objects = (uint16_t)ways[0].objects;
+    layout->min_objects = (uint16_t)ways[1].objects;
+    layout->waste = ways[0].unused;
+    layout_set_columns(layout, ways, &link);
+    return true;
+}
+
+bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wishes)
+{
+    struct layout_request request = {.size = size, .align = align, .wishes = wishes};
+
+    request.element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
+    return layout_plan_columns(layout, &request);
+}
+
+size_t layout_meta_columns(const struct layout *layout, unsigned objects)
+{
+    const struct layout_column *columns = layout->column[objects != layout->objects];
+    size_t end = LAYOUT_DESCRIPTOR;
+
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+        const struct layout_column *column = &columns[i];
+        if (column->outside && column->offset + (size_t)objects * column->stride > end)
+            end = column->offset + (size_t)objects * column->stride;
+    }
+    return end;
+}
+
+void layout_account(const struct layout *layout, const struct layout_request *request, bool min,
+                    struct layout_account *account)
+{
+    unsigned shift = request->page_shift ? request->page_shift : PAGE_SHIFT;
+    uint64_t objects = min ? layout->min_objects : layout->objects, end;
+
+    *account = (struct layout_account){
+        .slab = (uint64_t)1 << (shift + (min ? layout->min_order : layout->order)),
+        .objects = objects * request->size,
+        .descriptor = LAYOUT_DESCRIPTOR,
+    };
+    end = objects * layout->stride;
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+        const struct layout_column *column = &layout->column[min][i];
+        uint64_t bytes = objects * column->element;
+        if (!column->element || column->place == LAYOUT_FREE)
+            continue;
+        if (column->outside)
+            account->columns_outside += bytes;
+        else if (column->stride == layout->stride && column->offset < layout->stride)
+            account->columns_inside += bytes;
+        else if (column->offset + bytes > end)
+            end = column->offset + bytes;
+    }
+    account->columns_leftover = end - objects * layout->stride;
+    account->rounding = objects * layout->stride - account->objects - account->columns_inside;
+    account->leftover = account->slab - end;
+    account->gaps_outside =
+        layout_meta(layout, (unsigned)objects) - LAYOUT_DESCRIPTOR - account->columns_outside;
 }
 
 unsigned layout_capacity(size_t stride)

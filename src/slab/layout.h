@@ -2,9 +2,9 @@
 /*
  * layout.h - from an object's size and alignment to the layout of a slab.  Pure functions.
  *
- * The freelist's links are a column: link i is the 16 bits at base + i * stride, with the base
- * relative to the slab's descriptor (outside) or to its first page (inside the free object, or in
- * bytes behind it).
+ * What is kept about each object lies in columns: element i of a column is at base + offset +
+ * i * stride, where the base is the slab's descriptor (outside) or its first page.  Who reads a column
+ * does not know more of its place.  docs/columns.md has the places and what is weighed.
  */
 #ifndef STOOK_SLAB_LAYOUT_H
 #define STOOK_SLAB_LAYOUT_H
@@ -16,29 +16,78 @@
 enum {
     LAYOUT_ORDER_MAX = 8,   /* 1 MiB, the largest run of a block */
     LAYOUT_RECIPROCAL = 40, /* object index = offset * reciprocal >> 40, exact to 2^20 * 2^19 */
-    LAYOUT_DESCRIPTOR = 32, /* sizeof(struct slab); outside links follow it */
+    LAYOUT_DESCRIPTOR = 32, /* sizeof(struct slab); outside columns follow it */
     LAYOUT_LINK_MIN = 48,   /* strides below keep their links inside: outside costs over 4 % */
+    LAYOUT_LINK_SIZE = 2,
+    LAYOUT_ELEMENT_MAX = 4096, /* bytes of a column's element, which are even */
+};
+
+/* In the order in which they choose among places that cost the same. */
+enum layout_which {
+    LAYOUT_GROUP, /* who is charged for the object */
+    LAYOUT_TAG,   /* where it was allocated */
+    LAYOUT_TRACK, /* what debugging keeps */
+    LAYOUT_LINK,  /* of a free object: the index of the next one */
+    LAYOUT_COLUMNS,
+};
+
+/* In the order of preference among places that cost the same. */
+enum layout_place {
+    LAYOUT_NOWHERE,
+    LAYOUT_PADDING,   /* between an object's end and the next one's start */
+    LAYOUT_LEFTOVER,  /* behind the last object, where no further one fits */
+    LAYOUT_OUTSIDE,   /* behind the slab's descriptor */
+    LAYOUT_FREE,      /* links: in the free objects, or all in one */
+    LAYOUT_DEDICATED, /* bytes taken from the objects: a larger stride, or an object fewer */
+};
+
+struct layout_column {
+    uint32_t offset, stride;
+    uint16_t element; /* bytes; 0: there is no such column */
+    bool outside;     /* offset from the descriptor, not from the first page */
+    uint8_t place;    /* of enum layout_place: for people, readers need none */
 };
 
 struct layout {
     uint64_t reciprocal;
     uint32_t stride;
-    uint32_t link_stride;
+    uint32_t link_stride; /* as in column[][LAYOUT_LINK], but with LAYOUT_BYTES */
     uint32_t link_offset;
     bool link_outside;
     uint8_t order, min_order;
-    uint16_t objects, min_objects; /* in a slab of order, of min_order */
-    uint32_t waste;                /* bytes of a slab that no object uses */
+    bool columns_outside; /* some besides links */
+    uint16_t objects,
+        min_objects; /* in a slab of order, of min_order: the same only if these are */
+    uint32_t waste;  /* bytes of a slab that neither objects nor columns use */
+    uint32_t room;   /* of an object's stride, what its user may write to */
+    struct layout_column column[2][LAYOUT_COLUMNS]; /* in slabs of order, of min_order */
 };
 
 enum layout_wish {
-    LAYOUT_WRITABLE = 1,     /* a free object may be written to: no constructor */
+    LAYOUT_WRITABLE = 1,     /* a free object may be written to: not constructed, nor type-stable */
     LAYOUT_LINK_INSIDE = 2,  /* links in the free objects, where they may be written to */
     LAYOUT_LINK_OUTSIDE = 4, /* links outside, whatever that costs in bytes */
     LAYOUT_DENSE = 8,        /* small slabs, that empty sooner: one of many caches */
+    /* For people who compare: */
+    LAYOUT_BYTES = 16,      /* links where they cost fewest bytes, however slow they are */
+    LAYOUT_LINK_ARRAY = 32, /* and, if free objects hold them, then all in one free object */
+    LAYOUT_COLUMNS_OUTSIDE =
+        64,                /* other columns outside, whatever that costs (LAYOUT_BYTES: all) */
+    LAYOUT_META_ANY = 128, /* columns outside even beyond what a block has room for */
 };
 
-/* `wishes`: of enum layout_wish; without one for links the cheaper place.  False: none fits. */
+struct layout_request {
+    size_t size, align;  /* of an object; align a power of two */
+    unsigned wishes;     /* of enum layout_wish; without one for links the faster place */
+    unsigned page_shift; /* 0: PAGE_SHIFT; 12 to 20 */
+    unsigned orders;     /* bit n: order n may be preferred; 0: all */
+    uint16_t element[LAYOUT_COLUMNS]; /* bytes of each column that is wanted; 0: it is not */
+    unsigned later; /* bit n: column n may never come, and changes neither strides nor objects */
+};
+
+/* False: none fits, or a column's elements have no possible size. */
+bool layout_plan_columns(struct layout *layout, const struct layout_request *request);
+/* Links and no further columns. */
 bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wishes);
 
 static inline uint32_t layout_index(const struct layout *layout, uint32_t offset)
@@ -46,11 +95,48 @@ static inline uint32_t layout_index(const struct layout *layout, uint32_t offset
     return (uint32_t)(offset * layout->reciprocal >> LAYOUT_RECIPROCAL);
 }
 
-/* Bytes of a slab's descriptor, outside links included. */
+/* Where a column lies, in slabs of the preferred or of the minimum order (SLAB_MIN). */
+static inline struct layout_column layout_column(const struct layout *layout,
+                                                 enum layout_which which, bool min)
+{
+    return layout->column[min][which];
+}
+
+/* Elements lie at multiples of the largest power of two that divides their size, up to this. */
+enum { LAYOUT_ELEMENT_ALIGN = 8 };
+
+static inline uint32_t layout_element_align(uint32_t element)
+{
+    uint32_t align = element & -element;
+
+    return align < LAYOUT_ELEMENT_ALIGN ? align : LAYOUT_ELEMENT_ALIGN;
+}
+
+/* End of the outside columns of a slab with that many objects. */
+size_t layout_meta_columns(const struct layout *layout, unsigned objects);
+
+/* Bytes of a slab's descriptor, outside columns included. */
 static inline size_t layout_meta(const struct layout *layout, unsigned objects)
 {
-    return LAYOUT_DESCRIPTOR + (layout->link_outside ? 2 * (size_t)objects : 0);
+    if (__builtin_expect(layout->columns_outside, 0))
+        return layout_meta_columns(layout, objects);
+    return LAYOUT_DESCRIPTOR + (layout->link_outside ? LAYOUT_LINK_SIZE * (size_t)objects : 0);
 }
+
+/* Where the bytes of one slab and of its descriptor are.  slab = objects + columns_inside +
+ * columns_leftover + rounding + leftover; what is outside comes on top. */
+struct layout_account {
+    uint64_t slab;
+    uint64_t objects;          /* of their own sizes */
+    uint64_t columns_inside;   /* within the strides, but for links in free objects */
+    uint64_t columns_leftover; /* behind the last object, gaps between them included */
+    uint64_t rounding;         /* of the strides: alignment */
+    uint64_t leftover;         /* at the slab's end */
+    uint64_t descriptor;
+    uint64_t columns_outside, gaps_outside;
+};
+void layout_account(const struct layout *layout, const struct layout_request *request, bool min,
+                    struct layout_account *account);
 
 /* Objects a sheaf: what fits about 40 KiB, between 6 and 134. */
 unsigned layout_capacity(size_t stride);
