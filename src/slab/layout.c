@@ -62,17 +62,49 @@ static uint32_t layout_meta_most(const struct layout_plan *plan, uint32_t slab)
     return (uint32_t)((uint64_t)slab * (BLOCK_META - BLOCK_META / 64) / BLOCK_SIZE);
 }
 
-/* Bytes that are no object's, in parts of all that the slab takes but for descriptor and links. */
-static uint32_t layout_share(const struct layout_plan *plan, uint32_t slab,
-                             const struct columns_way *way)
+static unsigned layout_objects(uint32_t slab, uint32_t stride)
 {
-    uint64_t all = (uint64_t)slab + way->meta - way->meta_base;
+    uint32_t n = slab / stride;
 
-    return (uint32_t)((all - (uint64_t)way->objects * plan->object.stride) * LAYOUT_SHARE / all);
+    return n < STOOK_SLAB_OBJECTS_MAX ? n : STOOK_SLAB_OBJECTS_MAX;
 }
 
-/* The order's best way and its cost, or ~0 where it does not do. */
-static uint32_t layout_cost(const struct layout_plan *plan, unsigned order, struct columns_way *way)
+/* The order's cost without columns, or ~0 where it does not do. */
+static uint32_t layout_cost(const struct layout_plan *plan, unsigned order)
+{
+    uint32_t slab = layout_bytes(plan, order), stride = plan->object.stride;
+    uint32_t n = layout_objects(slab, stride), waste = slab - n * stride;
+    uint32_t share = (uint32_t)((uint64_t)waste * LAYOUT_SHARE / slab);
+
+    if (!(plan->orders & 1u << order))
+        return ~(uint32_t)0;
+    if (plan->waste_unbound)
+        return share;
+    if (n < layout_wanted(stride, plan->wishes & LAYOUT_DENSE) || waste > slab / LAYOUT_WASTE)
+        return ~(uint32_t)0;
+    return share + order * LAYOUT_PER_ORDER;
+}
+
+/* Without columns; false where no order does. */
+static bool layout_choose_order(const struct layout_plan *plan, unsigned *best)
+{
+    uint32_t best_cost = ~(uint32_t)0;
+
+    for (unsigned order = layout_least(plan, plan->object.stride); order <= plan->order_max;
+         order++) {
+        uint32_t cost = layout_cost(plan, order);
+        if (cost < best_cost) {
+            *best = order;
+            best_cost = cost;
+        }
+        if (!plan->waste_unbound && order >= plan->order_common && best_cost != ~(uint32_t)0)
+            break;
+    }
+    return best_cost != ~(uint32_t)0;
+}
+
+/* The order's best way for the columns. */
+static bool layout_way(const struct layout_plan *plan, unsigned order, struct columns_way *way)
 {
     uint32_t slab = layout_bytes(plan, order);
     struct columns_bounds bounds = {.meta = layout_meta_most(plan, slab)};
@@ -81,30 +113,49 @@ static uint32_t layout_cost(const struct layout_plan *plan, unsigned order, stru
         bounds.wanted = layout_wanted(plan->object.stride, plan->wishes & LAYOUT_DENSE);
         bounds.waste_part = LAYOUT_WASTE;
     }
-    if (!columns_best(&plan->object, slab, &bounds, way))
-        return ~(uint32_t)0;
-    return layout_share(plan, slab, way) + (plan->waste_unbound ? 0 : order * LAYOUT_PER_ORDER);
+    return columns_best(&plan->object, slab, &bounds, way);
 }
 
-/* The best order and its way; false where no order does. */
-static bool layout_choose_order(const struct layout_plan *plan, unsigned *best,
-                                struct columns_way *best_way)
+/* Bytes an object, times its number there; an order more must save 0.1 %. */
+static uint64_t layout_sum(const struct layout_plan *plan, unsigned order, unsigned natural,
+                           const struct columns_way *way)
 {
-    uint32_t best_cost = ~(uint32_t)0;
+    const unsigned parts = LAYOUT_SHARE / LAYOUT_PER_ORDER;
 
-    for (unsigned order = layout_least(plan, plan->object.stride); order <= plan->order_max;
-         order++) {
-        struct columns_way way;
-        uint32_t cost = plan->orders & 1u << order ? layout_cost(plan, order, &way) : best_cost;
-        if (cost < best_cost) {
-            *best = order;
-            *best_way = way;
-            best_cost = cost;
-        }
-        if (!plan->waste_unbound && order >= plan->order_common && best_cost != ~(uint32_t)0)
-            break;
+    return ((uint64_t)layout_bytes(plan, order) + way->meta) *
+           (parts + (order > natural ? order - natural : 0));
+}
+
+/*
+ * With columns: the order that there would be without, unless another one costs fewer bytes an
+ * object in sum.  So columns never cost more than they would in arrays outside.
+ */
+static bool layout_trade_order(struct layout_plan *plan, unsigned *order, struct columns_way *way)
+{
+    const uint16_t none[LAYOUT_COLUMNS] = {0};
+    const unsigned natural = *order;
+    unsigned most =
+        plan->waste_unbound || natural > plan->order_common ? plan->order_max : plan->order_common;
+
+    if (memcmp(plan->object.element, none, sizeof(none)) == 0)
+        return layout_way(plan, natural, way);
+    if (!layout_way(plan, natural, way)) {
+        plan->waste_unbound = true;
+        if (!layout_way(plan, natural, way))
+            return false;
+        most = natural;
     }
-    return best_cost != ~(uint32_t)0;
+    for (unsigned other = layout_least(plan, plan->object.stride); other <= most; other++) {
+        struct columns_way found;
+        if (other == natural || !(plan->orders & 1u << other) || !layout_way(plan, other, &found))
+            continue;
+        if (layout_sum(plan, other, natural, &found) * way->objects <
+            layout_sum(plan, *order, natural, way) * found.objects) {
+            *order = other;
+            *way = found;
+        }
+    }
+    return true;
 }
 
 static bool layout_wants_outside(size_t stride, unsigned wishes)
@@ -288,11 +339,13 @@ bool layout_plan_columns(struct layout *layout, const struct layout_request *req
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
         if (request->later & 1u << i)
             plan.object.element[i] = 0;
-    if (!layout_choose_order(&plan, &order, &ways[0])) {
+    if (!layout_choose_order(&plan, &order)) {
         plan.waste_unbound = true;
-        if (!layout_choose_order(&plan, &order, &ways[0]))
+        if (!layout_choose_order(&plan, &order))
             return false;
     }
+    if (!layout_trade_order(&plan, &order, &ways[0]))
+        return false;
     *layout = (struct layout){.order = (uint8_t)order};
     if (request->later)
         layout_place_later(&plan, request, layout_bytes(&plan, order), &ways[0]);
