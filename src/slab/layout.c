@@ -6,8 +6,6 @@
 
 #include <stook/stook.h>
 
-#include <string.h>
-
 enum {
     LAYOUT_WASTE = 16,       /* a slab wastes at most 1/16 where possible */
     LAYOUT_SHARE = 65536,    /* waste is weighed in these parts of a slab … */
@@ -116,43 +114,53 @@ static bool layout_way(const struct layout_plan *plan, unsigned order, struct co
     return columns_best(&plan->object, slab, &bounds, way);
 }
 
-/* Bytes an object, times its number there; an order more must save 0.1 %. */
-static uint64_t layout_sum(const struct layout_plan *plan, unsigned order, unsigned natural,
-                           const struct columns_way *way)
+static bool layout_some(const struct layout_plan *plan)
 {
-    const unsigned parts = LAYOUT_SHARE / LAYOUT_PER_ORDER;
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
+        if (plan->object.element[i])
+            return true;
+    return false;
+}
 
-    return ((uint64_t)layout_bytes(plan, order) + way->meta) *
-           (parts + (order > natural ? order - natural : 0));
+/* Does one way cost fewer bytes an object, each way's bytes counted in parts, than another? */
+static bool layout_less(uint64_t bytes, unsigned parts, const struct columns_way *way,
+                        uint64_t other_bytes, unsigned other_parts, const struct columns_way *other)
+{
+    return bytes * parts * other->objects < other_bytes * other_parts * way->objects;
 }
 
 /*
  * With columns: the order that there would be without, unless another one costs fewer bytes an
- * object in sum.  So columns never cost more than they would in arrays outside.
+ * object, for which each order more must save 0.1 %.  Descriptors are left out as they are without
+ * columns, but count against the trade: in sum columns cost no more than in arrays outside.
  */
 static bool layout_trade_order(struct layout_plan *plan, unsigned *order, struct columns_way *way)
 {
-    const uint16_t none[LAYOUT_COLUMNS] = {0};
-    const unsigned natural = *order;
-    unsigned most =
-        plan->waste_unbound || natural > plan->order_common ? plan->order_max : plan->order_common;
+    const unsigned natural = *order, slab = layout_bytes(plan, natural);
+    const unsigned least = layout_least(plan, plan->object.stride);
+    const unsigned parts = LAYOUT_SHARE / LAYOUT_PER_ORDER;
+    struct columns_way first, found;
+    unsigned best_parts = parts, most = plan->order_common;
 
-    if (memcmp(plan->object.element, none, sizeof(none)) == 0)
-        return layout_way(plan, natural, way);
     if (!layout_way(plan, natural, way)) {
-        plan->waste_unbound = true;
-        if (!layout_way(plan, natural, way))
-            return false;
-        most = natural;
+        plan->waste_unbound = true; /* an object fewer for columns, and it is too few */
+        return layout_way(plan, natural, way);
     }
-    for (unsigned other = layout_least(plan, plan->object.stride); other <= most; other++) {
-        struct columns_way found;
-        if (other == natural || !(plan->orders & 1u << other) || !layout_way(plan, other, &found))
+    if (plan->waste_unbound || natural > most)
+        most = plan->order_max;
+    first = *way;
+    for (unsigned other = least; other <= most && layout_some(plan); other++) {
+        uint32_t bytes = layout_bytes(plan, other);
+        unsigned found_parts = parts + (other > natural ? other - natural : 0);
+        if (other == natural || !(plan->orders & 1u << other) || !layout_way(plan, other, &found) ||
+            layout_less(slab + first.meta, 1, &first, bytes + found.meta, 1, &found))
             continue;
-        if (layout_sum(plan, other, natural, &found) * way->objects <
-            layout_sum(plan, *order, natural, way) * found.objects) {
+        if (layout_less(bytes + found.meta - LAYOUT_DESCRIPTOR, found_parts, &found,
+                        layout_bytes(plan, *order) + way->meta - LAYOUT_DESCRIPTOR, best_parts,
+                        way)) {
             *order = other;
             *way = found;
+            best_parts = found_parts;
         }
     }
     return true;
