@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 # Lowest first.  "include" has what everybody may include; watch stands beside cache.
-RANK = {"include": 0, "base": 1, "os": 2, "page": 3, "slab": 4, "sheaf": 5, "cache": 6,
-        "watch": 6, "reserve": 7, "malloc": 8, "urcu": 8}
+RANK = {"include": 0, "base": 1, "os": 2, "page": 3, "slab": 4, "sheaf": 5,
+        "account": 6, "cache": 7, "watch": 7, "reserve": 8, "malloc": 9, "urcu": 9}
 
 
 def layer(path, root):

@@ -28,6 +28,9 @@ uint32_t group_number(const struct stook_group *group);
 /* For who asks whose an object is: the nearest ancestor that lives, or NULL. */
 struct stook_group *group_by_number(uint32_t number);
 
+/* A new group, as stook_group_create() says; the library has started. */
+struct stook_group *group_make(const char *name, struct stook_group *parent, size_t limit);
+
 /*
  * What this thread entered, 0 for none.  It may have been destroyed since: group_charge() sees to it.
  */

@@ -22,6 +22,7 @@ enum lock_rank {
     LOCK_NODE,    /* a node's partial and empty slabs; state words of slabs that enter or leave */
     LOCK_ARENA,   /* blocks and pages of a node */
     LOCK_RECLAIM, /* the list of reclaim callbacks */
+    LOCK_GROUPS,  /* groups, their limits and charges */
     LOCK_RANKS
 };
 
