@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* labels: long */
-/* timeout: 300 */
-/* A minute of it. */
-#define SECONDS 60
+/* timeout: 1800 */
+/* Forty times as much. */
+#define ROUNDS 40
 #include "stress/test_signals.c"
