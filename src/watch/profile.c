@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "watch/profile.h"
+
+#include "base/report.h"
+#include "os/os.h"
+#include "watch/stats.h"
+
+#include <stook/tag.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PROFILE_FORMAT = 1 }; /* grows when a key changes its meaning or goes */
+
+/* ---- the document --------------------------------------------------------------------------- */
+
+static void profile_key(struct writer *w, const char *key, uint64_t value, const char *end)
+{
+    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
+}
+
+static void profile_process(struct writer *w)
+{
+    struct timespec now;
+    char exe[PATH_MAX], comm[64];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+    exe[n > 0 ? n : 0] = '\0';
+    if (os_read_file("/proc/self/comm", comm, sizeof(comm)) < 0)
+        comm[0] = '\0';
+    comm[strcspn(comm, "\n")] = '\0';
+    clock_gettime(CLOCK_REALTIME, &now);
+    writer_print(w, "{\"stook_profile\": %d, \"stook\": \"%d.%d.%d\", \"pid\": %d,\n \"program\": ",
+                 PROFILE_FORMAT, STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH,
+                 (int)getpid());
+    writer_json(w, comm);
+    writer_print(w, ", \"exe\": ");
+    writer_json(w, exe);
+    writer_print(w, ",\n ");
+    profile_key(w, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, ", ");
+    writer_print(w, "\"mode\": \"%s\",\n ", stook_mode(NULL));
+}
+
+/* What all sites' live bytes are compared with. */
+static void profile_sums(struct writer *w)
+{
+    struct stats_cache row, sum = {0};
+    struct stats_large large;
+
+    if (!stats_readable()) {
+        writer_print(w, "\"in_use_bytes\": null,\n ");
+        return;
+    }
+    for (unsigned i = 1, end = stats_caches(); i < end; i++)
+        if (stats_read_cache(i, &row) && !row.internal)
+            sum.bytes.in_use += row.active * row.stride;
+    stats_read_large(&large);
+    profile_key(w, "in_use_bytes", sum.bytes.in_use + large.bytes, ",\n ");
+}
+
+static void profile_sites(struct writer *w)
+{
+    struct stook_tag_stat stat = {.size = sizeof(stat)};
+    bool first = true;
+
+    writer_print(w, "\"sites\": [");
+    for (unsigned tag = 0; (tag = stook_tag_next(tag)) != 0;) {
+        if (stook_tag_stat(tag, &stat) != 0)
+            continue;
+        writer_print(w, first ? "\n  {" : ",\n  {");
+        first = false;
+        profile_key(w, "tag", tag, ", ");
+        if (stat.file) {
+            writer_print(w, "\"file\": ");
+            writer_json(w, stat.file);
+            writer_print(w, ", \"function\": ");
+            writer_json(w, stat.function);
+            writer_print(w, ", ");
+            profile_key(w, "line", stat.line, ", ");
+        } else {
+            profile_key(w, "address", stat.address, ", ");
+        }
+        profile_key(w, "live_objects", stat.live_objects, ", ");
+        profile_key(w, "live_bytes", stat.live_bytes, ", ");
+        profile_key(w, "total_objects", stat.total_objects, ", ");
+        profile_key(w, "total_bytes", stat.total_bytes, "}");
+    }
+    writer_print(w, "]");
+}
+
+int stook_profile_write(int fd)
+{
+    struct writer writer;
+
+    writer_init(&writer, fd);
+    profile_process(&writer);
+    profile_sums(&writer);
+    profile_sites(&writer);
+    writer_print(&writer, ",\n \"mappings\": ");
+    profile_maps_write(&writer);
+    writer_print(&writer, "}\n");
+    return writer_finish(&writer);
+}
+
+/* ---- what the environment asks for ------------------------------------------------------------ */
+
+/*
+ *   STOOK_PROFILE         where to, at the end; %p becomes the process number, %% a percent sign
+ *   STOOK_PROFILE_PID     only this process writes (stook profile gives its own number, which exec
+ *                         keeps), not those that it starts
+ *   STOOK_PROFILE_SIGNAL  USR2, or a number: a snapshot to FILE.1, FILE.2, … at each such signal
+ *
+ * Read at start, so that what a program does to its environment changes nothing, and a handler reads
+ * none.  The library's destructors run behind those of the program and of libstook-malloc.so.
+ */
+static struct {
+    char pattern[PATH_MAX]; /* "": nothing is asked for */
+    long only;              /* a process number, or 0 */
+    _Atomic unsigned snapshots;
+} profile_file;
+
+/* The pattern's path, with .NUMBER behind it unless that is 0; false: it is too long. */
+static bool profile_file_path(unsigned number, char *path, size_t size)
+{
+    const char *from = profile_file.pattern;
+    size_t n = 0;
+
+    for (; *from; from++) {
+        int wrote = 1;
+        if (n + 32 > size)
+            return false;
+        if (from[0] == '%' && from[1] == 'p') {
+            wrote = snprintf(path + n, 16, "%d", (int)getpid());
+            from++;
+        } else {
+            path[n] = *from;
+            if (from[0] == '%' && from[1] == '%')
+                from++;
+        }
+        n += (size_t)wrote;
+    }
+    if (number != 0)
+        n += (size_t)snprintf(path + n, 16, ".%u", number);
+    path[n] = '\0';
+    return n > 0;
+}
+
+static void profile_file_write(unsigned number)
+{
+    char path[PATH_MAX];
+    int saved = errno, fd, failed;
+
+    if (profile_file.only != 0 && profile_file.only != (long)getpid())
+        return;
+    if (!profile_file_path(number, path, sizeof(path))) {
+        report_warn("STOOK_PROFILE: the path is too long");
+    } else if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)) < 0) {
+        report_warn("the profile cannot be written to %s (%s)", path, strerror(errno));
+    } else {
+        failed = stook_profile_write(fd) != 0 ? errno : 0;
+        if (close(fd) != 0 && failed == 0)
+            failed = errno;
+        if (failed != 0)
+            report_warn("the profile could not be written to %s (%s)", path, strerror(failed));
+    }
+    errno = saved;
+}
+
+static void profile_snapshot(int signal)
+{
+    (void)signal;
+    profile_file_write(__atomic_add_fetch(&profile_file.snapshots, 1, __ATOMIC_RELAXED));
+}
+
+/* USR2, SIGUSR2, 12; 0: none of these. */
+static int profile_signal(const char *text)
+{
+    static const struct {
+        const char *name;
+        int number;
+    } known[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},
+                 {"ALRM", SIGALRM}, {"PROF", SIGPROF}, {"VTALRM", SIGVTALRM}};
+    char *end;
+    long number = strtol(text, &end, 10);
+
+    if (*text && !*end)
+        return number > 0 && number < NSIG ? (int)number : 0;
+    if (strncmp(text, "SIG", 3) == 0)
+        text += 3;
+    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i].name, text) == 0)
+            return known[i].number;
+    return 0;
+}
+
+static __attribute__((constructor(103), used)) void profile_prepare(void)
+{
+    const char *file = os_getenv("STOOK_PROFILE"), *asked = os_getenv("STOOK_PROFILE_SIGNAL");
+    const char *only = os_getenv("STOOK_PROFILE_PID");
+    struct sigaction action = {.sa_handler = profile_snapshot, .sa_flags = SA_RESTART};
+    int signal;
+
+    if (!file || !*file)
+        return;
+    if (strlen(file) >= sizeof(profile_file.pattern)) {
+        report_warn("STOOK_PROFILE: the path is too long");
+        return;
+    }
+    strcpy(profile_file.pattern, file);
+    profile_file.only = only ? strtol(only, NULL, 10) : 0;
+    if (!asked || (profile_file.only != 0 && profile_file.only != (long)getpid()))
+        return;
+    signal = profile_signal(asked);
+    if (signal == 0 || sigaction(signal, &action, NULL) != 0)
+        report_warn("STOOK_PROFILE_SIGNAL=%s is no signal that can be handled", asked);
+}
+
+static __attribute__((destructor(101), used)) void profile_end(void)
+{
+    if (profile_file.pattern[0])
+        profile_file_write(0);
+}

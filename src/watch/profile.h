@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile.h - what the parts of the profile's writer know of each other (docs/profile.md).
+ *
+ * All of it runs in signal handlers too: no memory, no stdio, no lock that could be the victim's.
+ */
+#ifndef STOOK_WATCH_PROFILE_H
+#define STOOK_WATCH_PROFILE_H
+
+#include "watch/writer.h"
+
+/* The files whose code is mapped, as a JSON array: where, and which build. */
+void profile_maps_write(struct writer *writer);
+
+#endif

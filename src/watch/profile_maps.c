@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile_maps.c - which files' code is mapped where, and the build ID of each, so that a profile's
+ * addresses can be resolved later and elsewhere.
+ *
+ * Read from /proc/self/maps, since asking the loader takes its lock.  Headers are read through
+ * /proc/self/mem, where a mapping that has gone meanwhile is an error and not a fault.
+ */
+#include "watch/profile.h"
+
+#include "os/os.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    PROFILE_MAPS_LINE = 4096 + 128,
+    PROFILE_MAPS_HEADERS = 32, /* program headers that are looked at */
+    PROFILE_MAPS_NOTES = 1024, /* bytes of notes */
+    PROFILE_MAPS_ID = 64,      /* bytes of a build ID that are kept */
+};
+
+struct profile_map {
+    uint64_t start, end, offset;
+    bool code;
+    const char *path; /* within the line */
+};
+
+/* /proc/self/maps, a line at a time through one buffer. */
+struct profile_lines {
+    int fd;
+    size_t have, at;
+    char text[PROFILE_MAPS_LINE];
+};
+
+static char *profile_maps_line(struct profile_lines *lines)
+{
+    for (;;) {
+        char *line = lines->text + lines->at;
+        char *end = memchr(line, '\n', lines->have - lines->at);
+        ssize_t n;
+        if (end) {
+            *end = '\0';
+            lines->at = (size_t)(end + 1 - lines->text);
+            return line;
+        }
+        memmove(lines->text, line, lines->have - lines->at);
+        lines->have -= lines->at;
+        lines->at = 0;
+        if (lines->have == sizeof(lines->text)) /* no line of the kernel's */
+            return NULL;
+        do
+            n = read(lines->fd, lines->text + lines->have, sizeof(lines->text) - lines->have);
+        while (n < 0 && errno == EINTR);
+        if (n <= 0)
+            return NULL;
+        lines->have += (size_t)n;
+    }
+}
+
+/* START-END rwxp OFFSET MAJOR:MINOR INODE   PATH */
+static bool profile_maps_parse(char *line, struct profile_map *map)
+{
+    char *at = line;
+
+    map->start = strtoull(at, &at, 16);
+    if (*at++ != '-')
+        return false;
+    map->end = strtoull(at, &at, 16);
+    if (strlen(at) < 6 || at[0] != ' ')
+        return false;
+    map->code = at[3] == 'x';
+    map->offset = strtoull(at + 5, &at, 16);
+    at = strpbrk(at, "/[");
+    map->path = at ? at : "";
+    return true;
+}
+
+static bool profile_maps_read(int memory, uint64_t address, void *to, size_t size)
+{
+    ssize_t n;
+
+    do
+        n = pread(memory, to, size, (off_t)address);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)size;
+}
+
+/* The build ID among notes: its bytes, or 0. */
+static size_t profile_maps_find_id(const unsigned char *notes, size_t size, unsigned char *id)
+{
+    ElfW(Nhdr) note;
+
+    for (size_t at = 0; at + sizeof(note) <= size;) {
+        size_t name, data;
+        memcpy(&note, notes + at, sizeof(note));
+        name = at + sizeof(note);
+        data = name + (((size_t)note.n_namesz + 3) & ~(size_t)3);
+        if (data > size || note.n_descsz > size - data)
+            return 0;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            memcmp(notes + name, "GNU", 4) == 0 && note.n_descsz <= PROFILE_MAPS_ID) {
+            memcpy(id, notes + data, note.n_descsz);
+            return note.n_descsz;
+        }
+        at = data + (((size_t)note.n_descsz + 3) & ~(size_t)3);
+    }
+    return 0;
+}
+
+/* The build ID of the file whose header is mapped at `header`: its bytes, or 0. */
+static size_t profile_maps_id(int memory, uint64_t header, unsigned char *id)
+{
+    ElfW(Ehdr) ehdr;
+    ElfW(Phdr) phdr;
+    unsigned char notes[PROFILE_MAPS_NOTES];
+    uint64_t base = 0;
+    size_t n = 0;
+
+    if (header == 0 || !profile_maps_read(memory, header, &ehdr, sizeof(ehdr)) ||
+        memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0 || ehdr.e_phentsize != sizeof(phdr))
+        return 0;
+    for (unsigned i = 0; i < ehdr.e_phnum && i < PROFILE_MAPS_HEADERS && n == 0; i++) {
+        if (!profile_maps_read(memory, header + ehdr.e_phoff + i * sizeof(phdr), &phdr,
+                               sizeof(phdr)))
+            return 0;
+        if (phdr.p_type == PT_LOAD && phdr.p_offset == 0)
+            base = header - phdr.p_vaddr;
+        if (phdr.p_type != PT_NOTE)
+            continue;
+        size_t size = phdr.p_memsz < sizeof(notes) ? phdr.p_memsz : sizeof(notes);
+        /* Program headers come in order of address: the notes lie behind the first segment. */
+        uint64_t at = base != 0 ? base + phdr.p_vaddr : header + phdr.p_offset;
+        if (profile_maps_read(memory, at, notes, size))
+            n = profile_maps_find_id(notes, size, id);
+    }
+    return n;
+}
+
+static uint64_t profile_maps_hash(const char *path)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+
+    for (; *path; path++)
+        hash = (hash ^ (unsigned char)*path) * 0x100000001b3u;
+    return hash;
+}
+
+static void profile_maps_write_one(struct writer *writer, const struct profile_map *map, int memory,
+                                   uint64_t header)
+{
+    unsigned char id[PROFILE_MAPS_ID];
+    size_t n = memory >= 0 ? profile_maps_id(memory, header, id) : 0;
+
+    writer_print(writer, "{\"start\": %llu, \"end\": %llu, \"offset\": %llu, \"build_id\": \"",
+                 (unsigned long long)map->start, (unsigned long long)map->end,
+                 (unsigned long long)map->offset);
+    for (size_t i = 0; i < n; i++)
+        writer_print(writer, "%02x", id[i]);
+    writer_print(writer, "\", \"path\": ");
+    writer_json(writer, map->path);
+    writer_print(writer, "}");
+}
+
+void profile_maps_write(struct writer *writer)
+{
+    struct profile_lines lines = {.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+    int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    uint64_t header = 0, header_of = 0; /* the last one's address, and the hash of its path */
+    struct profile_map map;
+    bool first = true;
+    char *line;
+
+    writer_print(writer, "[");
+    while (lines.fd >= 0 && (line = profile_maps_line(&lines)) != NULL) {
+        if (!profile_maps_parse(line, &map))
+            continue;
+        if (map.offset == 0) {
+            header = map.start;
+            header_of = profile_maps_hash(map.path);
+        }
+        /* The kernel's own page at the end of the address space is nobody's file. */
+        if (!map.code || map.path[0] == '\0' || map.end > (uint64_t)1 << 63)
+            continue;
+        writer_print(writer, first ? "\n  " : ",\n  ");
+        first = false;
+        profile_maps_write_one(writer, &map, memory,
+                               header_of == profile_maps_hash(map.path) ? header : 0);
+    }
+    writer_print(writer, "]");
+    if (lines.fd >= 0)
+        close(lines.fd);
+    if (memory >= 0)
+        close(memory);
+}
