@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rseq_stock_late.h - a take that goes on for an instruction behind its commit, for the test that must
+ * see it: a thread interrupted there is told that it has nothing, although the bytes are gone.
+ */
+#ifndef TESTS_SUPPORT_RSEQ_STOCK_LATE_H
+#define TESTS_SUPPORT_RSEQ_STOCK_LATE_H
+
+#include "os/rseq_stock_x86_64.h"
+
+static inline __attribute__((always_inline)) enum rseq_result
+late_stock_take(void *stock, intptr_t rseq, uint32_t number, uint32_t n)
+{
+    uintptr_t s, b;
+
+    __asm__ __volatile__ goto(
+        STOOK_RSEQ_DESCRIPTOR
+        STOOK_RSEQ_ARM("s")
+        "movslq %%fs:4(%[rseq]), %[s]\n\t"
+        "testq %[s], %[s]\n\t"
+        "js %l[leave]\n\t"
+        "shlq $15, %[s]\n\t"
+        "addq %[stock], %[s]\n\t"
+        "cmpl %[number], (%[s])\n\t"
+        "jne %l[leave]\n\t"
+        "movl 4(%[s]), %k[b]\n\t"
+        "subl %[n], %k[b]\n\t"
+        "jb %l[leave]\n\t"
+        "movl %k[b], 4(%[s])\n\t"
+        "movq %[s], %[s]\n"
+        "2:\n\t"
+        STOOK_RSEQ_ABORT("aborted")
+        : [s] "=&r"(s), [b] "=&r"(b)
+        : [stock] "r"(stock), [rseq] "r"(rseq), [number] "r"(number), [n] "r"(n)
+        : "memory", "cc"
+        : leave, aborted);
+    STOOK_RSEQ_EDGE();
+    return RSEQ_DONE;
+leave:
+    STOOK_RSEQ_EDGE();
+    return RSEQ_LEFT;
+aborted:
+    STOOK_RSEQ_EDGE();
+    return RSEQ_ABORTED;
+}
+
+#endif
