@@ -17,6 +17,7 @@
  */
 #include "base/context.h"
 #include "cache/cache_list.h"
+#include "cache/hotplug.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
 #include "os/percpu.h"
@@ -106,6 +107,7 @@ void fork_child(void)
     struct context *context = context_self();
 
     atomic_fetch_add_explicit(&fork_count, 1, memory_order_relaxed);
+    hotplug_child();
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_NONE;

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
+#include "cache/hotplug.h"
 #include "os/percpu.h"
 #include "os/random.h"
 #include "os/topology_text.h"
@@ -30,6 +31,7 @@ static void init_above_topology(void)
     arena_init();
     context_settler = node_settle_deferred;
     context_large_settler = large_settle;
+    hotplug_init();
     cache_boot();
 }
 
@@ -107,7 +109,7 @@ int stook_topology_cpu(int cpu)
         errno = ENOTSUP;
         return -1;
     }
-    if (cpu < 0 || !topology_has_cpu(&topology, (unsigned)cpu)) {
+    if (cpu < 0 || !topology_is_online(&topology, (unsigned)cpu)) {
         errno = EINVAL;
         return -1;
     }

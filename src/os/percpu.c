@@ -166,6 +166,7 @@ void percpu_init(void)
     percpu.rows = percpu_rows();
     percpu_init_areas();
     percpu.rseq = refusal == NULL;
+    percpu.look_every = topology.simulated ? 0 : PERCPU_LOOK;
     percpu.why = refusal ? refusal : "rseq and membarrier are there";
 #if PERCPU_HAS_SECTIONS
     __builtin_cpu_init();
@@ -222,14 +223,50 @@ void percpu_slot_init(unsigned index)
     lock_drop(&percpu.lock, LOCK_PERCPU);
 }
 
-/* The first closing on a CPU: under the lock, so that a fork under way is waited for. */
+/*
+ * The first closing on a CPU, or the first since it was left: under the lock, so that a fork under way
+ * is waited for.
+ */
 static bool percpu_use(unsigned cpu, bool nospin)
 {
-    if (!lock_enter(&percpu.lock, LOCK_PERCPU, nospin))
+    bool online = topology_is_online(&topology, cpu);
+
+    if ((topology.simulated && !online) || !lock_enter(&percpu.lock, LOCK_PERCPU, nospin))
         return false;
-    atomic_store_explicit(&percpu.used[cpu], 1, memory_order_release);
+    atomic_store(&percpu.used[cpu], PERCPU_USED);
     lock_drop(&percpu.lock, LOCK_PERCPU);
+    if (!online) { /* it was made after the topology was read */
+        atomic_store_explicit(&percpu.strange, true, memory_order_relaxed);
+        if (atomic_load_explicit(&percpu.look_every, memory_order_relaxed) > 0)
+            atomic_store_explicit(&percpu.look_every, PERCPU_LOOK_SOON, memory_order_relaxed);
+    }
     return true;
+}
+
+static bool percpu_in_use(unsigned cpu)
+{
+    return percpu_use_of(cpu) == PERCPU_USED;
+}
+
+static void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_use to)
+{
+    uint8_t expected = (uint8_t)from;
+
+    lock_take(&percpu.lock, LOCK_PERCPU);
+    /* Sequentially consistent, as the closings that follow: either who closes finds the CPU left, or
+     * who takes the slot finds it closed. */
+    atomic_compare_exchange_strong(&percpu.used[cpu], &expected, (uint8_t)to);
+    lock_drop(&percpu.lock, LOCK_PERCPU);
+}
+
+void percpu_leave(unsigned cpu)
+{
+    percpu_change_use(cpu, PERCPU_USED, PERCPU_LEFT);
+}
+
+void percpu_stay(unsigned cpu)
+{
+    percpu_change_use(cpu, PERCPU_LEFT, PERCPU_USED);
 }
 
 bool percpu_pop(uintptr_t offset, void **object)
@@ -290,8 +327,9 @@ static int percpu_cpu_of(const void *slot)
 struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin)
 {
     int cpu = percpu_cpu();
+    struct sheaf *held;
 
-    if (cpu < 0 || (!percpu_slot((unsigned)cpu, 0) && !percpu_use((unsigned)cpu, nospin)))
+    if (cpu < 0 || (!percpu_in_use((unsigned)cpu) && !percpu_use((unsigned)cpu, nospin)))
         return NULL;
 #if PERCPU_HAS_SECTIONS
     if (percpu.rseq) {
@@ -299,11 +337,12 @@ struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin)
             void *at, *main;
             enum rseq_result r =
                 rseq_close(percpu.areas + offset, percpu.rseq_offset, PERCPU_CLOSED, &at, &main);
-            if (r == RSEQ_DONE && percpu_slot((unsigned)percpu_cpu_of(at), 0)) {
+            if (r == RSEQ_DONE && percpu_in_use((unsigned)percpu_cpu_of(at))) {
                 *slot = at;
                 return main;
             }
-            if (r == RSEQ_DONE) { /* migrated before the section to a CPU that nobody has used */
+            /* Migrated before the section to a CPU that nobody has used, or it was left meanwhile. */
+            if (r == RSEQ_DONE) {
                 percpu_open(at, main);
                 if (!percpu_use((unsigned)percpu_cpu_of(at), nospin))
                     return NULL;
@@ -315,7 +354,12 @@ struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin)
         return NULL;
     }
 #endif
-    return locked_close((unsigned)cpu, offset, slot);
+    held = locked_close((unsigned)cpu, offset, slot);
+    if (held && !percpu_in_use((unsigned)cpu)) { /* left meanwhile */
+        percpu_open(*slot, held);
+        return NULL;
+    }
+    return held;
 }
 
 void percpu_open(struct slot *slot, struct sheaf *main)

@@ -85,8 +85,22 @@ struct percpu {
     const char *why;         /* static: why this mode */
     _Atomic uint64_t fences; /* membarriers sent */
     uint64_t *isolated;      /* bit per CPU that no fence may interrupt, or NULL */
-    /* 1: a thread has closed a slot there; set under `lock`, so that fork sees all of them. */
+    /* enum percpu_use; changed under `lock`, so that fork sees all that were ever used. */
     _Atomic uint8_t used[TOPOLOGY_CPUS_MAX];
+    _Atomic uint32_t
+        look_every;       /* closings for an allocation on a CPU from look to look; 0: never */
+    _Atomic bool strange; /* a CPU was met that the topology says is offline */
+};
+
+enum percpu_use {
+    PERCPU_UNUSED,
+    PERCPU_USED, /* a thread has closed a slot there */
+    PERCPU_LEFT, /* so it was, but no thread may run there any more, and its sheaves went back */
+};
+
+enum {
+    PERCPU_LOOK = 1024,    /* look_every, a power of two, as a rule … */
+    PERCPU_LOOK_SOON = 64, /* … and while there is more to do */
 };
 
 extern struct percpu percpu __attribute__((visibility("hidden")));
@@ -147,8 +161,40 @@ bool percpu_push(uintptr_t offset, void *object);
 uint32_t percpu_pop_bulk(uintptr_t offset, void **objects, uint32_t want);
 uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have);
 
+/*
+ * An allocation has found this CPU's main sheaf empty.  Every so often the thread will look, when it
+ * leaves the library, whether CPUs have come or gone (cache/hotplug.c): counted a CPU, in slot 0,
+ * which is no cache's.
+ */
+static inline void percpu_tick(int cpu, bool nospin)
+{
+    uint32_t every = atomic_load_explicit(&percpu.look_every, memory_order_relaxed), n;
+    struct slot *nobodys;
+
+    if (every == 0 || cpu < 0)
+        return;
+    nobodys = percpu_slot_at(cpu, 0);
+    n = __atomic_load_n(&nobodys->fill, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&nobodys->fill, n, __ATOMIC_RELAXED); /* racy: one more or less */
+    if (__builtin_expect((n & (every - 1)) == 0, 0) && !nospin)
+        atomic_store_explicit(&context_self()->look, true, memory_order_relaxed);
+}
+
+/*
+ * No thread may run on a CPU any more: its sheaves are about to be taken.  Whoever closes a slot there
+ * afterwards makes it a used one again.  The other way round: not all of them could be taken.
+ */
+void percpu_leave(unsigned cpu);
+void percpu_stay(unsigned cpu);
+
+static inline enum percpu_use percpu_use_of(unsigned cpu)
+{
+    return (enum percpu_use)atomic_load_explicit(&percpu.used[cpu], memory_order_acquire);
+}
+
 /* Closes this CPU's slot: its main sheaf (percpu_none perhaps), or NULL: somebody has it closed,
- * this thread is not registered, or its CPU is new and `nospin` forbids to wait. */
+ * this thread is not registered, its CPU is new and `nospin` forbids to wait, or it is offline (in a
+ * simulated machine). */
 struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin);
 
 /* Opens a slot that this thread closed or took; what `held` said is over. */

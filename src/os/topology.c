@@ -57,21 +57,27 @@ int topology_parse_list(const char *text, void (*each)(unsigned number, void *ar
     return *text == '\0' || *text == '\n' ? highest : -1;
 }
 
-static void topology_add_possible(unsigned cpu, void *unused)
+static void topology_add_cpu(unsigned cpu, void *set)
 {
-    (void)unused;
-    topology.possible_cpus[cpu / 64] |= (uint64_t)1 << cpu % 64;
+    ((uint64_t *)set)[cpu / 64] |= (uint64_t)1 << cpu % 64;
 }
 
-static void topology_add_cpu(unsigned cpu, void *node)
-{
-    topology.node_of_cpu[cpu] = (uint8_t) * (unsigned *)node;
-}
-
-static void topology_add_bit(unsigned node, void *set)
+static void topology_add_node(unsigned node, void *set)
 {
     if (node < TOPOLOGY_NODES_MAX)
         *(uint64_t *)set |= (uint64_t)1 << node;
+}
+
+struct topology_member {
+    struct topology *t;
+    unsigned node;
+};
+
+static void topology_add_member(unsigned cpu, void *arg)
+{
+    const struct topology_member *member = arg;
+
+    member->t->node_of_cpu[cpu] = (uint8_t)member->node;
 }
 
 static uint64_t topology_read_nodes(const char *name, char *buf, size_t size)
@@ -79,23 +85,24 @@ static uint64_t topology_read_nodes(const char *name, char *buf, size_t size)
     uint64_t set = 0;
 
     if (topology_read(name, buf, size) > 0)
-        topology_parse_list(buf, topology_add_bit, &set);
+        topology_parse_list(buf, topology_add_node, &set);
     return set;
 }
 
 /* Distances stand in one line, in the order of the online nodes. */
-static void topology_read_distances(unsigned node, char *buf, size_t size)
+static void topology_read_distances(struct topology *t, unsigned node, char *buf, size_t size)
 {
     char name[64];
     const char *p = buf;
 
-    memset(topology.distance[node], TOPOLOGY_FAR, sizeof(topology.distance[node]));
+    for (unsigned n = 0; n < TOPOLOGY_NODES_MAX; n++)
+        t->distance[node][n] = TOPOLOGY_FAR;
     snprintf(name, sizeof(name), "/sys/devices/system/node/node%u/distance", node);
     if (topology_read(name, buf, size) <= 0)
         *buf = '\0';
     for (unsigned n = 0; n < TOPOLOGY_NODES_MAX; n++) {
         unsigned distance = 0;
-        if (!(topology.online_nodes >> n & 1))
+        if (!(t->online_nodes >> n & 1))
             continue;
         while (*p == ' ')
             p++;
@@ -103,75 +110,111 @@ static void topology_read_distances(unsigned node, char *buf, size_t size)
             break; /* fewer distances than nodes */
         for (; *p >= '0' && *p <= '9'; p++)
             distance = distance < TOPOLOGY_FAR ? distance * 10 + (unsigned)(*p - '0') : distance;
-        topology.distance[node][n] = (uint8_t)(distance < TOPOLOGY_FAR ? distance : TOPOLOGY_FAR);
+        t->distance[node][n] = (uint8_t)(distance < TOPOLOGY_FAR ? distance : TOPOLOGY_FAR);
     }
-    topology.distance[node][node] = TOPOLOGY_LOCAL;
+    t->distance[node][node] = TOPOLOGY_LOCAL;
+}
+
+/* The nodes with memory from one of them, nearest first. */
+static void topology_sort(const struct topology *t, unsigned node, uint8_t near[TOPOLOGY_NODES_MAX])
+{
+    unsigned n = 0;
+
+    for (unsigned m = 0; m < t->nodes; m++) {
+        unsigned at = n;
+        if (!(t->memory_nodes >> m & 1))
+            continue;
+        while (at > 0 && near[at - 1] != node &&
+               (m == node || t->distance[node][near[at - 1]] > t->distance[node][m])) {
+            near[at] = near[at - 1];
+            at--;
+        }
+        near[at] = (uint8_t)m;
+        n++;
+    }
 }
 
 void topology_settle(struct topology *t)
 {
-    t->memories = (unsigned)__builtin_popcountll(t->memory_nodes);
+    unsigned memories = (unsigned)__builtin_popcountll(t->memory_nodes);
+    uint64_t online = 0;
+
+    if (memories < t->memories) /* a row is never shorter than the number says */
+        t->memories = memories;
     for (unsigned node = 0; node < t->nodes; node++) {
-        const uint8_t *distance = t->distance[node];
-        uint8_t *near = t->near[node];
-        unsigned n = 0;
-        for (unsigned m = 0; m < t->nodes; m++) {
-            unsigned at = n;
-            if (!(t->memory_nodes >> m & 1))
-                continue;
-            while (at > 0 && near[at - 1] != node &&
-                   (m == node || distance[near[at - 1]] > distance[m])) {
-                near[at] = near[at - 1];
-                at--;
-            }
-            near[at] = (uint8_t)m;
-            n++;
-        }
+        uint8_t near[TOPOLOGY_NODES_MAX];
+        topology_sort(t, node, near);
+        for (unsigned i = 0; i < memories; i++)
+            t->near[node][i] = near[i];
         t->home_of_node[node] = near[0];
     }
+    t->memories = memories;
+    for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
+        online |= t->online_cpus[i];
+    for (unsigned i = 0; online == 0 && i < TOPOLOGY_CPUS_MAX / 64; i++)
+        t->online_cpus[i] = t->possible_cpus[i];
 }
 
-static void topology_init_nodes(char *buf, size_t size)
+/* `nodes` 0: as many as there may ever be; else at most so many. */
+static void topology_read_all_nodes(struct topology *t, unsigned nodes, char *buf, size_t size)
 {
-    topology.online_nodes = topology_read_nodes("/sys/devices/system/node/online", buf, size);
-    if (!(topology.online_nodes & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
-        topology.online_nodes = topology.memory_nodes = 1;
-        topology.nodes = 1;
-        topology.distance[0][0] = TOPOLOGY_LOCAL;
+    uint64_t possible = topology_read_nodes("/sys/devices/system/node/possible", buf, size);
+    uint64_t known = nodes > 0 ? ~(uint64_t)0 >> (64 - nodes) : ~(uint64_t)0;
+
+    t->online_nodes = topology_read_nodes("/sys/devices/system/node/online", buf, size) & known;
+    possible = (possible | t->online_nodes) & known;
+    if (!t->online_nodes || !(possible & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
+        t->online_nodes = t->memory_nodes = 1;
+        t->nodes = nodes > 0 ? nodes : 1;
+        t->distance[0][0] = TOPOLOGY_LOCAL;
         return;
     }
-    topology.memory_nodes = topology_read_nodes("/sys/devices/system/node/has_memory", buf, size) &
-                            topology.online_nodes;
-    if (!topology.memory_nodes)
-        topology.memory_nodes = topology.online_nodes;
-    topology.nodes = 64 - (unsigned)__builtin_clzll(topology.online_nodes);
-    for (unsigned node = 0; node < topology.nodes; node++) {
+    t->memory_nodes =
+        topology_read_nodes("/sys/devices/system/node/has_memory", buf, size) & t->online_nodes;
+    if (!t->memory_nodes)
+        t->memory_nodes = t->online_nodes;
+    t->nodes = nodes > 0 ? nodes : 64 - (unsigned)__builtin_clzll(possible);
+    for (unsigned node = 0; node < t->nodes; node++) {
+        struct topology_member member = {t, node};
         char name[64];
-        if (topology.online_nodes >> node & 1) {
+        if (t->online_nodes >> node & 1) {
             snprintf(name, sizeof(name), "/sys/devices/system/node/node%u/cpulist", node);
             if (topology_read(name, buf, size) > 0)
-                topology_parse_list(buf, topology_add_cpu, &node);
+                topology_parse_list(buf, topology_add_member, &member);
         }
-        topology_read_distances(node, buf, size);
+        topology_read_distances(t, node, buf, size);
     }
 }
 
-static void topology_init_limits(char *buf, size_t size)
+static void topology_read_cpus(struct topology *t, char *buf, size_t size)
+{
+    uint64_t online[TOPOLOGY_CPUS_MAX / 64] = {0};
+
+    if (topology_read("/sys/devices/system/cpu/possible", buf, size) > 0)
+        t->cpus = (unsigned)(topology_parse_list(buf, topology_add_cpu, t->possible_cpus) + 1);
+    if (topology_read("/sys/devices/system/cpu/online", buf, size) <= 0 ||
+        topology_parse_list(buf, topology_add_cpu, online) < 0)
+        memcpy(online, t->possible_cpus, sizeof(online));
+    for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
+        t->online_cpus[i] = online[i] & t->possible_cpus[i];
+}
+
+static void topology_read_limits(struct topology *t, char *buf, size_t size)
 {
     unsigned long mask[TOPOLOGY_CPUS_MAX / (8 * sizeof(unsigned long))];
     long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
     unsigned long long quota = 0, period = 0;
 
     for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
-        topology.allowed_cpus += (unsigned)__builtin_popcountl(mask[i]);
-    if (topology.cpus == 0) { /* no sysfs: the kernel's mask is as long as its CPU table */
-        topology.cpus = bytes > 0 ? (unsigned)bytes * 8 : 1;
-        for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
-            topology_add_possible(cpu, NULL);
+        t->allowed_cpus += (unsigned)__builtin_popcountl(mask[i]);
+    if (t->cpus == 0) { /* no sysfs: the kernel's mask is as long as its CPU table */
+        t->cpus = bytes > 0 ? (unsigned)bytes * 8 : 1;
+        for (unsigned cpu = 0; cpu < t->cpus; cpu++)
+            topology_add_cpu(cpu, t->possible_cpus);
     }
     if (topology_read("/sys/fs/cgroup/cpu.max", buf, size) > 0 &&
         sscanf(buf, "%llu %llu", &quota, &period) == 2 && period > 0)
-        topology.quota_percent = (unsigned)(quota * 100 / period);
+        t->quota_percent = (unsigned)(quota * 100 / period);
 }
 
 void topology_init(void)
@@ -183,13 +226,73 @@ void topology_init(void)
     if (text && *text && !topology_text_load(text, &topology))
         report_warn("STOOK_TOPOLOGY is no topology: the machine's own is used");
     if (!topology.simulated) {
-        if (topology_read("/sys/devices/system/cpu/possible", buf, sizeof(buf)) > 0)
-            topology.cpus = (unsigned)(topology_parse_list(buf, topology_add_possible, NULL) + 1);
-        topology_init_limits(buf, sizeof(buf));
-        topology_init_nodes(buf, sizeof(buf));
+        topology_read_cpus(&topology, buf, sizeof(buf));
+        topology_read_limits(&topology, buf, sizeof(buf));
+        topology_read_all_nodes(&topology, 0, buf, sizeof(buf));
         topology_settle(&topology);
     }
     errno = saved;
+}
+
+/* ---- changes while threads run -------------------------------------------------------------- */
+
+unsigned topology_reread(void)
+{
+    static struct topology now; /* one thread at a time */
+    static char buf[4096];
+    unsigned changed = 0;
+
+    if (topology.simulated)
+        return 0;
+    memset(&now, 0, sizeof(now));
+    topology_read_cpus(&now, buf, sizeof(buf));
+    topology_read_all_nodes(&now, topology.nodes, buf, sizeof(buf));
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
+        bool online = topology_is_online(&now, cpu), was = topology_is_online(&topology, cpu);
+        bool moved = online && topology.node_of_cpu[cpu] != now.node_of_cpu[cpu];
+        if (moved) /* first: who finds it online finds its node */
+            topology.node_of_cpu[cpu] = now.node_of_cpu[cpu];
+        if (online && !was)
+            atomic_fetch_or(&topology.online_cpus[cpu / 64], (uint64_t)1 << cpu % 64);
+        changed += moved || (online && !was);
+    }
+    /* None at all: the kernel states nothing, and what was known holds. */
+    for (unsigned cpu = 0; cpu < topology.cpus && now.cpus > 0; cpu++)
+        if (!topology_is_online(&now, cpu) && topology_is_online(&topology, cpu)) {
+            atomic_fetch_and(&topology.online_cpus[cpu / 64], ~((uint64_t)1 << cpu % 64));
+            changed++;
+        }
+    changed += (unsigned)__builtin_popcountll((now.online_nodes ^ topology.online_nodes) |
+                                              (now.memory_nodes ^ topology.memory_nodes));
+    for (unsigned a = 0; a < topology.nodes; a++)
+        for (unsigned b = 0; b < topology.nodes; b++)
+            if (topology.distance[a][b] != now.distance[a][b])
+                topology.distance[a][b] = now.distance[a][b];
+    topology.online_nodes = now.online_nodes;
+    topology.memory_nodes = now.memory_nodes;
+    topology_settle(&topology);
+    return changed;
+}
+
+void topology_set_cpu(unsigned cpu, bool online)
+{
+    uint64_t bit = (uint64_t)1 << cpu % 64;
+
+    if (online)
+        atomic_fetch_or(&topology.online_cpus[cpu / 64], bit);
+    else
+        atomic_fetch_and(&topology.online_cpus[cpu / 64], ~bit);
+}
+
+void topology_set_memory(unsigned node, bool online)
+{
+    uint64_t bit = (uint64_t)1 << node;
+
+    if (online)
+        atomic_fetch_or(&topology.memory_nodes, bit);
+    else
+        atomic_fetch_and(&topology.memory_nodes, ~bit);
+    topology_settle(&topology);
 }
 
 /* ---- simulated CPUs ------------------------------------------------------------------------- */
@@ -199,12 +302,17 @@ __thread unsigned topology_stated;
 unsigned topology_deal(void)
 {
     static _Atomic unsigned dealt;
-    unsigned skip = atomic_fetch_add_explicit(&dealt, 1, memory_order_relaxed) %
-                    (topology.allowed_cpus ? topology.allowed_cpus : 1);
-    unsigned cpu = 0;
+    unsigned online = 0, skip, cpu = 0, last = 0;
 
-    while (cpu < topology.cpus && (!topology_has_cpu(&topology, cpu) || skip-- > 0))
-        cpu++;
-    topology_stated = cpu + 1;
-    return cpu;
+    for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
+        online += (unsigned)__builtin_popcountll(topology.online_cpus[i]);
+    skip = atomic_fetch_add_explicit(&dealt, 1, memory_order_relaxed) % (online ? online : 1);
+    for (; cpu < topology.cpus; cpu++)
+        if (topology_is_online(&topology, cpu)) {
+            last = cpu; /* one of them may go meanwhile */
+            if (skip-- == 0)
+                break;
+        }
+    topology_stated = last + 1;
+    return last;
 }

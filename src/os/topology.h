@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * topology.h - CPUs and nodes as the kernel states them, or as a text states them for the whole
- * process (topology_text.h); read once, at start, without malloc.
+ * process (topology_text.h); read at start and when they change, without malloc.
  *
  * CPU and node numbers may have gaps: tables are indexed by number and sized by the highest
  * possible one.  Cpusets and affinity do not shrink them, since they may change while we run;
  * nothing is touched for a CPU before a thread runs on it.
+ *
+ * What may change while threads run (the atomic fields) is read without a lock, a value at a time.
+ * A reader may meet old and new ones side by side; each is valid whenever it is read: a node's home
+ * is a node below `nodes`, and the first `memories` entries of a row of `near` are such nodes.  One
+ * thread at a time changes them (cache/hotplug.c).
  */
 #ifndef STOOK_OS_TOPOLOGY_H
 #define STOOK_OS_TOPOLOGY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,21 +27,22 @@ enum {
 };
 
 struct topology {
-    unsigned cpus;                       /* highest possible CPU number + 1 */
-    unsigned nodes;                      /* highest online node number + 1 */
-    unsigned allowed_cpus;               /* in this thread's affinity at start */
-    unsigned quota_percent;              /* cgroup CPU quota in percent of one CPU; 0: none */
-    unsigned memories;                   /* nodes that have memory */
-    bool simulated;                      /* a text states all this, threads state their CPUs */
-    uint64_t online_nodes;               /* bit per node */
-    uint64_t memory_nodes;               /* bit per node that has memory */
-    uint64_t memory[TOPOLOGY_NODES_MAX]; /* bytes; 0 where the kernel states them */
+    unsigned cpus;                 /* highest possible CPU number + 1 */
+    unsigned nodes;                /* highest possible node number + 1 */
+    _Atomic unsigned allowed_cpus; /* in this thread's affinity at start; then: any thread's */
+    unsigned quota_percent;        /* cgroup CPU quota in percent of one CPU; 0: none */
+    _Atomic unsigned memories;     /* nodes that have memory */
+    bool simulated;                /* a text states all this, threads state their CPUs */
+    _Atomic uint64_t online_nodes; /* bit per node */
+    _Atomic uint64_t memory_nodes; /* bit per node that has memory; never 0 */
+    uint64_t memory[TOPOLOGY_NODES_MAX];            /* bytes; 0 where the kernel states them */
     uint64_t possible_cpus[TOPOLOGY_CPUS_MAX / 64]; /* bit per CPU */
-    uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX];
-    uint8_t home_of_node[TOPOLOGY_NODES_MAX]; /* the nearest node with memory */
-    uint8_t distance[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
+    _Atomic uint64_t online_cpus[TOPOLOGY_CPUS_MAX / 64]; /* of these; never none */
+    _Atomic uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX];   /* of a CPU that is offline: the last known */
+    _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX]; /* the nearest node with memory */
+    _Atomic uint8_t distance[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
     /* From each node all nodes with memory, nearest first: itself, then by distance and number. */
-    uint8_t near[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
+    _Atomic uint8_t near[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
 };
 
 extern struct topology topology __attribute__((visibility("hidden")));
@@ -45,8 +52,17 @@ extern const char *topology_root __attribute__((visibility("hidden")));
 /* Reads what the kernel states, unless the topology is simulated or STOOK_TOPOLOGY asks for it. */
 void topology_init(void);
 
-/* Homes and orders, from nodes, memory and distances. */
+/* Homes and orders, from nodes, memory and distances; all CPUs are online where none is said to be. */
 void topology_settle(struct topology *t);
+
+/*
+ * Reads anew what the kernel states, and lets the tables follow.  What no table has room for is left
+ * out.  How many CPUs and nodes are other than before.
+ */
+unsigned topology_reread(void);
+/* The same of a CPU, or of a node's memory, of a simulated machine: now there, or not. */
+void topology_set_cpu(unsigned cpu, bool online);
+void topology_set_memory(unsigned node, bool online);
 
 /* Parses "0-3,8,10-11"; calls `each` for every number; the highest, or -1 if it is no list. */
 int topology_parse_list(const char *text, void (*each)(unsigned number, void *arg), void *arg);
@@ -56,27 +72,38 @@ static inline bool topology_has_cpu(const struct topology *t, unsigned cpu)
     return cpu < TOPOLOGY_CPUS_MAX && (t->possible_cpus[cpu / 64] >> cpu % 64 & 1);
 }
 
+static inline bool topology_is_online(const struct topology *t, unsigned cpu)
+{
+    return cpu < TOPOLOGY_CPUS_MAX &&
+           (atomic_load_explicit(&t->online_cpus[cpu / 64], memory_order_relaxed) >> cpu % 64 & 1);
+}
+
 static inline unsigned topology_node(unsigned cpu)
 {
-    return topology.node_of_cpu[cpu];
+    return atomic_load_explicit(&topology.node_of_cpu[cpu], memory_order_relaxed);
 }
 
 /* The node that a CPU takes memory from. */
 static inline unsigned topology_home(unsigned cpu)
 {
-    return topology.home_of_node[topology.node_of_cpu[cpu]];
+    return atomic_load_explicit(&topology.home_of_node[topology_node(cpu)], memory_order_relaxed);
 }
 
 /* Of two nodes below topology.nodes; TOPOLOGY_LOCAL of one. */
 static inline unsigned topology_distance(unsigned a, unsigned b)
 {
-    return topology.distance[a][b];
+    return atomic_load_explicit(&topology.distance[a][b], memory_order_relaxed);
+}
+
+static inline bool topology_has_memory(unsigned node)
+{
+    return atomic_load_explicit(&topology.memory_nodes, memory_order_relaxed) >> node & 1;
 }
 
 /* The i-th nearest node with memory, i < topology.memories; the first is the home. */
 static inline unsigned topology_near(unsigned node, unsigned i)
 {
-    return topology.near[node][i];
+    return atomic_load_explicit(&topology.near[node][i], memory_order_relaxed);
 }
 
 /* ---- where threads of a simulated topology are ----------------------------------------------- */
@@ -85,15 +112,16 @@ static inline unsigned topology_near(unsigned node, unsigned i)
 extern __thread unsigned topology_stated
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* Gives this thread the next CPU in turn. */
+/* Gives this thread the next CPU in turn, of those that are online. */
 unsigned topology_deal(void);
 
-/* This thread's simulated CPU.  Threads that state none are dealt out to the CPUs in turn. */
+/* This thread's simulated CPU.  Threads that state none, or one that went offline since, are dealt
+ * out to the CPUs in turn. */
 static inline unsigned topology_cpu(void)
 {
     unsigned cpu = topology_stated - 1;
 
-    return topology_has_cpu(&topology, cpu) ? cpu : topology_deal();
+    return topology_is_online(&topology, cpu) ? cpu : topology_deal();
 }
 
 #endif

@@ -15,8 +15,7 @@
 enum {
     ARENA_TRIES = 8, /* blocks looked at in one bucket */
     ARENA_RESERVE_DEFAULT = 32 << 20,
-    ARENA_RESERVE_OWN = 4 << 20, /* of the zones that hold the library's own objects */
-    ARENA_ZONE_MIN = 8 << 20,    /* address space of a zone at least */
+    ARENA_ZONE_MIN = 8 << 20, /* address space of a zone at least */
 };
 static const size_t arena_size_wanted = (size_t)4 << 40, arena_size_min = (size_t)32 << 20;
 
@@ -460,9 +459,12 @@ static bool arena_reserve(size_t size)
 }
 
 /* A zone's pages and its blocks' metadata come from its node. */
-static void arena_bind(const struct zone *zone, unsigned node)
+void arena_bind(unsigned i)
 {
-    if (!(topology.memory_nodes >> node & 1))
+    const struct zone *zone = &zone_all.zone[i];
+    unsigned node = i & (pagemap.zones / 2 - 1);
+
+    if (!topology_has_memory(node))
         return;
     (void)os_bind(zone_address(zone->first), (size_t)zone->blocks << BLOCK_SHIFT, node);
     (void)os_bind(zone_block(zone->first), (size_t)zone->blocks * BLOCK_META, node);
@@ -503,12 +505,10 @@ void arena_init(void)
         zone->first = i * zone->blocks;
         zone->free_map =
             (uint64_t *)(void *)(zone_all.free_maps + i * ((zone->blocks + 63) / 64 * 8));
-        zone->reserve_pages = zone_all.reserve_pages;
-        if (i >= nodes && zone->reserve_pages > ARENA_RESERVE_OWN / PAGE_SIZE)
-            zone->reserve_pages = ARENA_RESERVE_OWN / PAGE_SIZE;
+        zone->reserve_pages = zone_reserve(i);
         zone->limit_pages = zone->reserve_pages;
         if (topology.memories > 1 && !topology.simulated)
-            arena_bind(zone, i % nodes);
+            arena_bind(i);
     }
     pagemap.size = size; /* from here on addresses may be ours */
 }

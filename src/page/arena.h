@@ -66,6 +66,13 @@ static inline void *arena_meta(const void *address, uint32_t granule)
 
 /* Gives all warm memory back; bytes. */
 size_t arena_trim(void);
+/*
+ * A node's memory is there, or is no more: then nothing of its zones is kept warm from here on, and
+ * what was goes back; bytes.  Pages in use stay where they are.
+ */
+size_t arena_node_set(unsigned node, bool there);
+/* Pages of a zone come from its node from here on, while that has some. */
+void arena_bind(unsigned zone);
 
 struct arena_stat {
     size_t reserved; /* address space of the arena */

@@ -14,6 +14,7 @@
 enum {
     ZONE_BUCKETS = 10, /* log2 of pages, 0 .. 9 */
     ZONE_COUNT_MAX = 2 * TOPOLOGY_NODES_MAX,
+    ZONE_RESERVE_OWN = 4 << 20, /* of the zones that hold the library's own objects */
 };
 
 struct zone {
@@ -63,6 +64,14 @@ static inline char *zone_address(uint32_t index)
 static inline struct zone *zone_of(const void *address)
 {
     return &zone_all.zone[pagemap_zone(address)];
+}
+
+/* Warm pages that a zone of a node with memory keeps at most. */
+static inline size_t zone_reserve(unsigned zone)
+{
+    size_t own = ZONE_RESERVE_OWN / PAGE_SIZE;
+
+    return zone >= pagemap.zones / 2 && zone_all.reserve_pages > own ? own : zone_all.reserve_pages;
 }
 
 static inline unsigned zone_log2(unsigned n)

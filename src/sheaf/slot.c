@@ -246,6 +246,8 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         got = percpu_pop_bulk(offset, objects, n);
         stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
+    if (got < n)
+        percpu_tick(cpu, nospin);
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
         uint32_t more;

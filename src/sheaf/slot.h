@@ -26,6 +26,9 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
  * a call on these caches or will be, so no CPU need be interrupted and nothing is skipped.
  */
 void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone);
+/* The same of one CPU.  False: slots were left as they are, since their owners are just moving
+ * pointers or the fence was refused. */
+bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone);
 
 /* Adds what one CPU has: racy, as the sums. */
 struct slot_counts {

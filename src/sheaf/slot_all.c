@@ -30,10 +30,11 @@ static void slot_flush_taken(struct stook_cache *cache, struct sheaf *sheaf)
     }
 }
 
-static void slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
+/* At most SLOT_DRAIN_MAX caches; false: a slot was left as it is. */
+static bool slot_drain_some(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
 {
     struct sheaf *main[SLOT_DRAIN_MAX], *spare[SLOT_DRAIN_MAX], *remote[SLOT_DRAIN_MAX];
-    unsigned taken = 0;
+    unsigned taken = 0, wanted = 0;
     bool fenced;
 
     for (unsigned i = 0; i < n; i++) {
@@ -45,6 +46,7 @@ static void slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsign
         while (!(main[i] = percpu_take(slot)) && alone)
             sched_yield();
         taken += main[i] != NULL;
+        wanted++;
     }
     fenced = taken > 0 && (alone || percpu_fence(cpu));
     /* All are open again before the first object is flushed: nothing waits while they are closed. */
@@ -74,15 +76,24 @@ static void slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsign
             remote[i] = next;
         }
     }
+    return taken == wanted && (taken == 0 || fenced);
+}
+
+bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
+{
+    bool all = true;
+
+    for (unsigned i = 0; i < n; i += SLOT_DRAIN_MAX)
+        all &= slot_drain_some(caches + i, n - i < SLOT_DRAIN_MAX ? n - i : SLOT_DRAIN_MAX, cpu,
+                               alone);
+    return all;
 }
 
 void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
 {
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         if (percpu_slot(cpu, 0) && (alone || percpu_may_fence(cpu)))
-            for (unsigned i = 0; i < n; i += SLOT_DRAIN_MAX)
-                slot_drain_cpu(caches + i, n - i < SLOT_DRAIN_MAX ? n - i : SLOT_DRAIN_MAX, cpu,
-                               alone);
+            (void)slot_drain_cpu(caches, n, cpu, alone);
 }
 
 static uint32_t slot_size(const struct sheaf *sheaf)

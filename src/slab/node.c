@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/report.h"
+#include "os/topology.h"
 #include "page/arena.h"
 #include "slab/detached.h"
 #include "slab/freelist_iter.h"
@@ -82,6 +83,13 @@ static void node_remove_empty(struct node *node, struct slab *slab)
     node_list_count(&node->nr_empty, -1);
 }
 
+/* Slabs of a node whose memory went offline are kept by nobody: no allocation looks there. */
+static bool node_is_there(const struct stook_cache *cache, const struct node *node)
+{
+    return topology_has_memory(
+        (unsigned)((const struct cache_node *)(const void *)node - cache->nodes));
+}
+
 /*
  * The slab has just become empty, or was pending and is: off the partial list; onto the empty
  * list while there are few, or when the caller cannot take the arena's lock; else it is the
@@ -94,7 +102,7 @@ static struct slab *node_retire(struct stook_cache *cache, struct node *node, st
         node_remove_partial(node, slab);
         stat_add(cache, STAT_free_remove_partial, 1);
     }
-    if (nospin || node->nr_empty < cache->min_partial) {
+    if (nospin || (node->nr_empty < cache->min_partial && node_is_there(cache, node))) {
         node_add_empty(node, slab);
         return NULL;
     }

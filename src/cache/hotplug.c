@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hotplug.c - CPUs and nodes that come and go while threads run: what a CPU holds goes back when no
+ * thread of the process may run there any more, and the tables of the topology follow the machine.
+ *
+ * Nobody tells a process that its cpuset was cut.  So it looks, without a clock and without a thread:
+ * each PERCPU_LOOK-th allocation on a CPU that finds its main sheaf empty asks for a look
+ * (percpu_tick), which is made when the thread leaves the library, outside all locks.  A look is one
+ * system call as a rule: where this thread may run on every CPU that the process has used, nothing
+ * can have been left.  Otherwise all threads are asked; more often when the calling thread's own CPUs
+ * have changed, which a cut cpuset does to every thread that is not confined more narrowly.
+ *
+ * One at a time: a look that finds somebody at it does nothing; only the explicit calls wait, outside
+ * the library.  A thread may still be on a CPU that is drained, or come back at any moment: sheaves
+ * are taken as from any other CPU, and whoever installs one there afterwards makes it a used one.
+ */
+#include "cache/hotplug.h"
+
+#include "base/context.h"
+#include "cache/cache_list.h"
+#include "cache/init.h"
+#include "os/affinity.h"
+#include "os/percpu.h"
+#include "page/arena.h"
+#include "sheaf/barn.h"
+#include "sheaf/slot.h"
+#include "slab/node.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+
+enum {
+    HOTPLUG_CPUS = 4,       /* drained by one look at most */
+    HOTPLUG_REREAD = 64,    /* looks from one reading of the nodes to the next */
+    HOTPLUG_THREADS = 4096, /* asked by one look at most */
+    HOTPLUG_WAIT = 16,   /* looks without asking all threads, and one more for each four threads */
+    HOTPLUG_TRIES = 256, /* takings of an offline CPU's slots, whose owners move pointers */
+};
+
+static struct hotplug {
+    _Atomic bool busy; /* somebody is at it: all of this is his */
+    unsigned looks, wait;
+    uint64_t memory; /* nodes with memory, as the arena was told */
+    uint64_t idle;   /* nodes where, and near which, no thread may run: their barns hold nothing */
+    struct stook_cache *cache[STOOK_CACHES_MAX];
+} hotplug;
+
+static __thread bool hotplug_inside;
+static __thread uint64_t hotplug_seen; /* this thread's CPUs at its last look, as a hash */
+
+/* From outside the library where it waits.  False: somebody else is at it, or this thread itself. */
+static bool hotplug_enter(bool wait)
+{
+    while (atomic_exchange_explicit(&hotplug.busy, true, memory_order_acquire)) {
+        if (!wait || hotplug_inside)
+            return false;
+        sched_yield();
+    }
+    hotplug_inside = true;
+    return true;
+}
+
+static void hotplug_leave(void)
+{
+    hotplug_inside = false;
+    atomic_store_explicit(&hotplug.busy, false, memory_order_release);
+}
+
+void hotplug_child(void)
+{
+    if (!hotplug_inside)
+        atomic_store_explicit(&hotplug.busy, false, memory_order_relaxed);
+}
+
+/* ---- all caches ----------------------------------------------------------------------------- */
+
+/* Whether giving slabs back runs the program's code, which may destroy another cache and so wait
+ * until nobody has it pinned. */
+static bool hotplug_calls_out(const struct stook_cache *cache)
+{
+    return cache->dtor || (cache->flags & STOOK_CACHE_TYPESAFE);
+}
+
+static void hotplug_unpin(struct stook_cache *cache)
+{
+    cache->pins -= cache->pins > 0; /* a fork meanwhile has unpinned them all */
+}
+
+/* The next older cache of those that call out, or of all, pinned; or NULL.  Under the list's lock. */
+static struct stook_cache *hotplug_pin(struct list *link, bool all)
+{
+    for (link = link->prev; link != &cache_list.all; link = link->prev) {
+        struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
+        if (cache->users > 0 && (all || hotplug_calls_out(cache))) {
+            cache->pins++;
+            return cache;
+        }
+    }
+    return NULL;
+}
+
+/* One after the other, without the list's lock; the library's own, which are the oldest, last. */
+static bool hotplug_each(bool all, bool (*act)(struct stook_cache *cache, unsigned number),
+                         unsigned number)
+{
+    struct stook_cache *cache, *before;
+    bool done = true;
+
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    cache = hotplug_pin(&cache_list.all, all);
+    while (cache) {
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        done &= act(cache, number);
+        lock_take(&cache_list.lock, LOCK_CACHES);
+        before = cache;
+        cache = hotplug_pin(&before->link, all);
+        hotplug_unpin(before);
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    return done;
+}
+
+/* ---- CPUs ----------------------------------------------------------------------------------- */
+
+static bool hotplug_drain_slot(struct stook_cache *cache, unsigned cpu)
+{
+    return slot_drain_cpu(&cache, 1, cpu, false);
+}
+
+/* The sheaves of one CPU go back: one fence for all caches but those that call out. */
+static bool hotplug_drain_cpu(unsigned cpu)
+{
+    unsigned n = 0;
+    bool done;
+
+    percpu_leave(cpu);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
+        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
+        if (cache->users > 0 && !hotplug_calls_out(cache)) {
+            cache->pins++;
+            hotplug.cache[n++] = cache;
+        }
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    done = slot_drain_cpu(hotplug.cache, n, cpu, false);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    for (unsigned i = 0; i < n; i++)
+        hotplug_unpin(hotplug.cache[i]);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    done &= hotplug_each(false, hotplug_drain_slot, cpu);
+    if (!done)
+        percpu_stay(cpu); /* for the next time */
+    return done;
+}
+
+/* CPUs with sheaves of ours, but those that no fence may interrupt; whether all are among `cpus`. */
+static bool hotplug_used(uint64_t used[AFFINITY_WORDS], const uint64_t cpus[AFFINITY_WORDS])
+{
+    bool within = true;
+
+    for (unsigned i = 0; i < AFFINITY_WORDS; i++) {
+        used[i] = 0;
+        for (unsigned cpu = i * 64; cpu < percpu.rows && cpu < (i + 1) * 64; cpu++)
+            if (percpu_use_of(cpu) == PERCPU_USED && percpu_may_fence(cpu))
+                used[i] |= (uint64_t)1 << cpu % 64;
+        within &= (used[i] & ~cpus[i]) == 0;
+    }
+    return within;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+static bool hotplug_retire_barn(struct stook_cache *cache, unsigned node)
+{
+    struct barn *barn = &cache->nodes[node].barn;
+
+    /* Misses raise the limit again when somebody comes back. */
+    lock_take(&barn->lock, LOCK_BARN);
+    __atomic_store_n(&barn->full_limit, 0, __ATOMIC_RELAXED);
+    lock_drop(&barn->lock, LOCK_BARN);
+    barn_drain(cache, node);
+    return true;
+}
+
+/* The barns of nodes where, and near which, no thread may run any more. */
+static void hotplug_settle_barns(const uint64_t cpus[AFFINITY_WORDS])
+{
+    uint64_t live = 0;
+
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        if (affinity_has(cpus, cpu))
+            live |= (uint64_t)1 << topology_node(cpu) | (uint64_t)1 << topology_home(cpu);
+    for (unsigned node = 0; node < topology.nodes; node++)
+        if (!((live | hotplug.idle) >> node & 1))
+            (void)hotplug_each(true, hotplug_retire_barn, node);
+    hotplug.idle = ~live;
+}
+
+static bool hotplug_shrink_node(struct stook_cache *cache, unsigned node)
+{
+    barn_drain(cache, node);
+    (void)node_shrink(cache, node);
+    return true;
+}
+
+/* After the tables: nothing is kept of a node whose memory went, but objects that are in use. */
+static void hotplug_settle_memory(void)
+{
+    uint64_t now = topology.memory_nodes, changed = now ^ hotplug.memory;
+
+    hotplug.memory = now;
+    for (unsigned node = 0; node < topology.nodes; node++) {
+        if (!(changed >> node & 1))
+            continue;
+        (void)arena_node_set(node, now >> node & 1);
+        if (!(now >> node & 1))
+            (void)hotplug_each(true, hotplug_shrink_node, node);
+    }
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+/* Whether this thread's CPUs are other ones than at its last look. */
+static bool hotplug_has_moved(const uint64_t cpus[AFFINITY_WORDS])
+{
+    uint64_t hash = 1, before = hotplug_seen;
+
+    for (unsigned i = 0; i <= percpu.rows / 64 && i < AFFINITY_WORDS; i++)
+        hash = (hash ^ cpus[i]) * 0x9e3779b97f4a7c15u;
+    hotplug_seen = hash;
+    return before != 0 && before != hash;
+}
+
+/* True: there is more to do soon. */
+static bool hotplug_look_at_cpus(void)
+{
+    uint64_t used[AFFINITY_WORDS], cpus[AFFINITY_WORDS];
+    unsigned threads, left = 0, done = 0;
+    bool moved;
+
+    if (!affinity_thread(cpus))
+        return false;
+    moved = hotplug_has_moved(cpus);
+    if (hotplug_used(used, cpus))
+        return false;
+    if (!moved && hotplug.wait > 0) {
+        hotplug.wait--;
+        return false;
+    }
+    threads = affinity_process(cpus, used, HOTPLUG_THREADS);
+    hotplug.wait = HOTPLUG_WAIT + (threads ? threads : HOTPLUG_THREADS) / 4;
+    for (unsigned cpu = 0; cpu < percpu.rows && threads > 0 && left <= HOTPLUG_CPUS; cpu++)
+        if (affinity_has(used, cpu) && !affinity_has(cpus, cpu) && ++left <= HOTPLUG_CPUS)
+            done += hotplug_drain_cpu(cpu);
+    if (left > HOTPLUG_CPUS) {
+        hotplug.wait = 0;
+        return true;
+    }
+    if (done > 0 && topology.nodes > 1)
+        hotplug_settle_barns(cpus);
+    return false;
+}
+
+/* context_look_settler: inside the library, without locks. */
+static void hotplug_look(void)
+{
+    int saved = errno;
+    bool strange, more;
+
+    if (!hotplug_enter(false))
+        return;
+    hotplug.looks++;
+    strange = atomic_exchange_explicit(&percpu.strange, false, memory_order_relaxed);
+    if (strange || (topology.nodes > 1 && hotplug.looks % HOTPLUG_REREAD == 0)) {
+        (void)topology_reread();
+        hotplug_settle_memory();
+    }
+    more = hotplug_look_at_cpus();
+    atomic_store_explicit(&percpu.look_every, more ? PERCPU_LOOK_SOON : PERCPU_LOOK,
+                          memory_order_relaxed);
+    hotplug_leave();
+    errno = saved;
+}
+
+void hotplug_init(void)
+{
+    hotplug.memory = topology.memory_nodes;
+    hotplug.idle = 0;
+    context_look_settler = hotplug_look;
+}
+
+/* ---- explicit calls ------------------------------------------------------------------------- */
+
+/* What was freed under readers on a CPU that was left is handed to RCU. */
+static bool hotplug_push_deferred(struct stook_cache *cache, unsigned cpu)
+{
+    const struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
+
+    if (slot && cache->capacity > 0 && __atomic_load_n(&slot->rcu, __ATOMIC_RELAXED))
+        cache_deferred(cache, CACHE_DEFERRED_PUSH);
+    return true;
+}
+
+static unsigned hotplug_leave_cpus(const uint64_t cpus[AFFINITY_WORDS])
+{
+    unsigned left = 0;
+
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
+        enum percpu_use use = percpu_use_of(cpu);
+        if (use == PERCPU_UNUSED || affinity_has(cpus, cpu) || !percpu_may_fence(cpu))
+            continue;
+        /* Again where it was left: somebody may have come in between. */
+        for (unsigned i = 0; !hotplug_drain_cpu(cpu) && i < HOTPLUG_TRIES; i++)
+            sched_yield();
+        if (__atomic_load_n(&cache_deferred, __ATOMIC_ACQUIRE))
+            (void)hotplug_each(true, hotplug_push_deferred, cpu);
+        left += use == PERCPU_USED;
+    }
+    if (topology.nodes > 1)
+        hotplug_settle_barns(cpus);
+    return left;
+}
+
+static void hotplug_online_cpus(uint64_t cpus[AFFINITY_WORDS])
+{
+    for (unsigned i = 0; i < AFFINITY_WORDS; i++)
+        cpus[i] = topology.online_cpus[i];
+}
+
+/* From outside the library: enters it.  False with errno: it may not be entered here and now. */
+static bool hotplug_begin(bool simulated)
+{
+    init_once();
+    if (simulated && !topology.simulated)
+        errno = ENOTSUP;
+    else if (context_self()->depth > 0 || !hotplug_enter(true))
+        errno = EDEADLK;
+    else
+        return true;
+    return false;
+}
+
+static int hotplug_end(int error)
+{
+    hotplug_leave();
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+int stook_topology_update(void)
+{
+    uint64_t cpus[AFFINITY_WORDS];
+    unsigned changed, n = 0;
+    int saved = errno;
+
+    if (!hotplug_begin(false))
+        return -1;
+    context_enter();
+    changed = topology_reread();
+    hotplug_settle_memory();
+    if (topology.simulated || affinity_process(cpus, NULL, UINT_MAX - 1) == 0)
+        hotplug_online_cpus(cpus);
+    changed += hotplug_leave_cpus(cpus);
+    for (unsigned i = 0; i < AFFINITY_WORDS; i++)
+        n += (unsigned)__builtin_popcountll(cpus[i]);
+    topology.allowed_cpus = n;
+    context_leave();
+    errno = saved;
+    (void)hotplug_end(0);
+    return changed < INT_MAX ? (int)changed : INT_MAX;
+}
+
+int stook_topology_cpu_online(int cpu, int online)
+{
+    uint64_t cpus[AFFINITY_WORDS];
+    unsigned there = 0;
+
+    if (!hotplug_begin(true))
+        return -1;
+    if (cpu < 0 || !topology_has_cpu(&topology, (unsigned)cpu))
+        return hotplug_end(EINVAL);
+    hotplug_online_cpus(cpus);
+    for (unsigned i = 0; i < AFFINITY_WORDS; i++)
+        there += (unsigned)__builtin_popcountll(cpus[i]);
+    if (!online && there == 1 && affinity_has(cpus, (unsigned)cpu))
+        return hotplug_end(EBUSY);
+    context_enter();
+    topology_set_cpu((unsigned)cpu, online != 0);
+    hotplug_online_cpus(cpus);
+    (void)hotplug_leave_cpus(cpus);
+    context_leave();
+    return hotplug_end(0);
+}
+
+int stook_topology_memory_online(int node, int online)
+{
+    uint64_t bit;
+
+    if (!hotplug_begin(true))
+        return -1;
+    if (node < 0 || node >= (int)topology.nodes || !(topology.online_nodes >> node & 1))
+        return hotplug_end(EINVAL);
+    bit = (uint64_t)1 << node;
+    if (!online && topology.memory_nodes == bit)
+        return hotplug_end(EBUSY);
+    context_enter();
+    topology_set_memory((unsigned)node, online != 0);
+    hotplug_settle_memory();
+    context_leave();
+    return hotplug_end(0);
+}
