@@ -16,6 +16,9 @@ enum mode {
     MODE_EMIT,        /* bulk calls; new slabs are emitted, nothing is linked beforehand */
     MODE_LINK_FIRST,  /* bulk calls; the whole freelist of a new slab is built, then drained */
     MODE_LINK_INSIDE, /* bulk calls; as emit, links of freed objects lie in the objects */
+    MODE_POOL,        /* single calls of a pool with a reserve */
+    MODE_MEMB,        /* frees deferred by liburcu-memb's grace periods */
+    MODE_QSBR,        /* … by liburcu-qsbr's */
     MODE_COUNT
 };
 
@@ -23,7 +26,8 @@ enum order { ORDER_NONE, ORDER_SEQUENTIAL, ORDER_RANDOM, ORDER_COUNT };
 
 enum free_order { FREE_ORDER_NONE, FREE_ORDER_ORDERED, FREE_ORDER_SHUFFLED, FREE_ORDER_COUNT };
 
-static const char *const mode_names[] = {"", "single", "bulk", "emit", "link-first", "link-inside"};
+static const char *const mode_names[] = {
+    "", "single", "bulk", "emit", "link-first", "link-inside", "pool", "memb", "qsbr"};
 static const char *const order_names[] = {"", "sequential", "random"};
 static const char *const free_order_names[] = {"", "ordered", "shuffled"};
 

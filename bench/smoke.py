@@ -14,6 +14,8 @@ TIME = {"case", "allocator", "linked", "object_size", "n",
 IDLE = TIME | {"kib_per_thread", "kib_at_once"}
 SLAB_BULK = TIME | {"mode"}
 KMALLOC = SLAB_BULK | {"reserve_mib"}
+HANDOFF_MODE = SLAB_BULK
+HANDOFF_RCU = KMALLOC
 SLUB_BULK = KMALLOC | {"order", "free_order"}
 MEMORY = {"case", "allocator", "resident_over_live", "resident_mib", "faults_per_1000"}
 
@@ -154,6 +156,39 @@ def check_kmalloc(bench):
             check(found.count(one) == 2, f"kmalloc: {one} with two reserves")
 
 
+def check_handoff(bench):
+    """Each way of handing over has its records, and who knows which way is as promised."""
+    floor = {("floor-ring", "static")}
+    dpdk = {("dpdk", "shared")}
+    calls = {("stook", "static"), ("stook", "shared")}
+    mallocs = {one for one in ALWAYS if one[0] in ("stook-malloc", "glibc")}
+    time = ("--ms", "1", "--rounds", "2")
+
+    check_times(bench, "handoff", 1, ALWAYS | floor | dpdk, False, "--case", "handoff")
+    for case, keys, arguments, wanted in (
+            ("handoff-burst", HANDOFF_MODE, (*time, "--n", "1,7,128"),
+             {"single": ALWAYS | floor | dpdk, "bulk": calls | dpdk}),
+            ("handoff-pool", HANDOFF_MODE, time,
+             {"single": ALWAYS | floor, "pool": calls | dpdk | mallocs}),
+            ("handoff-rcu", HANDOFF_RCU, ("--mib", "1", "--rounds", "2"),
+             {"memb": calls | floor | mallocs, "qsbr": calls | floor | mallocs})):
+        lines, missing = records(bench, "handoff", "--case", case, *arguments)
+        found = set()
+        for line in lines:
+            check(set(line) == keys, f"{case}: keys {sorted(line)}")
+            check(line["case"] == case and line["mode"] in wanted, f"{case}: {line}")
+            check(0 < line["pair_min"] <= line["pair_ns"] <= line["pair_max"], f"{case}: {line}")
+            check(line["alloc_ns"] is None and (line["free_ns"] is None) == (case != "handoff-rcu"),
+                  f"{case}: {line}")
+            one = (line["mode"], line["n"], line["allocator"], line["linked"])
+            check(one not in found, f"{case}: twice {one}")
+            found.add(one)
+        for n in (1, 7, 128) if case == "handoff-burst" else (1,):
+            for mode in wanted:
+                said_or_there(wanted[mode], {(one[2], one[3]) for one in found
+                                             if one[:2] == (mode, n)}, missing, f"{case} {mode}")
+
+
 def check_idle(bench):
     lines, missing = records(bench, "idle", "--threads", "4", "--n", "50")
     for line in lines:
@@ -180,7 +215,7 @@ def main():
     bench = sys.argv[1]
     check_times(bench, "pair", 1, LOOPS, False)
     check_times(bench, "batch", 4, LOOPS, True, "--n", "4")
-    check_times(bench, "handoff", 1, ALWAYS | {("floor-ring", "static")}, False)
+    check_handoff(bench)
     check_slab_bulk(bench)
     check_slub_bulk(bench)
     check_kmalloc(bench)
@@ -194,7 +229,9 @@ def main():
                   "64,4096", "--allocators", "stook,glibc", "--linked", "shared")
     check(text.count("stook ") == 2 and text.count("glibc ") == 2 and "mimalloc" not in text,
           f"the table of a selection:\n{text}")
-    for case, words in (("slab_bulk", ("bulk", "target", "/ dpdk", "/ single")),
+    for case, words in (("handoff", ("handoff-burst: ", "handoff-pool: ", "handoff-rcu: ", "defer",
+                                     "/ floor", "of that")),
+                        ("slab_bulk", ("bulk", "target", "/ dpdk", "/ single")),
                         ("slub_bulk", ("emit", "link-first", "% less")),
                         ("kmalloc", ("stook-malloc", "/ best"))):
         text, _ = run(bench, case, "--quick", "--ms", "1", "--rounds", "1", "--mib", "2",

@@ -3,10 +3,11 @@
  * DPDK's rte_mempool: a pool of objects made beforehand, with the largest per-lcore cache there is.
  * Get and put are inline functions of its headers, so the linking says little of them. It runs
  * without huge pages, on the CPU that the case has pinned the worker to. Its main lcore is the thread that
- * opens it: only cases of one thread can use it.
+ * opens it; another thread registers as an lcore of its own, and so has a cache of its own.
  */
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_lcore.h>
 #include <rte_mempool.h>
 
 #include <fcntl.h>
@@ -20,6 +21,8 @@
 
 #define ADAPTER_BULK 1
 #define ADAPTER_OPENS_AS 1
+#define ADAPTER_JOINS 1
+#define ADAPTER_IS_POOL 1
 
 #define DPDK_CACHE 512 /* RTE_MEMPOOL_CACHE_MAX_SIZE: of get and put without the shared ring */
 
@@ -95,6 +98,12 @@ static inline adapter_t adapter_open(size_t object_size)
 {
     struct case_params params = {.object_size = object_size};
     return adapter_open_as(&params, 100000);
+}
+
+static inline void adapter_join(void)
+{
+    if (rte_thread_register())
+        dpdk_cannot("a second thread cannot be an lcore");
 }
 
 DPDK_INLINE void *adapter_alloc(adapter_t pool)

@@ -13,6 +13,7 @@
 
 #define ADAPTER_BULK 1
 #define ADAPTER_OPENS_AS 1
+#define ADAPTER_POOL 1
 
 typedef struct stook_cache *adapter_t;
 
@@ -70,6 +71,46 @@ static inline void adapter_free(adapter_t cache, void *object)
     stook_free(cache, object);
 #endif
 }
+
+static inline struct stook_pool *adapter_pool_open(adapter_t cache, size_t reserve)
+{
+    struct stook_pool *pool = stook_pool_create(cache, (unsigned)reserve);
+    if (!pool)
+        case_die("stook_pool_create failed");
+    return pool;
+}
+
+static inline void *adapter_pool_alloc(struct stook_pool *pool)
+{
+    return stook_pool_alloc(pool, 0);
+}
+
+static inline void adapter_pool_free(struct stook_pool *pool, void *object)
+{
+    stook_pool_free(pool, object);
+}
+
+#ifdef BENCH_URCU
+#include <stook/urcu.h>
+
+#define ADAPTER_RCU 1
+
+static inline void adapter_rcu_use(enum mode mode)
+{
+    if (mode == MODE_MEMB ? stook_urcu_use_memb() : stook_urcu_use_qsbr())
+        case_die("liburcu cannot be used");
+}
+
+static inline void adapter_rcu_free(adapter_t cache, void *object)
+{
+    stook_free_rcu(cache, object);
+}
+
+static inline void adapter_rcu_barrier(void)
+{
+    stook_rcu_barrier();
+}
+#endif
 
 static inline void adapter_check(void)
 {

@@ -211,8 +211,9 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < plan_case_count; i++) {
         const struct plan_case *plan = &plan_cases[i];
         int named =
-            !strcmp(options.family, "all") || !strcmp(options.family, plan->name) ||
-            (!strcmp(options.family, plan->family) && options_listed(options.subcases, plan->name));
+            !strcmp(options.family, "all") ||
+            ((!strcmp(options.family, plan->name) || !strcmp(options.family, plan->family)) &&
+             options_listed(options.subcases, plan->name));
         if (!named)
             continue;
         failures += main_run_plan(plan);

@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include "output_bulk.h"
+#include "output_handoff.h"
 #include "pace.h"
 
 #include <stdio.h>
@@ -33,7 +34,8 @@ static void output_json_variant(const struct plan_case *plan, const struct outpu
         output_json_word("order", order_names[variant->order]);
         output_json_word("free_order", free_order_names[variant->free_order]);
     }
-    if (plan->record != RECORD_SLAB_BULK)
+    if (plan->record == RECORD_SLUB_BULK || plan->record == RECORD_KMALLOC ||
+        plan->record == RECORD_HANDOFF_RCU)
         output_json_number("reserve_mib", VALUE(record, reserve_mib));
 }
 
@@ -154,6 +156,9 @@ static void output_table_row(const struct plan_case *plan, const struct output_r
     case RECORD_SLAB_BULK:
     case RECORD_SLUB_BULK:
     case RECORD_KMALLOC:
+    case RECORD_HANDOFF_BURST:
+    case RECORD_HANDOFF_POOL:
+    case RECORD_HANDOFF_RCU:
         break;
     }
     printf("\n");
@@ -185,6 +190,11 @@ static void output_table_body(const struct plan_case *plan, const struct output_
     case RECORD_KMALLOC:
         output_kmalloc(records, count);
         return;
+    case RECORD_HANDOFF_BURST:
+    case RECORD_HANDOFF_POOL:
+    case RECORD_HANDOFF_RCU:
+        output_handoff(records, count);
+        return;
     }
     for (size_t i = 0; i < count; i++)
         if (records[i].measured)
@@ -193,11 +203,15 @@ static void output_table_body(const struct plan_case *plan, const struct output_
 
 void output_table(const struct plan_case *plan, const struct output_record *records, size_t count)
 {
+    double addition_ns = pace_addition_ns();
+
     printf("%s: %s\n", plan->name, plan->what);
     if ((plan->record == RECORD_TIME || plan->record >= RECORD_SLAB_BULK) && count)
         printf("  (%zu bytes, n = %zu; an addition takes %.2f ns now)\n", records[0].object_size,
-               records[0].n, pace_addition_ns());
+               records[0].n, addition_ns);
     output_table_body(plan, records, count);
+    if (plan->group == GROUP_HANDOFF)
+        output_handoff_target(records, count, addition_ns);
     for (size_t i = 0; i < count; i++)
         if (output_says_missing(records, i))
             printf("  %-14s %-7s missing: %s\n", records[i].entry->allocator,

@@ -16,9 +16,12 @@ enum plan_group {
     GROUP_SLAB_BULK = 16,
     GROUP_SLUB_BULK = 32,
     GROUP_KMALLOC = 64,
+    GROUP_HANDOFF_BURST = 128,
+    GROUP_HANDOFF_POOL = 256,
+    GROUP_HANDOFF_RCU = 512,
 };
 
-/* The last three have the keys of RECORD_TIME and the mode, and what else variant.c varies. */
+/* Those from slab_bulk on have the keys of RECORD_TIME and the mode, and what else variant.c varies. */
 enum plan_record {
     RECORD_TIME,
     RECORD_IDLE,
@@ -26,6 +29,9 @@ enum plan_record {
     RECORD_SLAB_BULK,
     RECORD_SLUB_BULK,
     RECORD_KMALLOC,
+    RECORD_HANDOFF_BURST,
+    RECORD_HANDOFF_POOL,
+    RECORD_HANDOFF_RCU,
 };
 
 struct plan_case {

@@ -9,7 +9,9 @@
 #include "../modes.h"
 #include "plan.h"
 
-#define LOOPS (GROUP_LOOP | GROUP_HANDOFF | GROUP_IDLE | GROUP_SLAB_BULK | GROUP_KMALLOC)
+#define HANDOFFS (GROUP_HANDOFF | GROUP_HANDOFF_BURST | GROUP_HANDOFF_POOL)
+#define LOOPS (GROUP_LOOP | HANDOFFS | GROUP_IDLE | GROUP_SLAB_BULK | GROUP_KMALLOC)
+#define MALLOC_LOOPS (LOOPS | GROUP_HANDOFF_RCU)
 /* Memory records, and those of slub_bulk: of one linking. */
 #define ONCE (GROUP_MEMORY | GROUP_SLUB_BULK)
 
@@ -24,28 +26,29 @@
  */
 const struct roster_entry roster[] = {
     {"floor-rseq", "static", KIND_FLOOR, GROUP_LOOP, 0},
-    {"floor-ring", "static", KIND_FLOOR, GROUP_HANDOFF, 0},
+    {"floor-ring", "static", KIND_FLOOR, HANDOFFS | GROUP_HANDOFF_RCU, 0},
     {"floor-link", "static", KIND_FLOOR, GROUP_SLUB_BULK, MODE_BIT(LINK_FIRST)},
     {"stook-inline", "static", KIND_STOOK, LOOPS, 0},
     {"stook-inline", "shared", KIND_STOOK, LOOPS, 0},
-    {"stook", "static", KIND_STOOK, LOOPS, STOOK_MODES},
-    {"stook", "shared", KIND_STOOK, LOOPS | GROUP_SLUB_BULK, STOOK_MODES},
-    {"stook-malloc", "static", KIND_STOOK, LOOPS, 0},
-    {"stook-malloc", "shared", KIND_STOOK, LOOPS | GROUP_MEMORY, 0},
-    {"dpdk", "shared", KIND_POOL, GROUP_SLAB_BULK | GROUP_SLUB_BULK | GROUP_KMALLOC, POOL_MODES},
-    {"glibc", "static", KIND_PEER, LOOPS, 0},
-    {"glibc", "shared", KIND_PEER, LOOPS | ONCE, 0},
-    {"mimalloc", "shared", KIND_PEER, LOOPS | ONCE, 0},
-    {"jemalloc", "static", KIND_PEER, LOOPS, 0},
-    {"jemalloc", "shared", KIND_PEER, LOOPS | ONCE, 0},
-    {"tcmalloc", "static", KIND_PEER, LOOPS, 0},
-    {"tcmalloc", "shared", KIND_PEER, LOOPS | ONCE, 0},
-    {"snmalloc", "static", KIND_PEER, LOOPS, 0},
-    {"snmalloc", "shared", KIND_PEER, LOOPS | ONCE, 0},
-    {"mimalloc3", "static", KIND_PEER, LOOPS, 0},
-    {"mimalloc3", "shared", KIND_PEER, LOOPS | ONCE, 0},
-    {"jemalloc531", "static", KIND_PEER, LOOPS, 0},
-    {"jemalloc531", "shared", KIND_PEER, LOOPS | ONCE, 0},
+    {"stook", "static", KIND_STOOK, MALLOC_LOOPS, STOOK_MODES},
+    {"stook", "shared", KIND_STOOK, MALLOC_LOOPS | GROUP_SLUB_BULK, STOOK_MODES},
+    {"stook-malloc", "static", KIND_STOOK, MALLOC_LOOPS, 0},
+    {"stook-malloc", "shared", KIND_STOOK, MALLOC_LOOPS | GROUP_MEMORY, 0},
+    {"dpdk", "shared", KIND_POOL, GROUP_SLAB_BULK | GROUP_SLUB_BULK | GROUP_KMALLOC | HANDOFFS,
+     POOL_MODES},
+    {"glibc", "static", KIND_PEER, MALLOC_LOOPS, 0},
+    {"glibc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
+    {"mimalloc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
+    {"jemalloc", "static", KIND_PEER, MALLOC_LOOPS, 0},
+    {"jemalloc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
+    {"tcmalloc", "static", KIND_PEER, MALLOC_LOOPS, 0},
+    {"tcmalloc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
+    {"snmalloc", "static", KIND_PEER, MALLOC_LOOPS, 0},
+    {"snmalloc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
+    {"mimalloc3", "static", KIND_PEER, MALLOC_LOOPS, 0},
+    {"mimalloc3", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
+    {"jemalloc531", "static", KIND_PEER, MALLOC_LOOPS, 0},
+    {"jemalloc531", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
 };
 
 const size_t roster_count = sizeof(roster) / sizeof(roster[0]);

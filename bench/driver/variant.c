@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "variant.h"
 
+#include <string.h>
+
 #define BIT(mode) (1u << MODE_##mode)
 
 struct variant_sink {
@@ -71,6 +73,17 @@ static void variant_slub_bulk(const struct roster_entry *entry, int quick,
             }
 }
 
+/* Who is a pool has no other way, and where there is nothing to pool there is no pool. */
+static void variant_handoff_pool(const struct roster_entry *entry, struct variant_sink *sink)
+{
+    int pools = entry->kind != KIND_FLOOR && strcmp(entry->allocator, "stook-inline") != 0;
+
+    if (entry->kind != KIND_POOL)
+        variant_add(sink, (struct variant){.mode = MODE_SINGLE});
+    if (pools)
+        variant_add(sink, (struct variant){.mode = MODE_POOL});
+}
+
 size_t variant_list(const struct plan_case *plan, const struct roster_entry *entry, int quick,
                     struct variant *variants)
 {
@@ -78,6 +91,7 @@ size_t variant_list(const struct plan_case *plan, const struct roster_entry *ent
 
     switch (plan->record) {
     case RECORD_SLAB_BULK:
+    case RECORD_HANDOFF_BURST:
         for (int mode = MODE_SINGLE; mode <= MODE_BULK; mode++)
             if (variant_modes(entry) >> mode & 1)
                 variant_add(&sink, (struct variant){.mode = (enum mode)mode});
@@ -89,6 +103,13 @@ size_t variant_list(const struct plan_case *plan, const struct roster_entry *ent
         variant_add(&sink, (struct variant){.mode = MODE_SINGLE, .raised = 1});
         if (entry->kind == KIND_STOOK && !quick)
             variant_add(&sink, (struct variant){.mode = MODE_SINGLE});
+        break;
+    case RECORD_HANDOFF_POOL:
+        variant_handoff_pool(entry, &sink);
+        break;
+    case RECORD_HANDOFF_RCU:
+        for (int mode = MODE_MEMB; mode <= MODE_QSBR; mode++)
+            variant_add(&sink, (struct variant){.mode = (enum mode)mode, .raised = 1});
         break;
     case RECORD_TIME:
     case RECORD_IDLE:

@@ -16,6 +16,13 @@
  *   ADAPTER_ANY_SIZE            1 if these two exist:
  *   adapter_alloc_size(size)    an object of any size: a malloc
  *   adapter_free_any(object)
+ *   ADAPTER_JOINS               1 if adapter_join() exists: a second thread calls it before it uses
+ *                               the allocator
+ *   ADAPTER_IS_POOL             1 where the allocator is a pool with a reserve itself
+ *   ADAPTER_POOL                1 if it has pools besides:
+ *   adapter_pool_open(a, reserve), adapter_pool_alloc(pool), adapter_pool_free(pool, object)
+ *   ADAPTER_RCU                 1 if it defers frees itself, over liburcu:
+ *   adapter_rcu_use(mode), adapter_rcu_free(a, object), adapter_rcu_barrier()
  *   adapter_reserve()           bytes of free memory that the allocator itself says it keeps warm
  *                               for the whole process, or -1 where it says nothing of the kind
  *   ADAPTER_LIMIT               1 if adapter_limit() exists: the bytes it keeps warm at most
@@ -42,6 +49,24 @@
 
 #ifndef ADAPTER_BULK
 #define ADAPTER_BULK 0
+#endif
+
+#ifndef ADAPTER_IS_POOL
+#define ADAPTER_IS_POOL 0
+#endif
+
+#ifndef ADAPTER_POOL
+#define ADAPTER_POOL 0
+#endif
+
+#ifndef ADAPTER_RCU
+#define ADAPTER_RCU 0
+#endif
+
+#ifndef ADAPTER_JOINS
+static inline void adapter_join(void)
+{
+}
 #endif
 
 #if !defined(ADAPTER_OPENS_AS) && !ADAPTER_HANDOFF_ONLY

@@ -37,6 +37,9 @@ struct case_result {
 int case_pair(const struct case_params *params, struct case_result *result);
 int case_batch(const struct case_params *params, struct case_result *result);
 int case_handoff(const struct case_params *params, struct case_result *result);
+int case_handoff_burst(const struct case_params *params, struct case_result *result);
+int case_handoff_pool(const struct case_params *params, struct case_result *result);
+int case_handoff_rcu(const struct case_params *params, struct case_result *result);
 int case_slab_bulk(const struct case_params *params, struct case_result *result);
 int case_slub_bulk(const struct case_params *params, struct case_result *result);
 int case_kmalloc(const struct case_params *params, struct case_result *result);
