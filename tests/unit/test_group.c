@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Groups by themselves, without objects: charges, limits, callbacks, zombies, handles that are out of
+ * date, what a handler does to a thread that holds the lock.
+ */
+#include "account/group_table.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { KIB = 1 << 10, MIB = 1 << 20 };
+
+static struct stook_group_stat stat_of(const struct stook_group *group)
+{
+    struct stook_group_stat stat = {.size = sizeof(stat)};
+
+    assert_int_equal(stook_group_stat(group, &stat), 0);
+    assert_int_equal(stat.size, sizeof(stat));
+    return stat;
+}
+
+static uint64_t usage(const struct stook_group *group)
+{
+    return stat_of(group).usage;
+}
+
+static bool charge(struct stook_group *group, size_t bytes)
+{
+    uint32_t number = group_number(group), before = number;
+    bool done = group_charge(&number, bytes, STOOK_WAIT, false);
+
+    assert_int_equal(number, before);
+    return done;
+}
+
+static void uncharge(struct stook_group *group, size_t bytes)
+{
+    group_uncharge(group_number(group), bytes);
+}
+
+static void test_hierarchy(void **state)
+{
+    (void)state;
+    struct stook_group *top = stook_group_create("top", NULL, 0);
+    struct stook_group *left = stook_group_create("left", top, 0);
+    struct stook_group *right = stook_group_create("right", top, MIB);
+    struct stook_group *leaf = stook_group_create("leaf", left, 0);
+
+    assert_string_equal(stook_group_name(leaf), "leaf");
+    assert_ptr_equal(stook_group_parent(leaf), left);
+    assert_null(stook_group_parent(top));
+    assert_true(charge(leaf, 100) && charge(left, 10) && charge(right, 1) && charge(top, 1000));
+    assert_int_equal(usage(leaf), 100);
+    assert_int_equal(usage(left), 110);
+    assert_int_equal(usage(right), 1);
+    assert_int_equal(usage(top), 1111);
+    assert_int_equal(stat_of(left).own, 10);
+    assert_int_equal(stat_of(top).own, 1000);
+    assert_int_equal(stat_of(top).children, 2);
+    assert_int_equal(stat_of(right).limit, MIB);
+    errno = 0;
+    assert_int_equal(stook_group_destroy(left), -1);
+    assert_int_equal(errno, EBUSY);
+    uncharge(leaf, 100);
+    uncharge(left, 10);
+    uncharge(right, 1);
+    uncharge(top, 1000);
+    assert_int_equal(usage(top), 0);
+    assert_true(stat_of(top).peak >= 1111);
+    assert_int_equal(stook_group_destroy(leaf), 0);
+    assert_int_equal(stook_group_destroy(left), 0);
+    assert_int_equal(stook_group_destroy(right), 0);
+    assert_int_equal(stook_group_destroy(top), 0);
+    errno = 0;
+    assert_int_equal(stook_group_destroy(top), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(stook_group_destroy(NULL), 0);
+    assert_null(stook_group_next(NULL));
+}
+
+static void test_arguments(void **state)
+{
+    (void)state;
+    struct stook_group *chain[STOOK_GROUP_DEPTH_MAX + 1] = {NULL};
+    struct stook_group_stat stat = {.size = 4};
+    char name[200];
+
+    errno = 0;
+    assert_null(stook_group_create(NULL, NULL, 0));
+    assert_int_equal(errno, EINVAL);
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    for (unsigned i = 0; i < STOOK_GROUP_DEPTH_MAX; i++)
+        assert_non_null(chain[i] = stook_group_create(name, i ? chain[i - 1] : NULL, 0));
+    assert_int_equal(strlen(stook_group_name(chain[0])), STOOK_GROUP_NAME_MAX);
+    errno = 0;
+    assert_null(stook_group_create("deep", chain[STOOK_GROUP_DEPTH_MAX - 1], 0));
+    assert_int_equal(errno, E2BIG);
+    errno = 0;
+    assert_int_equal(stook_group_stat(chain[0], &stat), -1);
+    assert_int_equal(errno, EINVAL);
+    struct {
+        struct stook_group_stat stat;
+        uint64_t later;
+    } longer = {.stat.size = sizeof(longer), .later = 5};
+    assert_int_equal(stook_group_stat(chain[0], &longer.stat), 0);
+    assert_int_equal(longer.later, 0);
+    for (unsigned i = STOOK_GROUP_DEPTH_MAX; i-- > 0;)
+        assert_int_equal(stook_group_destroy(chain[i]), 0);
+
+    struct stook_group *nonsense[] = {chain[0], (struct stook_group *)&stat, NULL};
+    for (unsigned i = 0; i < 3; i++) {
+        errno = 0;
+        stat.size = sizeof(stat);
+        assert_int_equal(stook_group_stat(nonsense[i], &stat), -1);
+        assert_int_equal(errno, EINVAL);
+        assert_int_equal(stook_group_set_limit(nonsense[i], 1), -1);
+        assert_int_equal(stook_group_set_soft_limit(nonsense[i], 1, NULL, NULL), -1);
+        assert_int_equal(stook_group_set_reclaim(nonsense[i], NULL, NULL), -1);
+        assert_null(stook_group_name(nonsense[i]));
+        assert_null(stook_group_parent(nonsense[i]));
+        if (nonsense[i])
+            assert_null(stook_group_create("child", nonsense[i], 0));
+    }
+}
+
+/* To the byte, whatever stocks hold; and what was refused is counted where the limit is. */
+static void test_limit_is_exact(void **state)
+{
+    (void)state;
+    struct stook_group *top = stook_group_create("top", NULL, 3 * MIB);
+    struct stook_group *a = stook_group_create("a", top, 2 * MIB);
+    struct stook_group *b = stook_group_create("b", top, 0);
+    size_t n = 0, m = 0;
+
+    while (charge(a, 1000))
+        n++;
+    assert_int_equal(errno, EDQUOT);
+    assert_int_equal(n, 2 * MIB / 1000);
+    assert_true(charge(a, 2 * MIB - n * 1000)); /* what is left */
+    assert_false(charge(a, 1));
+    assert_int_equal(usage(a), 2 * MIB);
+    assert_int_equal(stat_of(a).refused, 2);
+    assert_int_equal(stat_of(a).stocked, 0);
+    while (charge(b, 1000))
+        m++;
+    assert_int_equal(m, MIB / 1000);
+    assert_int_equal(stat_of(top).refused, 1);
+    assert_int_equal(stat_of(b).refused, 0);
+    assert_int_equal(stat_of(a).refused, 2);
+    uncharge(a, 2 * MIB - n * 1000);
+    for (size_t i = 0; i < n; i++)
+        uncharge(a, 1000);
+    assert_int_equal(usage(a), 0);
+    assert_true(charge(b, 2 * MIB)); /* a's stocks come back for it */
+    assert_false(charge(b, MIB));
+    uncharge(b, 2 * MIB + m * 1000);
+    assert_int_equal(usage(top), 0);
+
+    /* Below what is charged: nothing more until enough went back. */
+    assert_true(charge(a, 100 * KIB));
+    assert_int_equal(stook_group_set_limit(a, 50 * KIB), 0);
+    assert_false(charge(a, 1));
+    uncharge(a, 60 * KIB);
+    assert_true(charge(a, 10 * KIB));
+    assert_false(charge(a, 1));
+    assert_int_equal(stook_group_set_limit(a, 0), 0);
+    assert_true(charge(a, 1));
+    uncharge(a, 50 * KIB + 1);
+    assert_int_equal(stook_group_destroy(a), 0);
+    assert_int_equal(stook_group_destroy(b), 0);
+    assert_int_equal(stook_group_destroy(top), 0);
+}
+
+/* Others' stocks come back before anybody is refused. */
+static void *leave_stocks(void *group)
+{
+    for (int i = 0; i < 300; i++)
+        assert_true(charge(group, 1 + (size_t)i));
+    for (int i = 0; i < 300; i++)
+        uncharge(group, 1 + (size_t)i);
+    return NULL;
+}
+
+static void test_room_in_sum(void **state)
+{
+    (void)state;
+    struct stook_group *top = stook_group_create("top", NULL, 8 * MIB), *sub[8];
+
+    for (int i = 0; i < 8; i++) {
+        pthread_t thread;
+        assert_non_null(sub[i] = stook_group_create("sub", top, 0));
+        assert_int_equal(pthread_create(&thread, NULL, leave_stocks, sub[i]), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    assert_int_equal(usage(top), 0);
+    assert_true(stat_of(top).stocked >= 8 * KIB);
+    assert_true(charge(top, 8 * MIB)); /* every byte of it */
+    assert_int_equal(stat_of(top).stocked, 0);
+    uncharge(top, 8 * MIB);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(stook_group_destroy(sub[i]), 0);
+    assert_int_equal(stook_group_destroy(top), 0);
+}
+
+/* ---- callbacks ---- */
+
+static struct stook_group *reclaimed;
+static size_t cache_of_group, asked;
+static unsigned calls;
+
+static size_t reclaim(void *arg, size_t wanted)
+{
+    size_t gave = cache_of_group < wanted ? cache_of_group : wanted;
+
+    assert_ptr_equal(arg, &cache_of_group);
+    calls++;
+    asked = wanted;
+    assert_false(charge(reclaimed, 10 * MIB)); /* runs no callback */
+    uncharge(reclaimed, gave);
+    cache_of_group -= gave;
+    return gave;
+}
+
+static void test_reclaim(void **state)
+{
+    (void)state;
+    struct stook_group *child;
+    uint32_t number;
+
+    reclaimed = stook_group_create("reclaimed", NULL, MIB);
+    child = stook_group_create("child", reclaimed, 0);
+    assert_int_equal(stook_group_set_reclaim(reclaimed, reclaim, &cache_of_group), 0);
+    cache_of_group = 600 * KIB;
+    assert_true(charge(reclaimed, cache_of_group));
+    assert_true(charge(child, 500 * KIB)); /* 76 KiB are missing */
+    assert_int_equal(calls, 1);
+    assert_int_equal(asked, 76 * KIB);
+    assert_int_equal(stat_of(reclaimed).reclaims, 1);
+    assert_int_equal(stat_of(reclaimed).refused, 1); /* what the callback asked for */
+    number = group_number(child);
+    assert_false(group_charge(&number, 500 * KIB, STOOK_NOWAIT, false));
+    assert_int_equal(errno, EDQUOT);
+    assert_false(group_charge(&number, 500 * KIB, STOOK_NOSPIN, false));
+    assert_false(group_charge(&number, 500 * KIB, STOOK_WAIT, true));
+    assert_int_equal(calls, 1);
+    assert_false(charge(child, 900 * KIB)); /* not so much; it gives what it has */
+    assert_int_equal(calls, 2);
+    assert_int_equal(cache_of_group, 0);
+    assert_int_equal(stook_group_set_reclaim(reclaimed, NULL, NULL), 0);
+    assert_false(charge(child, 900 * KIB));
+    assert_int_equal(calls, 2);
+    uncharge(child, 500 * KIB);
+    assert_int_equal(usage(reclaimed), 0);
+    assert_int_equal(stook_group_destroy(child), 0);
+    assert_int_equal(stook_group_destroy(reclaimed), 0);
+}
+
+static size_t destroys_itself(void *group, size_t wanted)
+{
+    assert_true(wanted > 0);
+    errno = 0;
+    assert_int_equal(stook_group_destroy(group), -1);
+    assert_int_equal(errno, EDEADLK);
+    assert_int_equal(stook_group_set_reclaim(group, NULL, NULL), 0); /* does not wait for itself */
+    return 0;
+}
+
+static void test_callback_of_itself(void **state)
+{
+    (void)state;
+    struct stook_group *group = stook_group_create("self", NULL, KIB);
+
+    assert_int_equal(stook_group_set_reclaim(group, destroys_itself, group), 0);
+    assert_false(charge(group, 2 * KIB));
+    assert_int_equal(stat_of(group).reclaims, 1);
+    assert_false(charge(group, 2 * KIB));
+    assert_int_equal(stat_of(group).reclaims, 1);
+    assert_int_equal(stook_group_destroy(group), 0);
+}
+
+static unsigned soft_calls;
+static size_t soft_usage;
+
+static void soft(struct stook_group *group, size_t now, void *arg)
+{
+    assert_ptr_equal(arg, group);
+    assert_true(now > 100 * KIB);
+    soft_usage = now;
+    soft_calls++;
+}
+
+static void test_soft_limit(void **state)
+{
+    (void)state;
+    struct stook_group *top = stook_group_create("top", NULL, 0);
+    struct stook_group *group = stook_group_create("soft", top, 0);
+    size_t charged = 0;
+
+    assert_int_equal(stook_group_set_soft_limit(top, 100 * KIB, soft, top), 0);
+    for (; soft_calls == 0; charged += 256)
+        assert_true(charge(group, 256));
+    /* Seen with the first batch behind it, wherever the thread was. */
+    assert_true(charged > 100 * KIB);
+    assert_true(charged <= 100 * KIB + (size_t)STOOK_GROUP_STOCK_MAX * group_stocks.used);
+    assert_true(soft_usage <= charged);
+    for (int i = 0; i < 2000; i++, charged += 256)
+        assert_true(charge(group, 256));
+    assert_int_equal(soft_calls, 1);
+    for (; charged > 0; charged -= 256)
+        uncharge(group, 256);
+    assert_true(charge(group, MIB)); /* it fell, and rises again */
+    assert_int_equal(soft_calls, 2);
+    assert_int_equal(stat_of(top).soft_events, 2);
+    assert_int_equal(stat_of(top).soft_limit, 100 * KIB);
+    uncharge(group, MIB);
+
+    /* One that may not call leaves it to the next that may. */
+    uint32_t number = group_number(group);
+    assert_true(group_charge(&number, MIB, STOOK_NOWAIT, false));
+    assert_int_equal(soft_calls, 2);
+    assert_true(charge(group, MIB));
+    assert_int_equal(soft_calls, 3);
+    uncharge(group, 2 * MIB);
+    assert_int_equal(stook_group_set_soft_limit(top, 0, NULL, NULL), 0);
+    assert_true(charge(group, MIB));
+    assert_int_equal(soft_calls, 3);
+    uncharge(group, MIB);
+    assert_int_equal(stook_group_destroy(group), 0);
+    assert_int_equal(stook_group_destroy(top), 0);
+}
+
+/* ---- who is inside, and groups that are gone ---- */
+
+static void test_enter(void **state)
+{
+    (void)state;
+    struct stook_group *top = stook_group_create("top", NULL, 0);
+    struct stook_group *child = stook_group_create("child", top, 0), *before;
+
+    assert_null(stook_group_current());
+    assert_null(stook_group_enter(top));
+    before = stook_group_enter(child);
+    assert_ptr_equal(before, top);
+    assert_ptr_equal(stook_group_current(), child);
+    assert_int_equal(group_current(), group_number(child));
+    stook_group_leave(before);
+    assert_ptr_equal(stook_group_current(), top);
+    before = stook_group_enter(NULL);
+    assert_null(stook_group_current());
+    stook_group_leave(before);
+    stook_group_leave(NULL);
+    assert_null(stook_group_current());
+
+    uint32_t none = 0;
+    assert_true(group_charge(&none, 100, STOOK_WAIT, false));
+    group_uncharge(none, 100);
+    assert_int_equal(usage(top), 0);
+    assert_int_equal(stook_group_destroy(child), 0);
+    assert_int_equal(stook_group_destroy(top), 0);
+}
+
+static void test_zombies(void **state)
+{
+    (void)state;
+    struct stook_group *top = stook_group_create("top", NULL, 0);
+    struct stook_group *middle = stook_group_create("middle", top, 0);
+    struct stook_group *leaf = stook_group_create("leaf", middle, 0);
+    uint32_t number = group_number(leaf), charged, old = number;
+
+    assert_null(stook_group_enter(leaf));
+    charged = group_current();
+    assert_true(group_charge(&charged, 5000, STOOK_WAIT, false));
+    assert_int_equal(charged, number);
+    assert_int_equal(stook_group_destroy(leaf), 0);
+    assert_int_equal(usage(middle), 5000);
+    assert_int_equal(stat_of(middle).own, 5000);
+    assert_int_equal(stat_of(middle).children, 0);
+    assert_int_equal(group_number(leaf), 0);
+    assert_ptr_equal(group_by_number(number), middle);
+    assert_ptr_equal(stook_group_current(), middle);
+    charged = group_current();
+    assert_true(group_charge(&charged, 70, STOOK_WAIT, false)); /* to whom it says then */
+    assert_int_equal(charged, group_number(middle));
+    assert_int_equal(stook_group_destroy(middle), 0);
+    assert_int_equal(usage(top), 5070);
+    assert_ptr_equal(stook_group_current(), top);
+
+    /* Its place is used again many times; who is inside still knows where it belongs. */
+    group_uncharge(number, 5000);
+    group_uncharge(charged, 70);
+    assert_int_equal(usage(top), 0);
+    for (int i = 0; i < 1000; i++) {
+        struct stook_group *other = stook_group_create("other", NULL, 0);
+        assert_non_null(other);
+        assert_int_not_equal(group_number(other), old);
+        assert_ptr_equal(stook_group_current(), top);
+        assert_int_equal(stook_group_destroy(other), 0);
+    }
+    assert_true(atomic_load(&group_table.high) < 200); /* of a thousand */
+    assert_int_not_equal(atomic_load(&group_at(old)->number), old);
+    charged = group_current();
+    assert_int_equal(charged, old);
+    assert_true(group_charge(&charged, 70, STOOK_WAIT, false));
+    assert_int_equal(charged, group_number(top));
+    group_uncharge(charged, 70);
+    assert_int_equal(stook_group_destroy(top), 0);
+    assert_null(stook_group_current());
+    charged = group_current();
+    assert_true(group_charge(&charged, 70, STOOK_WAIT, false));
+    assert_int_equal(charged, 0); /* nobody */
+    stook_group_leave(leaf);      /* a handle of long ago: no group */
+    assert_int_equal(group_current(), 0);
+}
+
+/* A zombie's limit holds no longer, its ancestors' do; frees beside the last one free the place. */
+static void test_zombie_below_a_limit(void **state)
+{
+    (void)state;
+    struct stook_group *top = stook_group_create("top", NULL, MIB);
+    struct stook_group *leaf = stook_group_create("leaf", top, 0);
+    uint32_t number = group_number(leaf), unused = group_table.unused;
+
+    assert_true(charge(leaf, MIB - 100));
+    assert_int_equal(stook_group_destroy(leaf), 0);
+    assert_false(charge(top, 101));
+    assert_true(charge(top, 100));
+    for (int i = 0; i < 1023; i++)
+        group_uncharge(number, KIB);
+    assert_int_equal(group_at(number)->state, GROUP_ZOMBIE);
+    group_uncharge(number, KIB - 100);
+    assert_int_equal(group_at(number)->state, GROUP_FREE);
+    assert_int_equal(group_table.unused, unused + 1);
+    uncharge(top, 100);
+    assert_int_equal(stat_of(top).usage, 0);
+    assert_int_equal(stook_group_destroy(top), 0);
+}
+
+static void test_as_many_as_there_can_be(void **state)
+{
+    (void)state;
+    static struct stook_group *all[STOOK_GROUPS_MAX];
+    unsigned seen = 0;
+
+    for (unsigned i = 0; i < STOOK_GROUPS_MAX; i++) {
+        assert_non_null(all[i] = stook_group_create("many", i % 7 ? all[i - i % 7] : NULL, 0));
+        assert_true(charge(all[i], i + 1));
+    }
+    errno = 0;
+    assert_null(stook_group_create("one more", NULL, 0));
+    assert_int_equal(errno, ENFILE);
+    for (struct stook_group *g = stook_group_next(NULL); g; g = stook_group_next(g))
+        seen++;
+    assert_int_equal(seen, STOOK_GROUPS_MAX);
+    for (unsigned i = 0; i < STOOK_GROUPS_MAX; i++)
+        uncharge(all[i], i + 1);
+    for (unsigned i = STOOK_GROUPS_MAX; i-- > 0;)
+        assert_int_equal(stook_group_destroy(all[i]), 0);
+    assert_int_equal(group_table.unused, STOOK_GROUPS_MAX);
+}
+
+/* ---- where the lock is not to be had ---- */
+
+static void test_who_interrupts_the_holder(void **state)
+{
+    (void)state;
+    struct stook_group *group = stook_group_create("held", NULL, 0);
+    uint32_t number = group_number(group);
+
+    assert_true(charge(group, 3 * MIB));
+    context_enter();
+    group_lock(false);
+    errno = 0;
+    assert_false(group_charge(&number, MIB, STOOK_WAIT, true)); /* as a handler would */
+    assert_int_equal(errno, ENOMEM);
+    errno = 0;
+    assert_false(group_charge(&number, MIB, STOOK_NOSPIN, false));
+    assert_int_equal(errno, ENOMEM);
+    group_uncharge(number, MIB);
+    group_uncharge(number, MIB);
+    assert_int_equal(group_at(number)->charged, 3 * MIB);
+    group_unlock();
+    context_leave();
+    assert_int_equal(group_at(number)->charged, MIB); /* collected by who had it */
+    group_uncharge(number, MIB);
+    assert_int_equal(usage(group), 0);
+
+    /* The last of a zombie comes back this way. */
+    assert_true(charge(group, MIB));
+    assert_int_equal(stook_group_destroy(group), 0);
+    context_enter();
+    group_lock(false);
+    group_uncharge(number, MIB);
+    assert_int_equal(group_at(number)->state, GROUP_ZOMBIE);
+    group_unlock();
+    context_leave();
+    assert_int_equal(group_at(number)->state, GROUP_FREE);
+}
+
+static void test_forked_child(void **state)
+{
+    (void)state;
+    struct stook_group *group = stook_group_create("parent's", NULL, MIB);
+    int status;
+
+    assert_true(charge(group, 100));
+    pid_t child = fork();
+    if (child == 0) {
+        bool right = usage(group) == 100 && charge(group, MIB - 100) && !charge(group, 1);
+        struct stook_group *own = stook_group_create("own", group, 0);
+        uncharge(group, MIB);
+        right = right && usage(group) == 0 && own && charge(own, 1) && usage(group) == 1;
+        _exit(right ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(usage(group), 100);
+    uncharge(group, 100);
+    assert_int_equal(stook_group_destroy(group), 0);
+}
+
+/* Once filled, a stock serves without the lock; and giving back keeps to what is said of it. */
+static void test_stocks(void **state)
+{
+    (void)state;
+    struct stook_group *group = stook_group_create("stock", NULL, 0);
+    uint32_t number = group_number(group);
+
+    assert_true(charge(group, 256));
+    assert_int_equal(stat_of(group).stocked, STOOK_GROUP_STOCK_MAX / 2);
+    context_enter();
+    group_lock(false); /* nobody needs it: threads stay on this CPU's stock, or meet a closed one */
+    for (int i = 0; i < 100; i++) {
+        bool had = group_charge(&number, 256, STOOK_NOSPIN, true);
+        if (had)
+            group_uncharge(number, 256);
+        else
+            assert_int_equal(errno, ENOMEM); /* on another CPU by now */
+    }
+    group_unlock();
+    context_leave();
+    for (int i = 0; i < 10000; i++)
+        assert_true(charge(group, 1000));
+    for (int i = 0; i < 10000; i++) {
+        uncharge(group, 1000);
+        assert_true(stat_of(group).stocked <=
+                    (uint64_t)STOOK_GROUP_STOCK_MAX * (group_stocks.used + 1));
+    }
+    assert_int_equal(usage(group), 256);
+    uncharge(group, 256);
+    assert_int_equal(stook_group_destroy(group), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hierarchy),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_limit_is_exact),
+        cmocka_unit_test(test_room_in_sum),
+        cmocka_unit_test(test_reclaim),
+        cmocka_unit_test(test_callback_of_itself),
+        cmocka_unit_test(test_soft_limit),
+        cmocka_unit_test(test_enter),
+        cmocka_unit_test(test_zombies),
+        cmocka_unit_test(test_zombie_below_a_limit),
+        cmocka_unit_test(test_who_interrupts_the_holder),
+        cmocka_unit_test(test_forked_child),
+        cmocka_unit_test(test_stocks),
+        cmocka_unit_test(test_as_many_as_there_can_be),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
