@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * plan.h - stook plan: a layout with what it is compared to, and the ways to show it.
+ */
+#ifndef STOOK_TOOL_PLAN_H
+#define STOOK_TOOL_PLAN_H
+
+#include "slab/layout.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { PLAN_ORDER_AUTO = -1 };
+
+struct plan_options {
+    size_t size, align;
+    unsigned page_shift;
+    int order;                        /* or PLAN_ORDER_AUTO */
+    uint16_t element[LAYOUT_COLUMNS]; /* of the columns that were named */
+    bool ctor, typesafe, poison;      /* each forbids writing to free objects */
+    bool library;                     /* links as in this library's caches, and its limits */
+    bool outside;                     /* columns outside, for comparison */
+    bool explain, json;
+};
+
+/* One layout of an object, with the same object without the columns and with them outside. */
+struct plan_variant {
+    struct layout_request request;
+    struct layout layout;
+    struct layout_account account;
+    double bytes; /* an object, descriptor and outside arrays included */
+};
+
+struct plan {
+    const struct plan_options *options;
+    struct plan_variant chosen, without, outside;
+    double extra, extra_outside; /* bytes an object beyond `without` */
+};
+
+/* False: no order holds the object. */
+bool plan_make(struct plan *plan, const struct plan_options *options);
+
+extern const char *const plan_column_names[LAYOUT_COLUMNS];
+extern const char *const plan_place_names[LAYOUT_DEDICATED + 1];
+bool plan_writable(const struct plan_options *options);
+/* Columns that there are, by their offsets in the object, the slab or outside; how many. */
+unsigned plan_columns(const struct layout *layout, bool outside, unsigned which[LAYOUT_COLUMNS]);
+/* In each object's stride, beside it or in it. */
+bool plan_in_object(const struct layout *layout, const struct layout_column *column);
+/* Why this column is where it is: a sentence without its full stop. */
+void plan_why(const struct plan *plan, unsigned which, char *text, size_t size);
+void plan_why_order(const struct plan *plan, char *text, size_t size);
+
+void plan_print(const struct plan *plan);
+void plan_print_json(const struct plan *plan);
+/* An SVG picture; false where it cannot be written, errno. */
+bool plan_write_svg(const struct plan *plan, const char *path);
+
+/* Sizes and alignments, and what columns cost there. */
+void plan_table(const struct plan_options *options);
+
+/* A machine's caches, of a file, a directory or this machine (NULL); the exit status. */
+int plan_slabinfo(const struct plan_options *options, const char *path);
+
+#endif
