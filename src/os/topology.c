@@ -155,19 +155,21 @@ void topology_settle(struct topology *t)
         t->online_cpus[i] = t->possible_cpus[i];
 }
 
-/* `nodes` 0: as many as there may ever be; else at most so many. */
-static void topology_read_all_nodes(struct topology *t, unsigned nodes, char *buf, size_t size)
+/* `nodes` 0: as many as there may ever be; else at most so many.  False: the kernel states none. */
+static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *buf, size_t size)
 {
     uint64_t possible = topology_read_nodes("/sys/devices/system/node/possible", buf, size);
+    bool stated;
     uint64_t known = nodes > 0 ? ~(uint64_t)0 >> (64 - nodes) : ~(uint64_t)0;
 
     t->online_nodes = topology_read_nodes("/sys/devices/system/node/online", buf, size) & known;
     possible = (possible | t->online_nodes) & known;
-    if (!t->online_nodes || !(possible & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
+    stated = t->online_nodes != 0;
+    if (!stated || !(possible & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
         t->online_nodes = t->memory_nodes = 1;
         t->nodes = nodes > 0 ? nodes : 1;
         t->distance[0][0] = TOPOLOGY_LOCAL;
-        return;
+        return stated;
     }
     t->memory_nodes =
         topology_read_nodes("/sys/devices/system/node/has_memory", buf, size) & t->online_nodes;
@@ -184,6 +186,7 @@ static void topology_read_all_nodes(struct topology *t, unsigned nodes, char *bu
         }
         topology_read_distances(t, node, buf, size);
     }
+    return true;
 }
 
 static void topology_read_cpus(struct topology *t, char *buf, size_t size)
@@ -236,32 +239,48 @@ void topology_init(void)
 
 /* ---- changes while threads run -------------------------------------------------------------- */
 
+void topology_set_cpu(unsigned cpu, bool online)
+{
+    uint64_t bit = (uint64_t)1 << cpu % 64;
+
+    if (online)
+        atomic_fetch_or(&topology.online_cpus[cpu / 64], bit);
+    else
+        atomic_fetch_and(&topology.online_cpus[cpu / 64], ~bit);
+}
+
+/* What the files state of CPUs; none at all: the kernel states nothing, and what was known holds. */
+static unsigned topology_follow_cpus(const struct topology *now, bool nodes)
+{
+    unsigned changed = 0;
+
+    for (unsigned cpu = 0; cpu < topology.cpus && now->cpus > 0; cpu++) {
+        bool online = topology_is_online(now, cpu), was = topology_is_online(&topology, cpu);
+        bool moved = nodes && online && topology.node_of_cpu[cpu] != now->node_of_cpu[cpu];
+        if (moved) /* first: who finds it online finds its node */
+            topology.node_of_cpu[cpu] = now->node_of_cpu[cpu];
+        if (online != was)
+            topology_set_cpu(cpu, online);
+        changed += moved || online != was;
+    }
+    return changed;
+}
+
 unsigned topology_reread(void)
 {
     static struct topology now; /* one thread at a time */
     static char buf[4096];
-    unsigned changed = 0;
+    unsigned changed;
+    bool nodes;
 
     if (topology.simulated)
         return 0;
     memset(&now, 0, sizeof(now));
     topology_read_cpus(&now, buf, sizeof(buf));
-    topology_read_all_nodes(&now, topology.nodes, buf, sizeof(buf));
-    for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
-        bool online = topology_is_online(&now, cpu), was = topology_is_online(&topology, cpu);
-        bool moved = online && topology.node_of_cpu[cpu] != now.node_of_cpu[cpu];
-        if (moved) /* first: who finds it online finds its node */
-            topology.node_of_cpu[cpu] = now.node_of_cpu[cpu];
-        if (online && !was)
-            atomic_fetch_or(&topology.online_cpus[cpu / 64], (uint64_t)1 << cpu % 64);
-        changed += moved || (online && !was);
-    }
-    /* None at all: the kernel states nothing, and what was known holds. */
-    for (unsigned cpu = 0; cpu < topology.cpus && now.cpus > 0; cpu++)
-        if (!topology_is_online(&now, cpu) && topology_is_online(&topology, cpu)) {
-            atomic_fetch_and(&topology.online_cpus[cpu / 64], ~((uint64_t)1 << cpu % 64));
-            changed++;
-        }
+    nodes = topology_read_all_nodes(&now, topology.nodes, buf, sizeof(buf));
+    changed = topology_follow_cpus(&now, nodes);
+    if (!nodes)
+        return changed;
     changed += (unsigned)__builtin_popcountll((now.online_nodes ^ topology.online_nodes) |
                                               (now.memory_nodes ^ topology.memory_nodes));
     for (unsigned a = 0; a < topology.nodes; a++)
@@ -272,16 +291,6 @@ unsigned topology_reread(void)
     topology.memory_nodes = now.memory_nodes;
     topology_settle(&topology);
     return changed;
-}
-
-void topology_set_cpu(unsigned cpu, bool online)
-{
-    uint64_t bit = (uint64_t)1 << cpu % 64;
-
-    if (online)
-        atomic_fetch_or(&topology.online_cpus[cpu / 64], bit);
-    else
-        atomic_fetch_and(&topology.online_cpus[cpu / 64], ~bit);
 }
 
 void topology_set_memory(unsigned node, bool online)

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* timeout: 120 */
+/*
+ * CPUs and memory of a simulated machine go and come back: what a CPU holds goes back when it goes,
+ * slabs are made where memory is, objects in use stay.
+ */
+#include "os/percpu.h"
+#include "page/arena.h"
+#include "sheaf/slot.h"
+#include "slab/node.h"
+#include "support/check.h"
+#include "support/topology_child.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <string.h>
+
+enum { CAPACITY = 28, MANY = 40 * CAPACITY };
+
+static struct stook_cache *cache;
+static void *objects[MANY];
+static struct check_object held[MANY];
+
+static bool set(const char *text)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = CAPACITY};
+
+    if (stook_topology_set(text) != 0)
+        return false;
+    cache = stook_cache_create("hotplug", 320, &args);
+    return cache != NULL;
+}
+
+static void take(unsigned at, unsigned n)
+{
+    for (unsigned i = at; i < at + n; i++)
+        if (!(objects[i] = stook_alloc(cache, 0)))
+            abort();
+}
+
+static void give(unsigned at, unsigned n)
+{
+    for (unsigned i = at; i < at + n; i++)
+        stook_free(cache, objects[i]);
+}
+
+static struct slot_counts on_cpu(unsigned cpu)
+{
+    struct slot_counts counts = {0};
+
+    slot_count_cpu(cache, cpu, &counts);
+    return counts;
+}
+
+static uint64_t slabs(unsigned node)
+{
+    struct node_counts counts;
+
+    node_count(cache, node, &counts);
+    return counts.slabs;
+}
+
+static void check_held(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        held[i] = (struct check_object){cache, objects[i]};
+    check_all(held, n);
+}
+
+static int end(void)
+{
+    check_all(NULL, 0);
+    MUST(stook_cache_destroy(cache) == 0);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* ---- CPUs ----------------------------------------------------------------------------------- */
+
+static int cpu_goes(void *unused)
+{
+    (void)unused;
+    MUST(set("node:2 core:4"));
+    MUST(stook_topology_cpu(5) >= 0);
+    take(0, MANY);
+    give(0, MANY - 10); /* ten stay in use */
+    memmove(objects, objects + MANY - 10, 10 * sizeof(objects[0]));
+    MUST(on_cpu(5).objects > 0 && on_cpu(5).sheaves > 0);
+    MUST(stook_topology_cpu_online(5, 0) == 0);
+    MUST(on_cpu(5).objects == 0 && on_cpu(5).sheaves == 0);
+    check_held(10);
+    /* This thread is elsewhere now, and gets on. */
+    take(10, MANY - 10);
+    MUST(on_cpu(5).sheaves == 0);
+    give(0, MANY);
+    MUST(on_cpu(5).sheaves == 0);
+    MUST(percpu_use_of(5) == PERCPU_LEFT);
+    errno = 0;
+    MUST(stook_topology_cpu(5) == -1 && errno == EINVAL);
+
+    MUST(stook_topology_cpu_online(5, 1) == 0 && stook_topology_cpu_online(5, 1) == 0);
+    MUST(stook_topology_cpu(5) >= 0);
+    take(0, MANY);
+    give(0, MANY);
+    MUST(percpu_use_of(5) == PERCPU_USED && on_cpu(5).sheaves > 0);
+    return end();
+}
+
+/* With the last CPU of a node its barn is emptied, and remains so while others free its objects. */
+static int node_goes(void *unused)
+{
+    struct barn *barn;
+
+    (void)unused;
+    MUST(set("node:2 core:2"));
+    barn = &cache->nodes[1].barn;
+    MUST(stook_topology_cpu(2) >= 0);
+    take(0, MANY);
+    give(0, MANY / 2);
+    MUST(barn->nr_full > 0);
+    MUST(stook_topology_cpu_online(2, 0) == 0);
+    MUST(barn->nr_full > 0); /* CPU 3 may use it */
+    MUST(stook_topology_cpu_online(3, 0) == 0);
+    MUST(barn->nr_full == 0 && barn->nr_empty == 0 && barn->full_limit == 0);
+    MUST(stook_topology_cpu(0) >= 0);
+    give(MANY / 2, MANY / 2);
+    MUST(barn->nr_full == 0);
+    MUST(stook_topology_cpu_online(3, 1) == 0);
+    MUST(stook_topology_cpu(3) >= 0);
+    take(0, MANY); /* misses raise its limit */
+    MUST(barn->full_limit > 0);
+    give(0, MANY);
+    return end();
+}
+
+static int last_cpu_stays(void *unused)
+{
+    (void)unused;
+    MUST(set("cpus:0=3,70"));
+    MUST(stook_topology_cpu_online(3, 0) == 0 && stook_topology_cpu_online(3, 0) == 0);
+    errno = 0;
+    MUST(stook_topology_cpu_online(70, 0) == -1 && errno == EBUSY);
+    errno = 0;
+    MUST(stook_topology_cpu_online(4, 0) == -1 && errno == EINVAL);
+    MUST(stook_topology_cpu_online(-1, 0) == -1 && stook_topology_cpu_online(1 << 20, 1) == -1);
+    take(0, 100);
+    MUST(stook_topology_cpu(70) == 70); /* there it was */
+    give(0, 100);
+    MUST(stook_topology_update() == 0);
+    return end();
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static int memory_goes(void *unused)
+{
+    struct arena_stat before, after;
+
+    (void)unused;
+    MUST(set("node:2 core:2"));
+    MUST(stook_topology_cpu(2) >= 0 && topology_home(2) == 1);
+    take(0, MANY);
+    memset(objects[0], 0xa5, 320);
+    give(MANY / 4, MANY - MANY / 4);
+    for (unsigned i = 0; i < MANY / 4; i++)
+        MUST(pagemap_node(objects[i]) == 1);
+    arena_stat(&before);
+    MUST(before.warm > 0 || slabs(1) > MANY / 4 / cache->layout.objects);
+    MUST(stook_topology_memory_online(1, 0) == 0);
+    MUST(topology_home(2) == 0 && topology.memories == 1 && topology_near(1, 0) == 0);
+    arena_stat(&after);
+    MUST(after.purged > before.purged);
+    check_held(MANY / 4);
+    for (unsigned i = 0; i < 320; i++) /* what is in use stays where it is, as it is */
+        MUST(((unsigned char *)objects[0])[i] == 0xa5);
+    /* Sheaves may still hold some of node 1; then all is of node 0. */
+    (void)stook_cache_shrink(cache);
+    take(MANY / 4, MANY - MANY / 4);
+    for (unsigned i = MANY / 4; i < MANY; i++)
+        MUST(pagemap_node(objects[i]) == 0);
+    /* The last object of a slab there takes the slab along. */
+    give(0, MANY);
+    (void)stook_cache_shrink(cache);
+    MUST(slabs(1) == 0);
+
+    MUST(stook_topology_memory_online(1, 1) == 0 && stook_topology_memory_online(1, 1) == 0);
+    MUST(topology_home(2) == 1 && topology.memories == 2);
+    (void)stook_cache_shrink(cache);
+    MUST(stook_topology_cpu(2) >= 0);
+    take(0, MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        MUST(pagemap_node(objects[i]) == 1);
+    give(0, MANY);
+    return end();
+}
+
+/* Without anybody's help: slabs of a node that has no memory are kept by nobody. */
+static int freed_far_away(void *unused)
+{
+    (void)unused;
+    MUST(set("node:2 core:2"));
+    MUST(stook_topology_cpu(2) >= 0);
+    take(0, MANY);
+    MUST(slabs(1) > 0);
+    MUST(stook_topology_memory_online(1, 0) == 0);
+    MUST(stook_topology_cpu_online(2, 0) == 0 && stook_topology_cpu_online(3, 0) == 0);
+    MUST(stook_topology_cpu(0) >= 0);
+    give(0, MANY);
+    /* What may be left are this CPU's two sheaves and its remote one. */
+    MUST(slabs(1) <= 3 * CAPACITY);
+    MUST(cache->nodes[1].node.nr_empty == 0);
+    return end();
+}
+
+static int last_memory_stays(void *unused)
+{
+    (void)unused;
+    MUST(set("node:3 memory:0,2=1G"));
+    errno = 0;
+    MUST(stook_topology_memory_online(2, 0) == 0);
+    MUST(stook_topology_memory_online(0, 0) == -1 && errno == EBUSY);
+    MUST(stook_topology_memory_online(3, 1) == -1 && errno == EINVAL);
+    MUST(stook_topology_memory_online(-1, 1) == -1 && errno == EINVAL);
+    MUST(stook_topology_memory_online(1, 1) == 0); /* comes for the first time */
+    MUST(topology.memory_nodes == 3 && topology_near(2, 0) < 2);
+    return end();
+}
+
+static int simulated_only(void *unused)
+{
+    (void)unused;
+    errno = 0;
+    MUST(stook_topology_cpu_online(0, 0) == -1 && errno == ENOTSUP);
+    errno = 0;
+    MUST(stook_topology_memory_online(0, 0) == -1 && errno == ENOTSUP);
+    return 0;
+}
+
+/* ---- who calls ------------------------------------------------------------------------------ */
+
+static int said;
+
+static void goes(void *object)
+{
+    (void)object;
+    if (stook_topology_update() == -1 && errno == EDEADLK)
+        said++;
+}
+
+/* A destructor that runs inside it is told, and does not wait for itself. */
+static int from_a_destructor(void *unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .dtor = goes};
+
+    (void)unused;
+    MUST(stook_topology_set("node:1 core:2") == 0);
+    MUST((cache = stook_cache_create("destructor", 20000, &args)) != NULL);
+    MUST(stook_topology_cpu(1) >= 0);
+    take(0, 200);
+    give(0, 200);
+    said = 0;
+    MUST(on_cpu(1).objects > 0);
+    MUST(stook_topology_cpu_online(1, 0) == 0);
+    MUST(on_cpu(1).objects == 0 && said > 0);
+    return end();
+}
+
+#define CASE(name)                                                                                 \
+    static void test_##name(void **unused)                                                         \
+    {                                                                                              \
+        (void)unused;                                                                              \
+        in_child(name, NULL);                                                                      \
+    }
+CASE(cpu_goes)
+CASE(node_goes)
+CASE(last_cpu_stays)
+CASE(memory_goes)
+CASE(freed_far_away)
+CASE(last_memory_stays)
+CASE(simulated_only)
+CASE(from_a_destructor)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cpu_goes),       cmocka_unit_test(test_node_goes),
+        cmocka_unit_test(test_last_cpu_stays), cmocka_unit_test(test_memory_goes),
+        cmocka_unit_test(test_freed_far_away), cmocka_unit_test(test_last_memory_stays),
+        cmocka_unit_test(test_simulated_only), cmocka_unit_test(test_from_a_destructor),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
