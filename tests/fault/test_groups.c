@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * The n-th system call of groups fails, for every n, and then two and then all from it on: a group is
+ * made or it is not; where no CPU can be fenced its stock stays where it is, so that a charge may be
+ * refused although there is room, but nothing is lost; and once the calls work again there is all the
+ * room in sum, also that of a group which was destroyed meanwhile.
+ *
+ * Each n is tried in a child of its own, since what groups map they map once.  The functions below
+ * stand before libc's for the library's objects, which are linked statically.
+ */
+#include "account/group_table.h"
+#include "os/os.h"
+
+#include <stook/stook.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+int main(void)
+{
+    return 77; /* the sanitizers stand before libc themselves */
+}
+#else
+
+static unsigned fault_at, fault_length, fault_calls, fault_hits;
+static bool fault_on;
+
+static bool fault(int error)
+{
+    if (!fault_on)
+        return false;
+    fault_calls++;
+    if (fault_calls < fault_at || fault_calls - fault_at >= fault_length)
+        return false;
+    fault_hits++;
+    errno = error;
+    return true;
+}
+
+#define REAL(name)                                                                                 \
+    static __typeof__(&name) real;                                                                 \
+    if (!real)                                                                                     \
+    *(void **)(void *)&real = dlsym(RTLD_NEXT, #name)
+
+void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    REAL(mmap);
+    return fault(ENOMEM) ? MAP_FAILED : real(address, size, protection, flags, fd, offset);
+}
+
+int munmap(void *address, size_t size)
+{
+    REAL(munmap);
+    return fault(ENOMEM) ? -1 : real(address, size);
+}
+
+/* membarrier and futex */
+long syscall(long number, ...)
+{
+    va_list args;
+    long a[6];
+
+    REAL(syscall);
+    va_start(args, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(args, long);
+    va_end(args);
+    return fault(number == SYS_futex ? EINTR : EPERM)
+               ? -1
+               : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* ---- the scenario, in a child --------------------------------------------------------------- */
+
+enum { LIMIT = 1 << 20, CPUS = 4 };
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s (call %u, %u of them)\n", __LINE__, #condition, fault_at, \
+                    fault_length);                                                                 \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static uint64_t live;
+
+static struct stook_group *make(const char *name, struct stook_group *parent, size_t limit)
+{
+    struct stook_group *group = stook_group_create(name, parent, limit);
+
+    if (group)
+        return group;
+    MUST(errno == ENOMEM && fault_hits > 0);
+    fault_on = false;
+    group = stook_group_create(name, parent, limit);
+    MUST(group);
+    fault_on = true;
+    return group;
+}
+
+static bool take(uint32_t number, size_t bytes)
+{
+    if (!group_charge(&number, bytes, STOOK_WAIT, false)) {
+        MUST(errno == EDQUOT);
+        return false;
+    }
+    live += bytes;
+    return true;
+}
+
+static void give(uint32_t number, size_t bytes)
+{
+    group_uncharge(number, bytes);
+    live -= bytes;
+}
+
+static void go_to(unsigned n)
+{
+    cpu_set_t allowed, one;
+    int cpu = -1;
+
+    sched_getaffinity(getppid(), sizeof(allowed), &allowed);
+    n %= (unsigned)CPU_COUNT(&allowed);
+    for (unsigned i = 0; i <= n; i++)
+        while (!CPU_ISSET(++cpu, &allowed))
+            ;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)sched_setaffinity(0, sizeof(one), &one);
+}
+
+static int scenario(void)
+{
+    struct stook_group *top, *sub;
+    struct stook_group_stat stat = {.size = sizeof(stat)};
+    uint32_t numbers[2], zombie;
+
+    fault_on = true;
+    top = make("top", NULL, LIMIT);
+    sub = make("sub", top, 0);
+    numbers[0] = group_number(top);
+    numbers[1] = zombie = group_number(sub);
+    for (unsigned cpu = 0; cpu < CPUS; cpu++) {
+        go_to(cpu);
+        for (unsigned i = 0; i < 100; i++)
+            MUST(take(numbers[i % 2], 100 + i));
+        for (unsigned i = 1; i < 100; i++)
+            give(numbers[i % 2], 100 + i);
+    }
+    MUST(stook_group_stat(top, &stat) == 0 && stat.usage == live);
+    if (take(numbers[1], LIMIT - live)) /* needs all stocks */
+        give(numbers[1], LIMIT - CPUS * 100);
+    else
+        MUST(fault_hits > 0);
+    MUST(live == CPUS * 100);
+    for (unsigned i = 0; i < 50; i++)
+        MUST(take(zombie, 1000));
+    MUST(stook_group_set_limit(top, 1000) == 0);
+    if (take(numbers[0], 1)) { /* of a stock that could not be closed */
+        MUST(fault_hits > 0);
+        give(numbers[0], 1);
+    }
+    MUST(stook_group_set_limit(top, LIMIT) == 0);
+    for (unsigned i = 0; i < 20; i++)
+        give(zombie, 1000);
+    MUST(stook_group_destroy(sub) == 0);
+    for (unsigned i = 0; i < 20; i++)
+        give(zombie, 1000);
+    fault_on = false;
+
+    MUST(take(numbers[0], LIMIT - live)); /* all there is */
+    MUST(!take(numbers[0], 1));
+    MUST(stook_group_stat(top, &stat) == 0);
+    MUST(stat.usage == LIMIT && stat.stocked == 0);
+    give(zombie, 10 * 1000);
+    MUST(group_at(zombie)->state == GROUP_FREE);
+    give(numbers[0], live);
+    MUST(stook_group_stat(top, &stat) == 0 && stat.usage == 0);
+    MUST(stook_group_destroy(top) == 0);
+    MUST(stook_group_next(NULL) == NULL);
+    return fault_hits > 0 ? 0 : 2;
+}
+
+static void test_every_call_fails(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < 3; kind++) {
+        unsigned tried = 0;
+        int status = 0;
+        for (fault_at = 1; WEXITSTATUS(status) != 2; fault_at++, tried++) {
+            fault_length = kind == 0 ? 1 : kind == 1 ? 2 : UINT32_MAX;
+            pid_t child = fork();
+            assert_true(child >= 0);
+            if (child == 0)
+                _exit(scenario());
+            assert_int_equal(waitpid(child, &status, 0), child);
+            assert_true(WIFEXITED(status) &&
+                        (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2));
+            assert_true(tried < 1000);
+        }
+        print_message("%u calls could fail\n", tried - 1);
+        assert_true(tried > 2);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_call_fails),
+    };
+
+    (void)stook_mode(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif
