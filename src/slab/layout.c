@@ -134,7 +134,8 @@ static bool layout_less(uint64_t bytes, unsigned parts, const struct columns_way
  * object, for which each order more must save 0.1 %.  Descriptors are left out as they are without
  * columns, but count against the trade: in sum columns cost no more than in arrays outside.
  */
-static bool layout_trade_order(struct layout_plan *plan, unsigned *order, struct columns_way *way)
+static bool layout_trade_order(const struct layout_plan *plan, unsigned *order,
+                               struct columns_way *way)
 {
     const unsigned natural = *order, slab = layout_bytes(plan, natural);
     const unsigned least = layout_least(plan, plan->object.stride);
@@ -142,9 +143,11 @@ static bool layout_trade_order(struct layout_plan *plan, unsigned *order, struct
     struct columns_way first, found;
     unsigned best_parts = parts, most = plan->order_common;
 
-    if (!layout_way(plan, natural, way)) {
-        plan->waste_unbound = true; /* an object fewer for columns, and it is too few */
-        return layout_way(plan, natural, way);
+    if (!layout_way(plan, natural, way)) { /* columns leave it too few objects */
+        struct layout_plan unbound = *plan;
+        unbound.waste_unbound = true;
+        if (!layout_way(&unbound, natural, way))
+            return false;
     }
     if (plan->waste_unbound || natural > most)
         most = plan->order_max;

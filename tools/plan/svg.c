@@ -29,21 +29,23 @@ enum svg_kind {
     SVG_ALIGNMENT, /* waste, by cause, hatched */
     SVG_END,
     SVG_GAP,
+    SVG_MANY, /* objects as a texture */
     SVG_KINDS,
 };
 
 static const struct {
-    const char *name, *fill, *ink;
+    const char *name, *fill;
 } svg_kinds[SVG_KINDS] = {
-    [LAYOUT_GROUP] = {"group", "#e07a2f", "#ffffff"},
-    [LAYOUT_TAG] = {"tag", "#8a4fbf", "#ffffff"},
-    [LAYOUT_TRACK] = {"track", "#a8872a", "#ffffff"},
-    [LAYOUT_LINK] = {"link", "#1f8a70", "#ffffff"},
-    [SVG_OBJECT] = {"object", "#b9d0e8", "#1d3550"},
-    [SVG_DESCRIPTOR] = {"descriptor", "#7d8894", "#ffffff"},
-    [SVG_ALIGNMENT] = {"wasted: alignment", "url(#alignment)", "#a33030"},
-    [SVG_END] = {"wasted: end of the slab", "url(#end)", "#a33030"},
-    [SVG_GAP] = {"wasted: between arrays", "url(#gap)", "#a33030"},
+    [LAYOUT_GROUP] = {"group", "#e07a2f"},
+    [LAYOUT_TAG] = {"tag", "#8a4fbf"},
+    [LAYOUT_TRACK] = {"track", "#a8872a"},
+    [LAYOUT_LINK] = {"link", "#1f8a70"},
+    [SVG_OBJECT] = {"object", "#b9d0e8"},
+    [SVG_DESCRIPTOR] = {"descriptor", "#7d8894"},
+    [SVG_ALIGNMENT] = {"wasted: alignment", "url(#alignment)"},
+    [SVG_END] = {"wasted: end of the slab", "url(#end)"},
+    [SVG_GAP] = {"wasted: between arrays", "url(#gap)"},
+    [SVG_MANY] = {"", "url(#many)"},
 };
 
 struct svg_part {
@@ -238,6 +240,23 @@ static void svg_mark(struct svg *svg, uint64_t from, uint64_t row_bytes)
             x, y, x, y + SVG_ROW);
 }
 
+/* Strides side by side, each in its colours: what many objects are filled with. */
+static void svg_texture(struct svg *svg, const struct svg_part *parts, unsigned n, double scale)
+{
+    fprintf(svg->file,
+            "<defs><pattern id=\"many\" x=\"%d\" width=\"%.4f\" height=\"%d\" "
+            "patternUnits=\"userSpaceOnUse\">\n",
+            SVG_LEFT, (double)(parts[n - 1].from + parts[n - 1].bytes) * scale, 4 * SVG_ROW);
+    for (unsigned i = 0; i < n; i++) {
+        const char *fill =
+            parts[i].kind == SVG_ALIGNMENT ? "#eeb4b1" : svg_kinds[parts[i].kind].fill;
+        svg->used[parts[i].kind] = true;
+        fprintf(svg->file, "<rect x=\"%.4f\" width=\"%.4f\" height=\"%d\" fill=\"%s\"/>\n",
+                (double)parts[i].from * scale, (double)parts[i].bytes * scale, 4 * SVG_ROW, fill);
+    }
+    fputs("</pattern></defs>\n", svg->file);
+}
+
 static void svg_slab_objects(struct svg *svg, uint64_t row_bytes)
 {
     const struct layout *layout = &svg->plan->chosen.layout;
@@ -245,7 +264,8 @@ static void svg_slab_objects(struct svg *svg, uint64_t row_bytes)
     unsigned n = svg_stride(svg->plan, parts);
 
     if (layout->objects > SVG_EACH) {
-        svg_bytes(svg, SVG_OBJECT, 0, (uint64_t)layout->objects * layout->stride, row_bytes);
+        svg_texture(svg, parts, n, (double)SVG_BAR / (double)row_bytes);
+        svg_bytes(svg, SVG_MANY, 0, (uint64_t)layout->objects * layout->stride, row_bytes);
         return;
     }
     for (unsigned object = 0; object < layout->objects; object++) {
@@ -261,7 +281,7 @@ static void svg_slab(struct svg *svg)
     const struct plan *plan = svg->plan;
     const struct layout *layout = &plan->chosen.layout;
     unsigned which[LAYOUT_COLUMNS], columns = plan_columns(layout, false, which);
-    uint64_t slab = plan->chosen.account.slab, row_bytes = 1u << plan->options->page_shift;
+    uint64_t slab = plan->chosen.account.slab, row_bytes = 4096;
     uint64_t at = (uint64_t)layout->objects * layout->stride;
 
     while (slab / row_bytes > SVG_ROWS)
@@ -270,7 +290,7 @@ static void svg_slab(struct svg *svg)
         row_bytes /= 2;
     svg_text(svg, SVG_LEFT, svg->y, "head", "start", "One slab: order %u, %llu bytes, %u objects%s",
              layout->order, (unsigned long long)slab, layout->objects,
-             layout->objects > SVG_EACH ? " (too many to draw one by one)" : "");
+             layout->objects > SVG_EACH ? " as a texture" : "");
     svg_text(svg, SVG_LEFT + SVG_BAR, svg->y, "small", "end", "a row is %llu bytes",
              (unsigned long long)row_bytes);
     svg->y += 12;
@@ -367,7 +387,7 @@ static void svg_legend(struct svg *svg)
 static void svg_verdict(struct svg *svg, double y)
 {
     const struct plan *plan = svg->plan;
-    const double x = SVG_LEFT + 600, width = SVG_BAR - 600;
+    const double x = SVG_LEFT + 580, width = SVG_BAR - 580;
 
     fprintf(svg->file,
             "<rect x=\"%.0f\" y=\"%.2f\" width=\"%.0f\" height=\"96\" rx=\"8\" fill=\"#eef4fa\" "
