@@ -101,6 +101,16 @@ for scenario in SCENARIOS:
     check_sums(run(scenario, "--operations", "10k", "--capacity", 1, "--size", 64, "--depth", 40),
                10000)
 
+# CPUs and nodes go: what they held comes back at once, and nothing stays on a CPU that is not there.
+for machine, cpus, memories in (("ublk", 128, 4), ("eight-nodes", 128, 16), ("one-node", 32, 0)):
+    gone = run("hotplug", "--operations", "100k", "--topology", topology(machine))["gone"]
+    assert gone["cpus"] == cpus and gone["memories"] == memories, (machine, gone)
+    assert gone["sheaves"] >= cpus and gone["objects"] > gone["sheaves"], (machine, gone)
+    assert gone["bytes"] == 320 * gone["objects"] and gone["sheaves_left"] == 0, (machine, gone)
+    assert (gone["node_bytes"] > 0) == (memories > 0), (machine, gone)
+gone = run("local", "--operations", "10k")["gone"]
+assert not any(gone.values()), gone
+
 # The steady state, wherever submitters, completers and memory are: no slabs, and a lock a sheaf.
 OPERATIONS = 300000 if SANITIZED else 1000000
 for machine in ("ublk", "eight-nodes", "one-memoryless"):

@@ -7,7 +7,9 @@
 
 #include "cache/cache_list.h"
 #include "os/topology.h"
+#include "page/zone.h"
 #include "sheaf/sheaf.h"
+#include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
@@ -156,6 +158,30 @@ static void design_slabs(struct lab *lab, uint64_t *made, uint64_t *now)
         design_slabs_of(sheaf_cache[i], made, now);
 }
 
+static void design_held(struct lab *lab, unsigned cpu, uint64_t *sheaves, uint64_t *objects)
+{
+    const struct design_own *own = lab->design;
+    struct slot_counts counts = {0};
+
+    slot_count_cpu(own->cache, cpu, &counts);
+    *sheaves = counts.sheaves;
+    *objects = counts.objects;
+}
+
+static uint64_t design_node_bytes(struct lab *lab, unsigned node)
+{
+    uint64_t pages = 0;
+
+    (void)lab;
+    for (unsigned i = node; i < pagemap.zones; i += pagemap.zones / 2) {
+        struct zone *zone = &zone_all.zone[i];
+        lock_take(&zone->lock, LOCK_ARENA);
+        pages += zone->used_pages + zone->warm_pages;
+        lock_drop(&zone->lock, LOCK_ARENA);
+    }
+    return pages * PAGE_SIZE;
+}
+
 static int design_stop(struct lab *lab)
 {
     struct design_own *own = lab->design;
@@ -181,5 +207,7 @@ const struct lab_design lab_stook = {
     .free = design_free,
     .read = design_read,
     .slabs = design_slabs,
+    .held = design_held,
+    .node_bytes = design_node_bytes,
     .stop = design_stop,
 };

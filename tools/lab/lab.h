@@ -78,6 +78,9 @@ struct lab_design {
     /* Its own events of one CPU so far, by their numbers; slabs made and there. */
     void (*read)(struct lab *lab, unsigned cpu, uint64_t *events);
     void (*slabs)(struct lab *lab, uint64_t *made, uint64_t *now);
+    /* What one CPU holds in sheaves; bytes of a node, in use or kept warm.  May be NULL. */
+    void (*held)(struct lab *lab, unsigned cpu, uint64_t *sheaves, uint64_t *objects);
+    uint64_t (*node_bytes)(struct lab *lab, unsigned node);
     /* All objects are free: gives everything back; a status after complain() if something is lost. */
     int (*stop)(struct lab *lab);
 };
@@ -87,6 +90,12 @@ extern const struct lab_design *const lab_designs[]; /* NULL behind the last */
 extern const struct lab_scenario lab_ublk, lab_local, lab_producer_consumer, lab_fork_exec,
     lab_random_walk, lab_hotplug;
 extern const struct lab_scenario *const lab_scenarios[]; /* NULL behind the last */
+
+/* CPUs and nodes' memory that went, and what they held that came back when they did. */
+struct lab_gone {
+    uint64_t cpus, memories, sheaves, objects, node_bytes;
+    uint64_t left; /* sheaves that lay on a CPU still */
+};
 
 struct lab_actor {
     struct lab *lab;
@@ -112,6 +121,7 @@ struct lab {
     /* What the design says of itself, for the output. */
     unsigned stride, order, slab_objects, sheaf_capacity;
     struct lab_sums half, end; /* at half of the operations, and at all */
+    struct lab_gone gone;      /* one actor at a time changes the machine */
 };
 
 /* Counters of CPUs: several actors may be on one, each on its thread. */

@@ -129,6 +129,20 @@ static void output_steady_half(const struct lab *lab, struct writer *w)
     output_locks(lab, w);
 }
 
+static void output_gone(const struct lab *lab, struct writer *w)
+{
+    const struct lab_gone *gone = &lab->gone;
+
+    writer_print(w,
+                 "\nwent: %llu CPUs, which held %llu sheaves with %llu objects, %llu bytes; "
+                 "%llu of the sheaves were left there\n"
+                 "went: the memory of %llu nodes; %llu bytes of it came back then\n",
+                 (output_number)gone->cpus, (output_number)gone->sheaves,
+                 (output_number)gone->objects, (output_number)(gone->objects * lab->stride),
+                 (output_number)gone->left, (output_number)gone->memories,
+                 (output_number)gone->node_bytes);
+}
+
 static void output_text(const struct lab *lab, struct writer *w)
 {
     const struct lab_options *o = lab->options;
@@ -149,6 +163,8 @@ static void output_text(const struct lab *lab, struct writer *w)
                  o->size, lab->stride, lab->order, lab->slab_objects, lab->sheaf_capacity);
     output_listing(lab, w);
     output_steady_half(lab, w);
+    if (lab->gone.cpus > 0)
+        output_gone(lab, w);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -225,6 +241,20 @@ static void output_json_steady(const struct lab *lab, struct writer *w)
     output_key(w, "lock_budget", output_budget(lab), ",\n ");
 }
 
+static void output_json_gone(const struct lab *lab, struct writer *w)
+{
+    const struct lab_gone *gone = &lab->gone;
+
+    writer_print(w, "\"gone\": {");
+    output_key(w, "cpus", gone->cpus, ", ");
+    output_key(w, "sheaves", gone->sheaves, ", ");
+    output_key(w, "objects", gone->objects, ", ");
+    output_key(w, "bytes", gone->objects * lab->stride, ", ");
+    output_key(w, "sheaves_left", gone->left, ", ");
+    output_key(w, "memories", gone->memories, ", ");
+    output_key(w, "node_bytes", gone->node_bytes, "},\n ");
+}
+
 static void output_json_cpus(const struct lab *lab, struct writer *w)
 {
     const char *name;
@@ -250,6 +280,7 @@ static void output_json(const struct lab *lab, struct writer *w)
     writer_print(w, "{");
     output_json_options(lab, w);
     output_json_steady(lab, w);
+    output_json_gone(lab, w);
     output_json_locks(lab, w);
     output_json_cpus(lab, w);
     writer_print(w, "}\n");

@@ -164,6 +164,45 @@ void lab_move(struct lab_actor *actor, unsigned cpu)
     actor->count = &actor->lab->cpus[cpu];
 }
 
+void lab_set_cpu(struct lab *lab, unsigned cpu, bool there)
+{
+    const struct lab_design *design = lab->options->design;
+    uint64_t sheaves = 0, objects = 0, left = 0, none = 0;
+
+    if (topology_is_online(&topology, cpu) == there)
+        return;
+    if (!there && design->held)
+        design->held(lab, cpu, &sheaves, &objects);
+    if (stook_topology_cpu_online((int)cpu, there) != 0) {
+        complain(STATUS_FAILED, "CPU %u cannot %s", cpu, there ? "come" : "go");
+        exit(STATUS_FAILED);
+    }
+    if (there)
+        return;
+    if (design->held)
+        design->held(lab, cpu, &left, &none);
+    lab->gone.cpus++;
+    lab->gone.sheaves += sheaves;
+    lab->gone.objects += objects;
+    lab->gone.left += left;
+}
+
+/* The last node with memory stays. */
+void lab_set_memory(struct lab *lab, unsigned node, bool there)
+{
+    const struct lab_design *design = lab->options->design;
+    uint64_t before, after;
+
+    if (topology_has_memory(node) == there)
+        return;
+    before = design->node_bytes ? design->node_bytes(lab, node) : 0;
+    if (stook_topology_memory_online((int)node, there) != 0 || there)
+        return;
+    after = design->node_bytes ? design->node_bytes(lab, node) : 0;
+    lab->gone.memories++;
+    lab->gone.node_bytes += before > after ? before - after : 0;
+}
+
 unsigned lab_random(struct lab_actor *actor, unsigned n)
 {
     return player_below(&actor->random, n);
@@ -184,6 +223,9 @@ uint64_t lab_begun(const struct lab_actor *actor, uint64_t *of)
 
 static bool player_step(struct lab_actor *actor)
 {
+    /* Its CPU went: on the next one that is there, until the scenario moves it. */
+    while (!topology_is_online(&topology, actor->cpu))
+        lab_move(actor, (actor->cpu + 1) % topology.cpus);
     stook_topology_cpu((int)actor->cpu);
     return actor->step(actor);
 }

@@ -282,7 +282,7 @@ const struct command command_lab = {
     "  producer-consumer  half of the CPUs allocate, for all of the other half\n"
     "  fork-exec          bursts of some hundred objects, given back on another CPU\n"
     "  random-walk        threads with a working set, on another CPU after every batch\n"
-    "  hotplug            half of the CPUs go and come back, four times\n"
+    "  hotplug            half of the CPUs go and come back, node by node, four times\n"
     "\n"
     "  --topology T       a text or a file, e.g. topologies/eight-nodes.topo; by default the machine\n"
     "                     of topologies/ublk.topo\n"
