@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile.c - stook profile: runs a program with its allocations counted by call site, or reads what
+ * one wrote, and says where the memory is.
+ */
+#include "stook/profile.h"
+
+#include "stook/command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct profile_options {
+    enum profile_by by;
+    bool by_given, json;
+    unsigned top;
+    const char *pprof, *collapsed, *save, *signal;
+};
+
+static int profile_by(const char *text, struct profile_options *options)
+{
+    static const char *const names[] = {"live", "calls", "growth"};
+
+    for (unsigned i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            options->by = (enum profile_by)i;
+            options->by_given = true;
+            return STATUS_OK;
+        }
+    return complain(STATUS_USAGE, "--by is live, calls or growth, not %s", text);
+}
+
+static int profile_top(const char *text, struct profile_options *options)
+{
+    char *end;
+    unsigned long top = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end || top > 1000000)
+        return complain(STATUS_USAGE, "--top takes a number, 0 for all, not %s", text);
+    options->top = (unsigned)top;
+    return STATUS_OK;
+}
+
+static int profile_parse(int argc, char **argv, struct profile_options *options)
+{
+    static const struct option known[] = {
+        {"top", required_argument, NULL, 't'},
+        {"by", required_argument, NULL, 'b'},
+        {"json", no_argument, NULL, 'j'},
+        {"pprof", required_argument, NULL, 'p'},
+        {"collapsed", required_argument, NULL, 'c'},
+        {"save", required_argument, NULL, 's'},
+        {"signal", required_argument, NULL, 'g'},
+        {NULL, 0, NULL, 0},
+    };
+    int option, status = STATUS_OK;
+
+    opterr = 0;
+    while (status == STATUS_OK && (option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
+        switch (option) {
+        case 't':
+            status = profile_top(optarg, options);
+            break;
+        case 'b':
+            status = profile_by(optarg, options);
+            break;
+        case 'j':
+            options->json = true;
+            break;
+        case 'p':
+            options->pprof = optarg;
+            break;
+        case 'c':
+            options->collapsed = optarg;
+            break;
+        case 's':
+            options->save = optarg;
+            break;
+        case 'g':
+            options->signal = optarg;
+            break;
+        case ':':
+            return complain(STATUS_USAGE, "%s needs a value; see stook help profile",
+                            argv[optind - 1]);
+        default:
+            return complain(STATUS_USAGE,
+                            "%s is no option of stook profile; see stook help profile",
+                            argv[optind - 1]);
+        }
+    }
+    return status;
+}
+
+/* ---- what is shown -------------------------------------------------------------------------- */
+
+static int profile_to_file(const struct profile *profile, const struct profile_options *options,
+                           bool pprof)
+{
+    const char *path = pprof ? options->pprof : options->collapsed;
+    FILE *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    bool good = file != NULL;
+
+    if (good && pprof)
+        good = profile_pprof(profile, file);
+    else if (good)
+        profile_collapsed(profile, options->by, file);
+    if (file == stdout)
+        return good ? STATUS_OK : complain(STATUS_FAILED, "%s cannot be written", path);
+    if (file && (ferror(file) | fclose(file)))
+        good = false;
+    return good ? STATUS_OK
+                : complain(STATUS_FAILED, "%s cannot be written: %s", path, strerror(errno));
+}
+
+static int profile_load(struct profile *profile, const char *path)
+{
+    int status = profile_read(profile, path);
+
+    if (status != STATUS_OK)
+        return status;
+    profile_resolve(profile);
+    profile_merge(profile);
+    return STATUS_OK;
+}
+
+static int profile_show(const char *path, const char *later, struct profile_options *options,
+                        FILE *to)
+{
+    struct profile profile, before;
+    int status = profile_load(&profile, later ? later : path);
+
+    if (status == STATUS_OK && later)
+        status = profile_load(&before, path);
+    if (status != STATUS_OK)
+        return status; /* the process ends: what was read goes with it */
+    if (later)
+        profile_compare(&profile, &before);
+    if (!options->by_given)
+        options->by = later ? BY_GROWTH : BY_LIVE;
+    profile_sort(&profile, options->by);
+    if (options->pprof)
+        status = profile_to_file(&profile, options, true);
+    if (status == STATUS_OK && options->collapsed)
+        status = profile_to_file(&profile, options, false);
+    if (status == STATUS_OK && options->json)
+        profile_json(&profile, options->by, options->top, to);
+    else if (status == STATUS_OK && !options->pprof && !options->collapsed)
+        profile_table(&profile, options->by, options->top, to);
+    profile_free(&profile);
+    if (later)
+        profile_free(&before);
+    return status;
+}
+
+/* ---- running a program ---------------------------------------------------------------------- */
+
+/* The child: stook run with tags on; its process becomes the program. */
+static _Noreturn void profile_become(char **program, const char *pattern,
+                                     const struct profile_options *options)
+{
+    char self[32], **argv;
+    size_t n = 0;
+
+    while (program[n])
+        n++;
+    argv = calloc(n + 4, sizeof(*argv));
+    snprintf(self, sizeof(self), "%ld", (long)getpid());
+    if (!argv || setenv("STOOK_TAGS", "1", 1) != 0 || setenv("STOOK_PROFILE", pattern, 1) != 0 ||
+        setenv("STOOK_PROFILE_PID", self, 1) != 0 ||
+        (options->signal ? setenv("STOOK_PROFILE_SIGNAL", options->signal, 1)
+                         : unsetenv("STOOK_PROFILE_SIGNAL")) != 0)
+        _exit(complain(STATUS_RUN, "no memory"));
+    argv[0] = (char *)(uintptr_t) "stook";
+    argv[1] = (char *)(uintptr_t) "run";
+    argv[2] = (char *)(uintptr_t) "--";
+    memcpy(argv + 3, program, n * sizeof(*argv));
+    execv("/proc/self/exe", argv);
+    _exit(complain(STATUS_RUN, "stook run cannot be started: %s", strerror(errno)));
+}
+
+/* The path as the program finds it from any directory, with its percent signs doubled. */
+static bool profile_pattern(const char *path, char *pattern, size_t size)
+{
+    char cwd[PATH_MAX] = "";
+    const char *parts[] = {cwd, "/", path};
+    size_t n = 0;
+
+    if (*path == '/')
+        parts[0] = parts[1] = "";
+    else if (!getcwd(cwd, sizeof(cwd)))
+        return false;
+    for (unsigned i = 0; i < 3; i++)
+        for (const char *c = parts[i]; *c; c++) {
+            if (n + 3 > size)
+                return false;
+            pattern[n++] = *c;
+            if (*c == '%')
+                pattern[n++] = *c;
+        }
+    pattern[n] = '\0';
+    return true;
+}
+
+static volatile pid_t profile_child;
+
+/* Who ends this process means the program: its end is what is waited for. */
+static void profile_pass_on(int signal)
+{
+    int saved = errno;
+
+    kill(profile_child, signal);
+    errno = saved;
+}
+
+/* The exit status that a shell would give. */
+static int profile_wait(pid_t child)
+{
+    struct sigaction pass_on = {.sa_handler = profile_pass_on, .sa_flags = SA_RESTART};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    int status;
+
+    profile_child = child;
+    sigaction(SIGTERM, &pass_on, NULL);
+    sigaction(SIGHUP, &pass_on, NULL);
+    sigaction(SIGINT, &ignore, NULL); /* the terminal sends these to both */
+    sigaction(SIGQUIT, &ignore, NULL);
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return complain(STATUS_RUN, "the program's end was missed: %s", strerror(errno));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int profile_report(const char *path, int status, struct profile_options *options)
+{
+    struct stat st;
+
+    if (status == STATUS_RUN || status == STATUS_NO_EXEC || status == STATUS_NOT_FOUND)
+        return status; /* stook run has said why */
+    if (stat(path, &st) != 0 || st.st_size == 0) {
+        complain(0, "the program wrote no profile: it ended %s, or could not be served",
+                 status > 128 ? "by a signal" : "by _exit()");
+        return status;
+    }
+    fflush(stdout);
+    if (profile_show(path, NULL, options, stderr) != STATUS_OK && status == STATUS_OK)
+        status = STATUS_RUN;
+    return status;
+}
+
+static int profile_start(char **program, struct profile_options *options)
+{
+    char file[] = "/tmp/stook-profile.XXXXXX", pattern[2 * PATH_MAX];
+    const char *path = options->save ? options->save : file;
+    int fd, status;
+    pid_t child;
+
+    fd = options->save ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)
+                       : mkostemp(file, O_CLOEXEC);
+    if (fd < 0)
+        return complain(STATUS_RUN, "%s cannot be written: %s", path, strerror(errno));
+    close(fd);
+    if (!profile_pattern(path, pattern, sizeof(pattern))) {
+        status = complain(STATUS_RUN, "%s: the path is too long", path);
+    } else if ((child = fork()) == 0) {
+        profile_become(program, pattern, options);
+    } else if (child < 0) {
+        status = complain(STATUS_RUN, "no process can be made: %s", strerror(errno));
+    } else {
+        status = profile_report(path, profile_wait(child), options);
+    }
+    if (!options->save)
+        unlink(file);
+    return status;
+}
+
+static int profile_command(int argc, char **argv)
+{
+    struct profile_options options = {.top = 10};
+    int status = profile_parse(argc, argv, &options);
+
+    if (status != STATUS_OK)
+        return status;
+    if (optind > 1 && strcmp(argv[optind - 1], "--") == 0)
+        return optind < argc ? profile_start(argv + optind, &options)
+                             : complain(STATUS_USAGE, "which program? see stook help profile");
+    if (argc - optind < 1 || argc - optind > 2)
+        return complain(STATUS_USAGE, "one profile or two, or -- PROGRAM; see stook help profile");
+    return profile_show(argv[optind], argv[optind + 1], &options, stdout);
+}
+
+const struct command command_profile = {
+    .name = "profile",
+    .summary = "where a program's memory is, by call site",
+    .run = profile_command,
+    .help =
+        "usage: stook profile [OPTIONS] -- PROGRAM [ARGUMENTS]...\n"
+        "       stook profile [OPTIONS] FILE [LATER]\n"
+        "\n"
+        "Runs PROGRAM as stook run does, with every allocation counted at the place that asked for\n"
+        "it, and says on standard error at its end which places hold or took the most memory; or\n"
+        "reads what a program wrote, and with LATER, what has grown from one to the other.\n"
+        "\n"
+        "  --top N           sites that are shown, 10 by default, 0 for all\n"
+        "  --by KEY          order by live (bytes), calls, or growth (with LATER)\n"
+        "  --json            the sites as JSON\n"
+        "  --pprof PATH      write a profile for go tool pprof and others instead; - for stdout\n"
+        "  --collapsed PATH  write collapsed stacks for flame graphs instead: of live bytes, or of\n"
+        "                    calls or growth, by --by\n"
+        "  --save PATH       keep what PROGRAM wrote, to read it again\n"
+        "  --signal NAME     with --save: a snapshot PATH.1, PATH.2, ... at each such signal,\n"
+        "                    USR2 for instance\n"
+        "\n"
+        "A program that runs without this command writes FILE with STOOK_TAGS=1 and\n"
+        "STOOK_PROFILE=FILE in its environment, or by stook_profile_write() (stook/tag.h).\n"
+        "\n"
+        "exit status: PROGRAM's own, 128 + N for signal N, and those of stook run; with FILE, 0,\n"
+        "             1 a file cannot be read or written, 2 usage\n",
+};

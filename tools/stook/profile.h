@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile.h - a profile in memory, and what the parts of stook profile do with it: read, resolve,
+ * compare, and write in one form or another.
+ */
+#ifndef STOOK_TOOL_PROFILE_H
+#define STOOK_TOOL_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json;
+
+/* One function of a place in the code; strings are the profile's. */
+struct profile_frame {
+    const char *function; /* NULL: unknown */
+    const char *file;     /* NULL: unknown */
+    uint64_t line;
+    uint64_t offset; /* from the function's start, where there is no line */
+};
+
+enum { PROFILE_FRAMES = 16 };
+
+/* Differences of two profiles may be negative. */
+struct profile_counts {
+    int64_t live_objects, live_bytes, total_objects, total_bytes;
+};
+
+struct profile_site {
+    uint64_t address; /* 0: the site is known by its source */
+    const struct profile_map *map;
+    uint64_t place;                              /* the address within the file, as linked */
+    struct profile_frame frames[PROFILE_FRAMES]; /* innermost first: the last is the function, */
+    unsigned nr_frames;                          /* others were inlined into it */
+    struct profile_counts counts, growth;        /* growth: against an earlier profile */
+};
+
+struct profile_map {
+    uint64_t start, end, offset;
+    const char *path, *build_id, *name; /* name: what is behind the last slash */
+    void *module;                       /* the resolver's */
+    const char *trouble;                /* why its addresses stay unresolved, or NULL */
+    unsigned unresolved;                /* sites */
+};
+
+struct profile {
+    struct json *json;
+    char *text;
+    const char *program, *exe;
+    uint64_t pid, time_ns, in_use_bytes; /* in_use_bytes ~0: unknown */
+    struct profile_site *sites;
+    size_t nr_sites;
+    struct profile_map *maps;
+    size_t nr_maps;
+    char **strings; /* made on the way */
+    size_t nr_strings;
+    struct profile_counts sum, growth;
+    bool compared;
+};
+
+/* 0, or a status after saying why. */
+int profile_read(struct profile *profile, const char *path);
+void profile_free(struct profile *profile);
+/* A copy that lives as long as the profile. */
+const char *profile_keep(struct profile *profile, const char *text);
+
+/* Functions, files and lines of all addresses. */
+void profile_resolve(struct profile *profile);
+
+/* Sites that a user would call the same become one. */
+void profile_merge(struct profile *profile);
+/* What `later` has grown since; sites that are only in `before` are added to it. */
+void profile_compare(struct profile *later, const struct profile *before);
+
+enum profile_by { BY_LIVE, BY_CALLS, BY_GROWTH };
+void profile_sort(struct profile *profile, enum profile_by by);
+
+/* Forms, of a sorted profile; top 0: all sites. */
+void profile_table(const struct profile *profile, enum profile_by by, unsigned top, FILE *to);
+void profile_json(const struct profile *profile, enum profile_by by, unsigned top, FILE *to);
+void profile_collapsed(const struct profile *profile, enum profile_by by, FILE *to);
+/* gzip of a pprof Profile message; false: no memory, or it cannot be written. */
+bool profile_pprof(const struct profile *profile, FILE *to);
+
+#endif

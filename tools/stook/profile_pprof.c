@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile_pprof.c - a profile as pprof's Profile message (github.com/google/pprof, proto/profile.proto),
+ * in a gzip file of stored blocks: small enough, and it needs no library.
+ */
+#include "stook/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct bytes {
+    unsigned char *data;
+    size_t size, room;
+    bool failed;
+};
+
+static void bytes_add(struct bytes *bytes, const void *data, size_t size)
+{
+    if (bytes->size + size > bytes->room) {
+        size_t room = 2 * bytes->room + size + 64;
+        unsigned char *more = realloc(bytes->data, room);
+        if (!more) {
+            bytes->failed = true;
+            return;
+        }
+        bytes->data = more;
+        bytes->room = room;
+    }
+    if (size > 0)
+        memcpy(bytes->data + bytes->size, data, size);
+    bytes->size += size;
+}
+
+/* ---- protobuf ------------------------------------------------------------------------------- */
+
+static void proto_varint(struct bytes *to, uint64_t value)
+{
+    do {
+        unsigned char byte = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+        bytes_add(to, &byte, 1);
+        value >>= 7;
+    } while (value != 0);
+}
+
+static void proto_number(struct bytes *to, unsigned field, uint64_t value)
+{
+    if (value == 0) /* what a field is without being there */
+        return;
+    proto_varint(to, field << 3);
+    proto_varint(to, value);
+}
+
+static void proto_block(struct bytes *to, unsigned field, const void *data, size_t size)
+{
+    proto_varint(to, field << 3 | 2);
+    proto_varint(to, size);
+    bytes_add(to, data, size);
+}
+
+/* A message, which is empty then for the next. */
+static void proto_message(struct bytes *to, unsigned field, struct bytes *message)
+{
+    proto_block(to, field, message->data, message->size);
+    to->failed |= message->failed;
+    message->size = 0;
+}
+
+/* ---- numbers for strings and functions -------------------------------------------------------- */
+
+struct pprof_string {
+    const char *text;
+    uint64_t number;
+};
+struct pprof_function {
+    uint64_t name, file, number;
+};
+
+struct pprof {
+    struct bytes out, message, inner;
+    struct pprof_string *strings;     /* hashed; room is a power of two beyond twice the need */
+    struct pprof_function *functions; /* so */
+    size_t room;
+    uint64_t nr_strings, nr_functions;
+};
+
+static uint64_t pprof_string(struct pprof *pprof, const char *text)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    struct pprof_string *at;
+
+    if (!text || !*text)
+        return 0;
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    for (size_t i = hash;; i++) {
+        at = &pprof->strings[i & (pprof->room - 1)];
+        if (at->text && strcmp(at->text, text) == 0)
+            return at->number;
+        if (!at->text)
+            break;
+    }
+    at->text = text;
+    at->number = pprof->nr_strings++;
+    proto_block(&pprof->out, 6, text, strlen(text));
+    return at->number;
+}
+
+/* The function of a frame; its message is written with its first use. */
+static uint64_t pprof_function(struct pprof *pprof, const struct profile_frame *frame)
+{
+    uint64_t name = pprof_string(pprof, frame->function ? frame->function : "?");
+    uint64_t file = pprof_string(pprof, frame->file);
+    struct pprof_function *at;
+    struct bytes message = {0};
+
+    for (size_t i = (name * 0x9e3779b97f4a7c15u + file) >> 13;; i++) {
+        at = &pprof->functions[i & (pprof->room - 1)];
+        if (at->number != 0 && at->name == name && at->file == file)
+            return at->number;
+        if (at->number == 0)
+            break;
+    }
+    *at = (struct pprof_function){name, file, ++pprof->nr_functions};
+    proto_number(&message, 1, at->number);
+    proto_number(&message, 2, name);
+    proto_number(&message, 3, name);
+    proto_number(&message, 4, file);
+    proto_message(&pprof->out, 5, &message);
+    free(message.data);
+    return at->number;
+}
+
+/* ---- the profile ---------------------------------------------------------------------------- */
+
+static void pprof_type(struct pprof *pprof, unsigned field, const char *type, const char *unit)
+{
+    proto_number(&pprof->message, 1, pprof_string(pprof, type));
+    proto_number(&pprof->message, 2, pprof_string(pprof, unit));
+    proto_message(&pprof->out, field, &pprof->message);
+}
+
+static void pprof_mapping(struct pprof *pprof, const struct profile *profile, size_t number)
+{
+    const struct profile_map *map = &profile->maps[number - 1];
+    bool resolved = map->unresolved == 0; /* else pprof may try */
+
+    proto_number(&pprof->message, 1, number);
+    proto_number(&pprof->message, 2, map->start);
+    proto_number(&pprof->message, 3, map->end);
+    proto_number(&pprof->message, 4, map->offset);
+    proto_number(&pprof->message, 5, pprof_string(pprof, map->path));
+    proto_number(&pprof->message, 6, pprof_string(pprof, map->build_id));
+    for (unsigned field = 7; field <= 10; field++)
+        proto_number(&pprof->message, field, resolved);
+    proto_message(&pprof->out, 3, &pprof->message);
+}
+
+static void pprof_sample(struct pprof *pprof, const struct profile *profile, size_t number)
+{
+    const struct profile_site *site = &profile->sites[number - 1];
+    const struct profile_counts *counts = profile->compared ? &site->growth : &site->counts;
+    const int64_t values[] = {counts->total_objects, counts->total_bytes, counts->live_objects,
+                              counts->live_bytes};
+
+    for (unsigned i = 0; i < site->nr_frames; i++) {
+        proto_number(&pprof->inner, 1, pprof_function(pprof, &site->frames[i]));
+        proto_number(&pprof->inner, 2, site->frames[i].line);
+        proto_message(&pprof->message, 4, &pprof->inner);
+    }
+    proto_number(&pprof->message, 1, number);
+    /* A site that only the earlier profile has lies in a mapping of that one's. */
+    if (site->map >= profile->maps && site->map < profile->maps + profile->nr_maps) {
+        proto_number(&pprof->message, 2, (uint64_t)(site->map - profile->maps) + 1);
+        proto_number(&pprof->message, 3, site->address - 1);
+    }
+    proto_message(&pprof->out, 4, &pprof->message);
+
+    proto_varint(&pprof->inner, number);
+    proto_message(&pprof->message, 1, &pprof->inner);
+    for (unsigned i = 0; i < 4; i++)
+        proto_varint(&pprof->inner, (uint64_t)values[i]);
+    proto_message(&pprof->message, 2, &pprof->inner);
+    proto_message(&pprof->out, 2, &pprof->message);
+}
+
+static void pprof_fill(struct pprof *pprof, const struct profile *profile)
+{
+    proto_block(&pprof->out, 6, "", 0);
+    pprof->nr_strings = 1;
+    pprof_type(pprof, 1, "alloc_objects", "count");
+    pprof_type(pprof, 1, "alloc_space", "bytes");
+    pprof_type(pprof, 1, "inuse_objects", "count");
+    pprof_type(pprof, 1, "inuse_space", "bytes");
+    for (size_t i = 1; i <= profile->nr_maps; i++)
+        pprof_mapping(pprof, profile, i);
+    for (size_t i = 1; i <= profile->nr_sites; i++)
+        pprof_sample(pprof, profile, i);
+    proto_number(&pprof->out, 9, profile->time_ns);
+    pprof_type(pprof, 11, "space", "bytes");
+    proto_number(&pprof->out, 12, 1); /* every byte is counted */
+    proto_number(&pprof->out, 14, pprof_string(pprof, "inuse_space"));
+}
+
+/* ---- gzip (RFC 1952, RFC 1951 3.2.4) --------------------------------------------------------- */
+
+static uint32_t gzip_crc(const unsigned char *data, size_t size)
+{
+    uint32_t crc = ~0u;
+
+    for (size_t i = 0; i < size; i++) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; bit++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+    }
+    return ~crc;
+}
+
+static void gzip_number(unsigned char *to, uint32_t value, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++)
+        to[i] = (unsigned char)(value >> 8 * i);
+}
+
+static bool gzip_write(const struct bytes *bytes, FILE *to)
+{
+    static const unsigned char header[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255};
+    unsigned char end[8], block[5];
+    size_t at = 0;
+
+    fwrite(header, sizeof(header), 1, to);
+    do {
+        size_t size = bytes->size - at < 0xffff ? bytes->size - at : 0xffff;
+        block[0] = at + size == bytes->size;
+        gzip_number(block + 1, (uint32_t)size, 2);
+        gzip_number(block + 3, ~(uint32_t)size, 2);
+        fwrite(block, sizeof(block), 1, to);
+        fwrite(bytes->data + at, 1, size, to);
+        at += size;
+    } while (at < bytes->size);
+    gzip_number(end, gzip_crc(bytes->data, bytes->size), 4);
+    gzip_number(end + 4, (uint32_t)bytes->size, 4);
+    fwrite(end, sizeof(end), 1, to);
+    return fflush(to) == 0 && !ferror(to);
+}
+
+bool profile_pprof(const struct profile *profile, FILE *to)
+{
+    struct pprof pprof = {.room = 64};
+    size_t most = 16 + 2 * profile->nr_maps;
+    bool good;
+
+    for (size_t i = 0; i < profile->nr_sites; i++)
+        most += 2 * profile->sites[i].nr_frames;
+    while (pprof.room < 2 * most)
+        pprof.room *= 2;
+    pprof.strings = calloc(pprof.room, sizeof(*pprof.strings));
+    pprof.functions = calloc(pprof.room, sizeof(*pprof.functions));
+    good = pprof.strings && pprof.functions;
+    if (good) {
+        pprof_fill(&pprof, profile);
+        good = !pprof.out.failed && !pprof.message.failed && !pprof.inner.failed &&
+               gzip_write(&pprof.out, to);
+    }
+    free(pprof.strings);
+    free(pprof.functions);
+    free(pprof.out.data);
+    free(pprof.message.data);
+    free(pprof.inner.data);
+    return good;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "stook/profile.h"
+
+#include "stook/command.h"
+#include "stook/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *profile_file(const char *path)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    size_t size = 0, room = 1 << 16, n;
+    char *text = NULL, *more;
+
+    while (file && (more = realloc(text, room + 1)) != NULL) {
+        text = more;
+        n = fread(text + size, 1, room - size, file);
+        size += n;
+        if (size < room)
+            break;
+        room *= 2;
+    }
+    if (!file || ferror(file)) {
+        int error = errno;
+        free(text);
+        text = NULL;
+        errno = error;
+    } else if (text) {
+        text[size] = '\0';
+    }
+    if (file && file != stdin)
+        fclose(file);
+    return text;
+}
+
+static size_t profile_count(const struct json *array)
+{
+    size_t n = 0;
+
+    for (const struct json *one = array ? array->first : NULL; one; one = one->next)
+        n++;
+    return n;
+}
+
+static void profile_read_site(struct profile_site *site, const struct json *json)
+{
+    const char *file = json_string(json, "file", NULL);
+
+    site->address = file ? 0 : json_number(json, "address", 0);
+    if (file) {
+        site->frames[0].file = file;
+        site->frames[0].function = json_string(json, "function", "?");
+        site->frames[0].line = json_number(json, "line", 0);
+        site->nr_frames = 1;
+    }
+    site->counts.live_objects = (int64_t)json_number(json, "live_objects", 0);
+    site->counts.live_bytes = (int64_t)json_number(json, "live_bytes", 0);
+    site->counts.total_objects = (int64_t)json_number(json, "total_objects", 0);
+    site->counts.total_bytes = (int64_t)json_number(json, "total_bytes", 0);
+}
+
+static void profile_read_map(struct profile_map *map, const struct json *json)
+{
+    const char *slash;
+
+    map->start = json_number(json, "start", 0);
+    map->end = json_number(json, "end", 0);
+    map->offset = json_number(json, "offset", 0);
+    map->path = json_string(json, "path", "");
+    map->build_id = json_string(json, "build_id", "");
+    slash = strrchr(map->path, '/');
+    map->name = slash ? slash + 1 : map->path;
+}
+
+static bool profile_fill(struct profile *profile)
+{
+    const struct json *sites = json_member(profile->json, "sites");
+    const struct json *maps = json_member(profile->json, "mappings"), *one;
+    size_t i = 0;
+
+    profile->program = json_string(profile->json, "program", "?");
+    profile->exe = json_string(profile->json, "exe", "");
+    profile->pid = json_number(profile->json, "pid", 0);
+    profile->time_ns = json_number(profile->json, "time_ns", 0);
+    profile->in_use_bytes = json_number(profile->json, "in_use_bytes", ~(uint64_t)0);
+    profile->nr_sites = profile_count(sites);
+    profile->nr_maps = profile_count(maps);
+    profile->sites = calloc(profile->nr_sites + 1, sizeof(*profile->sites));
+    profile->maps = calloc(profile->nr_maps + 1, sizeof(*profile->maps));
+    if (!profile->sites || !profile->maps)
+        return false;
+    for (one = maps ? maps->first : NULL; one; one = one->next)
+        profile_read_map(&profile->maps[i++], one);
+    i = 0;
+    for (one = sites ? sites->first : NULL; one; one = one->next, i++) {
+        struct profile_site *site = &profile->sites[i];
+        profile_read_site(site, one);
+        for (size_t m = 0; m < profile->nr_maps && site->address != 0; m++)
+            if (site->address - 1 >= profile->maps[m].start &&
+                site->address - 1 < profile->maps[m].end)
+                site->map = &profile->maps[m];
+        profile->sum.live_objects += site->counts.live_objects;
+        profile->sum.live_bytes += site->counts.live_bytes;
+        profile->sum.total_objects += site->counts.total_objects;
+        profile->sum.total_bytes += site->counts.total_bytes;
+    }
+    return true;
+}
+
+int profile_read(struct profile *profile, const char *path)
+{
+    unsigned line;
+    uint64_t format;
+
+    memset(profile, 0, sizeof(*profile));
+    profile->text = profile_file(path);
+    if (!profile->text)
+        return complain(STATUS_FAILED, "%s cannot be read: %s", path, strerror(errno));
+    profile->json = json_read(profile->text, &line);
+    if (!profile->json)
+        return complain(STATUS_FAILED, "%s is no profile: line %u is not JSON%s", path, line,
+                        *profile->text ? " (is it complete?)" : "; the file is empty");
+    format = json_number(profile->json, "stook_profile", 0);
+    if (format == 0)
+        return complain(STATUS_FAILED, "%s is no profile: it has no \"stook_profile\"", path);
+    if (format > 1)
+        return complain(STATUS_FAILED, "%s is of format %llu; this stook reads format 1", path,
+                        (unsigned long long)format);
+    if (!profile_fill(profile))
+        return complain(STATUS_FAILED, "no memory");
+    return STATUS_OK;
+}
+
+const char *profile_keep(struct profile *profile, const char *text)
+{
+    char **more, *copy = strdup(text);
+
+    if ((profile->nr_strings & (profile->nr_strings - 1)) == 0) { /* a power of two: it is full */
+        size_t room = profile->nr_strings ? 2 * profile->nr_strings : 1;
+        more = realloc(profile->strings, room * sizeof(*more));
+        if (more)
+            profile->strings = more;
+        else {
+            free(copy);
+            copy = NULL;
+        }
+    }
+    if (!copy) {
+        complain(STATUS_FAILED, "no memory");
+        exit(STATUS_FAILED);
+    }
+    profile->strings[profile->nr_strings++] = copy;
+    return copy;
+}
+
+void profile_free(struct profile *profile)
+{
+    for (size_t i = 0; i < profile->nr_strings; i++)
+        free(profile->strings[i]);
+    free(profile->strings);
+    free(profile->sites);
+    free(profile->maps);
+    json_free(profile->json);
+    free(profile->text);
+    memset(profile, 0, sizeof(*profile));
+}
