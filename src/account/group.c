@@ -29,15 +29,18 @@ struct group *group_live(uint32_t number)
                                                                                        : NULL;
 }
 
-/* A group and its ancestors, of its record; false: the place is another's by now. */
+/* A group and its ancestors, with a 0 behind the last, of its record; false: the place is another's by now. */
 static bool group_lineage(uint32_t number, uint32_t lineage[STOOK_GROUP_DEPTH_MAX])
 {
     struct group *group = group_at(number);
 
     if (atomic_load_explicit(&group->number, memory_order_acquire) != number)
         return false;
-    for (unsigned i = 0; i < STOOK_GROUP_DEPTH_MAX; i++) /* acquire: before the second look */
+    for (unsigned i = 0; i < STOOK_GROUP_DEPTH_MAX; i++) { /* acquire: before the second look */
         lineage[i] = atomic_load_explicit(&group->lineage[i], memory_order_acquire);
+        if (lineage[i] == 0)
+            break;
+    }
     return atomic_load_explicit(&group->number, memory_order_relaxed) == number;
 }
 
@@ -88,11 +91,9 @@ uint32_t group_current(void)
 
 bool group_charge(uint32_t *number, size_t bytes, unsigned flags, bool nested)
 {
-    if (*number == 0)
-        return true;
     if (__builtin_expect(bytes <= STOOK_GROUP_STOCK_MAX, 1) &&
-        __builtin_expect(group_stock_take(*number, (uint32_t)bytes), 1))
-        return true;
+        __builtin_expect(group_stock_take_fast(*number, (uint32_t)bytes), 1))
+        return true; /* not with 0: its stocks are never open */
     return group_charge_slow(number, bytes, flags, nested);
 }
 
@@ -104,7 +105,7 @@ void group_uncharge(uint32_t number, size_t bytes)
         return;
     most = atomic_load_explicit(&group_at(number)->most, memory_order_relaxed);
     if (__builtin_expect(bytes <= most, 1) &&
-        __builtin_expect(group_stock_give(number, (uint32_t)bytes, most), 1))
+        __builtin_expect(group_stock_give_fast(number, (uint32_t)bytes, most), 1))
         return;
     group_charge_return(number, bytes);
 }
@@ -376,8 +377,11 @@ void stook_group_leave(struct stook_group *handle)
 
     if (number && !group_lineage(number, lineage))
         lineage[0] = 0; /* destroyed, and its place used again, right now */
-    for (unsigned i = 1; i < STOOK_GROUP_DEPTH_MAX; i++)
+    for (unsigned i = 1; i < STOOK_GROUP_DEPTH_MAX; i++) {
         group_thread.lineage[i] = lineage[i];
+        if (lineage[i] == 0)
+            break;
+    }
     atomic_signal_fence(memory_order_seq_cst);
     group_thread.lineage[0] = lineage[0];
 }

@@ -231,6 +231,9 @@ bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nest
     int saved = errno;
     unsigned called = 0; /* bit a depth */
 
+    if (*number == 0 ||
+        (bytes <= STOOK_GROUP_STOCK_MAX && group_stock_take(*number, (uint32_t)bytes)))
+        return true;
     context_enter();
     if (!group_lock(nospin)) {
         context_leave();
@@ -304,8 +307,13 @@ static void group_charge_take_back(struct group *group, uint64_t bytes)
 void group_charge_return(uint32_t number, size_t bytes)
 {
     struct group *group = group_at(number);
-    bool nested = context_enter(), locked = group_lock(nested);
+    uint32_t most = atomic_load_explicit(&group->most, memory_order_relaxed);
+    bool nested, locked;
 
+    if (bytes <= most && group_stock_give(number, (uint32_t)bytes, most))
+        return;
+    nested = context_enter();
+    locked = group_lock(nested);
     if (locked) {
         group_charge_take_back(group, bytes);
     } else {

@@ -64,7 +64,7 @@ static bool group_stock_sections(int cpu)
 
 /* ---- both kinds ----------------------------------------------------------------------------- */
 
-bool group_stock_take_slow(uint32_t number, uint32_t n)
+bool group_stock_take(uint32_t number, uint32_t n)
 {
     int cpu = percpu_cpu();
 
@@ -80,7 +80,7 @@ bool group_stock_take_slow(uint32_t number, uint32_t n)
            group_stock_word_take(group_stock_word(cpu, number), number, n);
 }
 
-bool group_stock_give_slow(uint32_t number, uint32_t n, uint32_t most)
+bool group_stock_give(uint32_t number, uint32_t n, uint32_t most)
 {
     int cpu = percpu_cpu();
 

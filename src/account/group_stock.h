@@ -55,40 +55,43 @@ extern struct group_stocks group_stocks __attribute__((visibility("hidden")));
 /* Once, before the first group.  false: no address space. */
 bool group_stock_init(void);
 
-bool group_stock_take_slow(uint32_t number, uint32_t n);
-bool group_stock_give_slow(uint32_t number, uint32_t n, uint32_t most);
-
 static inline uint32_t group_place(uint32_t number)
 {
     return number % GROUP_PLACES;
 }
 
-/* n bytes of this CPU's stock, or false: it is closed, or has fewer.  Any context, no lock. */
-static inline bool group_stock_take(uint32_t number, uint32_t n)
+/*
+ * n bytes of this CPU's stock, or false: it is closed, or has fewer.  And the other way; false: it is
+ * closed, or would have more than `most` (below 2^31, as n).  Any context, no lock.
+ */
+bool group_stock_take(uint32_t number, uint32_t n);
+bool group_stock_give(uint32_t number, uint32_t n, uint32_t most);
+
+/* One try, where there are sections; who fails goes on with the two above. */
+static inline __attribute__((always_inline)) bool group_stock_take_fast(uint32_t number, uint32_t n)
 {
 #if GROUP_STOCK_HAS_SECTIONS
-    if (__builtin_expect(percpu.rseq, 1)) {
-        enum rseq_result r = rseq_stock_take(group_stocks.rows + (uintptr_t)group_place(number) * 8,
-                                             percpu.rseq_offset, number, n);
-        if (__builtin_expect(r == RSEQ_DONE, 1))
-            return true;
-    }
+    return percpu.rseq && rseq_stock_take(group_stocks.rows + (uintptr_t)group_place(number) * 8,
+                                          percpu.rseq_offset, number, n) == RSEQ_DONE;
+#else
+    (void)number;
+    (void)n;
+    return false;
 #endif
-    return group_stock_take_slow(number, n);
 }
 
-/* The other way; false: it is closed, or would have more than `most` (below 2^31, as n). */
-static inline bool group_stock_give(uint32_t number, uint32_t n, uint32_t most)
+static inline __attribute__((always_inline)) bool group_stock_give_fast(uint32_t number, uint32_t n,
+                                                                        uint32_t most)
 {
 #if GROUP_STOCK_HAS_SECTIONS
-    if (__builtin_expect(percpu.rseq, 1)) {
-        enum rseq_result r = rseq_stock_give(group_stocks.rows + (uintptr_t)group_place(number) * 8,
-                                             percpu.rseq_offset, number, n, most);
-        if (__builtin_expect(r == RSEQ_DONE, 1))
-            return true;
-    }
+    return percpu.rseq && rseq_stock_give(group_stocks.rows + (uintptr_t)group_place(number) * 8,
+                                          percpu.rseq_offset, number, n, most) == RSEQ_DONE;
+#else
+    (void)number;
+    (void)n;
+    (void)most;
+    return false;
 #endif
-    return group_stock_give_slow(number, n, most);
 }
 
 /*
