@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random programs of calls against a model (support/ops.h).  STOOK_TEST_SEED=n runs that one only;
- * with -fsanitize=fuzzer and FUZZER defined the file is a fuzzer's target instead.
+ * Random programs of calls against a model (support/ops.h).  A failure names its seed, and
+ * STOOK_TEST_SEED=n runs that one only (STOOK_TEST_EVERY=1: all is checked after each step,
+ * which itself changes where objects lie); STOOK_TEST_ROUNDS=n runs n times as many.  With
+ * -fsanitize=fuzzer and FUZZER defined the file is a fuzzer's target instead.
  */
+#include "support/child.h"
 #include "support/ops.h"
 #include "support/random.h"
+#include "support/scale.h"
+
+#include <stook/stook.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,53 +28,77 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
 #ifndef SEEDS
-#define SEEDS 16
+#define SEEDS 10
 #endif
-enum { LENGTH = 12000 };
+enum { LENGTH = 12000, EVERY = 32 };
 
-static void run_seed(uint64_t seed, unsigned every, struct ops_counts *sum)
+#ifndef TOPOLOGIES
+#define TOPOLOGIES 0
+#endif
+
+static struct ops_counts *counts; /* shared with children */
+
+/* Each in a child of its own: it starts from nothing, and a process has one topology. */
+static int run_seed(void *arg)
 {
     static uint8_t bytes[LENGTH];
-    struct ops_counts counts;
-    uint64_t state = seed;
+    const char *every = getenv("STOOK_TEST_EVERY");
+    uint64_t seed = *(uint64_t *)arg, state = seed;
 
+    if (TOPOLOGIES) {
+        char text[OPS_TOPOLOGY_TEXT];
+        ops_topology_text(seed, text);
+        fprintf(stderr, "%s\n", text);
+        if (stook_topology_set(text) != 0)
+            return 1;
+    }
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (uint8_t)random_next(&state);
-    printf("seed %llu\n", (unsigned long long)seed); /* the last line names the one that died */
-    fflush(stdout);
-    ops_run(bytes, sizeof(bytes), every, &counts);
-    sum->allocated += counts.allocated;
-    sum->freed += counts.freed;
-    sum->refused += counts.refused;
-    sum->destroyed += counts.destroyed;
-    sum->checked += counts.checked;
+    ops_run(bytes, sizeof(bytes), every ? (unsigned)atoi(every) : EVERY, counts);
+    return 0;
+}
+
+static void run_one(uint64_t seed, struct ops_counts *sum)
+{
+    static struct child child;
+
+    child_run(&child, run_seed, &seed);
+    if (!child_passed(&child))
+        fail_msg("STOOK_TEST_SEED=%llu", (unsigned long long)seed);
+    ops_add(sum, counts);
 }
 
 static void random_programs(void **unused)
 {
     const char *seed = getenv("STOOK_TEST_SEED");
+    uint64_t seeds = scaled(SEEDS);
     struct ops_counts sum = {0};
 
     (void)unused;
 #ifdef SETUP_CHECK
     SETUP_CHECK;
 #endif
+    counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(counts != MAP_FAILED);
     if (seed) {
-        run_seed(strtoull(seed, NULL, 0), 1, &sum);
+        run_one(strtoull(seed, NULL, 0), &sum);
+        ops_print(&sum);
         return;
     }
-    for (uint64_t i = 1; i <= SEEDS; i++)
-        run_seed(i, 32, &sum);
-    printf("%llu allocated, %llu freed, %llu caches, %llu checks\n",
-           (unsigned long long)sum.allocated, (unsigned long long)sum.freed,
-           (unsigned long long)sum.destroyed, (unsigned long long)sum.checked);
+    for (uint64_t i = 1; i <= seeds; i++)
+        run_one(i, &sum);
+    ops_print(&sum);
     /* The programs reached what they are there for. */
-    assert_true(sum.allocated > 50000 && sum.allocated == sum.freed);
-    assert_true(sum.refused > 0 && sum.destroyed > 100 && sum.checked > 500);
+    assert_true(sum.allocated > 1000 * seeds && sum.allocated == sum.freed);
+    assert_true(sum.destroyed >= 6 * seeds && sum.checked >= 20 * seeds);
+    assert_true(sum.deferred > 100 * seeds && sum.sheaves > seeds && sum.pools > 0);
+    assert_true(sum.handled > seeds && sum.inside > 0);
+    assert_true(!TOPOLOGIES || sum.moved > 50 * seeds);
 }
 
 int main(void)

@@ -8,5 +8,5 @@
     assert_int_equal(topology.nodes, 4);                                                           \
     assert_int_equal(topology.memory_nodes, 9);                                                    \
     assert_int_equal(topology.home_of_node[1], 3)
-#define SEEDS 8
+#define SEEDS 6
 #include "property/test_ops.c"

@@ -2,9 +2,16 @@
 /*
  * ops.h - a byte string is a program of calls, run against the library and a model beside it.
  *
+ * The calls: all that take and return objects, prefilled sheaves, pools, deferred frees with an RCU
+ * whose grace periods end when the bytes say so, caches that come and go, shrink; from CPU to CPU,
+ * where a topology is simulated any of its CPUs; with any flags; and handlers that interrupt a call
+ * after so many instructions and make calls of their own, which others interrupt.
+ *
  * The model knows every object that is out: it overlaps no other, is aligned, keeps its contents,
- * comes back constructed.  check_all() runs every `every` steps and at the end, when all was freed
- * and destroyed.  Dies with a message, so that it serves cmocka and a fuzzer alike.
+ * also while it is deferred, comes back constructed; what is free of a type-stable cache stays of
+ * its type.  Cheap checks run after each step, check_all() and the sums of statistics every `every`
+ * steps and at the end, when all was freed and destroyed.  Dies with a message, so that it serves
+ * cmocka and a fuzzer alike.
  */
 #ifndef TESTS_SUPPORT_OPS_H
 #define TESTS_SUPPORT_OPS_H
@@ -14,8 +21,18 @@
 
 struct ops_counts {
     uint64_t steps, allocated, freed, refused, destroyed, checked;
+    uint64_t deferred, sheaves, pools, moved;
+    uint64_t handled, inside, nested; /* handlers; that interrupted the library; another handler */
 };
 
 void ops_run(const uint8_t *bytes, size_t n, unsigned every, struct ops_counts *counts);
+
+enum { OPS_TOPOLOGY_TEXT = 2048 };
+
+/* A machine: 1 to 8 nodes with gaps in their numbers, some without memory, some without CPUs. */
+void ops_topology_text(uint64_t seed, char *text);
+
+void ops_add(struct ops_counts *sum, const struct ops_counts *more);
+void ops_print(const struct ops_counts *counts);
 
 #endif
