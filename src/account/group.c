@@ -91,9 +91,11 @@ uint32_t group_current(void)
 
 bool group_charge(uint32_t *number, size_t bytes, unsigned flags, bool nested)
 {
+    if (*number == 0)
+        return true;
     if (__builtin_expect(bytes <= STOOK_GROUP_STOCK_MAX, 1) &&
         __builtin_expect(group_stock_take_fast(*number, (uint32_t)bytes), 1))
-        return true; /* not with 0: its stocks are never open */
+        return true;
     return group_charge_slow(number, bytes, flags, nested);
 }
 

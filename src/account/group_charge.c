@@ -231,8 +231,7 @@ bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nest
     int saved = errno;
     unsigned called = 0; /* bit a depth */
 
-    if (*number == 0 ||
-        (bytes <= STOOK_GROUP_STOCK_MAX && group_stock_take(*number, (uint32_t)bytes)))
+    if (bytes <= STOOK_GROUP_STOCK_MAX && group_stock_take(*number, (uint32_t)bytes))
         return true;
     context_enter();
     if (!group_lock(nospin)) {
