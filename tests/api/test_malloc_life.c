@@ -213,7 +213,8 @@ static void test_signal_handlers(void **state)
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &every, NULL);
     /* As many ticks as the machine has time for, but some. */
-    for (uint64_t i = 0; i < scaled(100000) || atomic_load(&ticks) < 200 || atomic_load(&served) == 0; i++) {
+    for (uint64_t i = 0;
+         i < scaled(100000) || atomic_load(&ticks) < 200 || atomic_load(&served) == 0; i++) {
         uint64_t r = crowd_random(&random);
         size_t size = r % 16 == 0 ? (r >> 8) % 300000 : (r >> 8) % 3000;
         void *p = t_malloc(size);
