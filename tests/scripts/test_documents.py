@@ -41,7 +41,8 @@ example = text("examples/ten_lines.c").split("*/\n", 1)[1]
 expect(program == example, "README.md: its program is not examples/ten_lines.c")
 
 header = text("include/stook/stook.h")
-calls = set(re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", header + text("include/stook/stat.h"), re.M))
+calls = set(re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", header + text("include/stook/stat.h") +
+                       text("include/stook/group.h"), re.M))
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
 for call in calls:
     expect((ROOT / f"man/{call}.3").exists(), f"man: no page of {call}")
@@ -68,7 +69,7 @@ for variable in variables:
 ranks = re.findall(r"^    LOCK_(\w+)(?: = 1)?,", text("src/base/lock.h"), re.M)
 order = re.findall(r"^\| (\d) \| `(\w+)\.lock` \|", text("docs/locking.md"), re.M)
 names = {"cache_list": "CACHES", "percpu": "PERCPU", "barn": "BARN", "node": "NODE",
-         "zone": "ARENA", "reclaim": "RECLAIM"}
+         "zone": "ARENA", "reclaim": "RECLAIM", "group_table": "GROUPS"}
 expect([(str(i), rank) for i, rank in enumerate(ranks, 1)] ==
        [(number, names.get(lock)) for number, lock in order],
        f"docs/locking.md: {order} against {ranks}")
