@@ -32,4 +32,30 @@ void sheaf_free(struct sheaf *sheaf, bool nospin);
 /* Its objects go back to their slabs; it is empty afterwards. */
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
 
+static inline void sheaf_expect_line(const char *line, bool written)
+{
+#if defined(__x86_64__)
+    if (written) { /* which GCC writes for the latest CPUs only; to old ones it is no instruction */
+        __asm__ volatile("prefetchw %0" : : "m"(*line));
+        return;
+    }
+#endif
+    __builtin_prefetch(line, written);
+}
+
+/*
+ * A sheaf from a barn was another CPU's, whose cache has its pointers.  All lines are asked for at
+ * once, not one by one as pops or, to an empty one, pushes come to them.
+ */
+static inline void sheaf_expect(const struct sheaf *sheaf)
+{
+    uint32_t size = sheaf->size;
+    const char *head = (const char *)sheaf;
+    const char *end = (const char *)&sheaf->object[size > 0 ? size : sheaf->capacity];
+
+    sheaf_expect_line(head, true);
+    for (const char *line = head + 64; line < end; line += 64)
+        sheaf_expect_line(line, size == 0);
+}
+
 #endif

@@ -185,6 +185,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
     struct sheaf *full;
 
     while (got < n && (full = slot_get_full(cache, node, &empty, nospin)) != NULL) {
+        sheaf_expect(full);
         k = full->size < n - got ? full->size : n - got;
         full->size -= k;
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
@@ -374,8 +375,10 @@ static bool slot_make_room(struct stook_cache *cache, unsigned node, struct shea
         empty = slot_send(cache, node, spare, nospin);
     if (!empty)
         empty = barn_make_empty(cache, node, nospin);
-    if (empty)
+    if (empty) {
+        sheaf_expect(empty);
         slot_install_empty(cache, node, empty, decline, nospin);
+    }
     return empty != NULL;
 }
 
