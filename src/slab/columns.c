@@ -57,9 +57,9 @@ static void columns_stride(const struct columns_object *object, const struct col
             if (masks->inside & 1u << i && layout_element_align(object->element[i]) > align)
                 align = layout_element_align(object->element[i]);
         end = columns_pack(object, masks->inside, object->used, 1, offset);
-        /* An object may lie behind an even number of bytes, and its columns need more. */
-        if (end > way->stride || way->stride % align != 0)
-            way->stride = columns_round(end > way->stride ? end : way->stride, align);
+        /* What fits into padding is shorter than the alignment, so that is a multiple of its own. */
+        if (end > way->stride)
+            way->stride = columns_round(end, align);
     }
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         struct layout_column *column = &way->column[i];
