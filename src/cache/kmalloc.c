@@ -186,7 +186,8 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
     return object;
 }
 
-void *stook_kmalloc(size_t size, unsigned flags)
+/* Everything but "the class is made, and its main sheaf holds an object". */
+static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags)
 {
     if (__builtin_expect(size == 0, 0))
         return STOOK_KMALLOC_NONE;
@@ -196,6 +197,25 @@ void *stook_kmalloc(size_t size, unsigned flags)
         !kmalloc_make())
         return NULL;
     return kmalloc_once(size, flags);
+}
+
+__attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
+{
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+    /* A size of 0 is the largest here. */
+    if (__builtin_expect(size - 1 < STOOK_KMALLOC_CACHE_MAX, 1) &&
+        __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
+        /* Acquire: its head. */
+        const struct stook_cache *cache =
+            atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_acquire);
+        void *object;
+        if (__builtin_expect(cache != NULL, 1) &&
+            __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, &object),
+                             1))
+            return object;
+    }
+#endif
+    return kmalloc_slow(size, flags);
 }
 
 size_t stook_kmalloc_size(size_t size)
@@ -236,7 +256,7 @@ size_t stook_ksize(const void *object)
     return size;
 }
 
-void stook_kfree(const void *object)
+static __attribute__((noinline, cold)) void kfree_slow(const void *object)
 {
     void *own = (void *)(uintptr_t)object;
     struct stook_cache *cache;
@@ -248,6 +268,22 @@ void stook_kfree(const void *object)
         stook_free(cache, own);
     else if (!stook_private_large_free(own))
         stook_private_bad_pointer("kfree", object);
+}
+
+/* By way of the cache, whose calls may be counted: the page map alone would pass that by. */
+__attribute__((aligned(64))) void stook_kfree(const void *object)
+{
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+    if (__builtin_expect(pagemap_covers(object), 1)) {
+        const struct stook_cache *cache = cache_table[pagemap_cache(*pagemap_at(object))];
+        if (__builtin_expect(cache != NULL, 1) &&
+            __builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset,
+                                             (void *)(uintptr_t)object),
+                             1))
+            return;
+    }
+#endif
+    kfree_slow(object);
 }
 
 void stook_kfree_sensitive(const void *object)
