@@ -76,6 +76,8 @@ extern "C" {
  */
 struct stook_stat {
     size_t size;
+    uint64_t cached_bytes;     /* what stook_cached_bytes() counts, of this cache */
+    uint64_t cached_bytes_max; /* its budget; 0: none of its own */
 #define STOOK_STAT_FIELD(name, what) uint64_t name;
     STOOK_STAT_EVENTS(STOOK_STAT_FIELD)
 #undef STOOK_STAT_FIELD

@@ -82,6 +82,13 @@ extern "C" {
  * stook_rcu_set_ops() first.
  */
 #define STOOK_CACHE_TYPESAFE 0x40u
+/*
+ * The cache grows its sheaves and its barns' limits where its barns miss what they had refused before,
+ * within its budget and the process's (below), and goes back when it idles (docs/capacity.md).
+ * STOOK_ADAPTIVE=1 in the environment sets it for all caches but those with STOOK_CACHE_NOSHEAF,
+ * with which it cannot go; ignored with raised privileges.
+ */
+#define STOOK_CACHE_ADAPTIVE 0x80u
 
 struct stook_cache;
 
@@ -96,6 +103,8 @@ struct stook_cache_args {
     void (*dtor)(void *object); /* runs once per object when its slab goes */
     unsigned flags;             /* STOOK_CACHE_* */
     unsigned sheaf_capacity;    /* objects a sheaf; 0: from the object's size */
+    size_t cached_bytes_max; /* its barns hold no more; 0: 8 MiB if adaptive, else no bound but the
+                                   process's and the barns' own limits, 1 MiB or two sheaves a node */
 };
 
 /*
@@ -103,11 +112,11 @@ struct stook_cache_args {
  * bytes); it need not be unique.  `args` may be NULL and is not kept.  Objects are constructed
  * once, when their slab is made; they must be freed in constructed state and come back so.  A
  * constructor or destructor may use other caches.  Caches
- * with STOOK_CACHE_MERGE, no constructor and the same layout share one set of slabs: each call
- * returns a cache that must be destroyed once.
+ * with STOOK_CACHE_MERGE, no constructor and the same layout and flags share one set of slabs, unless
+ * they ask for a capacity or a budget: each call returns a cache that must be destroyed once.
  *
  * errors:  EINVAL   object_size 0, align no power of two, unknown flags or both of LINK_*, links
- *                   inside with a constructor or TYPESAFE, args->size too small or with non-zero bytes this
+ *                   inside with a constructor or TYPESAFE, ADAPTIVE with NOSHEAF, args->size too small or with non-zero bytes this
  *                   version does not know, name NULL
  *          E2BIG    object_size or align or sheaf_capacity beyond its limit
  *          ENFILE   STOOK_CACHES_MAX caches alive
@@ -134,6 +143,45 @@ STOOK_API int stook_cache_destroy(struct stook_cache *cache);
  * context: not from a signal handler.  cost: one membarrier a used CPU.
  */
 STOOK_API size_t stook_cache_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
+
+/* ---- capacity and budgets (docs/capacity.md) --------------------------------------------------- */
+
+/*
+ * Change how many objects a sheaf of the cache holds, from 1 on; 0: the default, from the object's
+ * size.  Safe beside any other call.  Sheaves that are made from now on have that capacity; full ones
+ * of the old one are used up first and then replaced.  Where the capacity falls all CPUs' sheaves are
+ * flushed, as by stook_cache_shrink(); one that a thread was just about to install, or of a CPU that is
+ * isolated, stays until it comes by.  Limits of barns are made anew from the capacity.  An adaptive
+ * cache starts from the capacity that is set.  Of caches that were merged it is everybody's.
+ *
+ * errors:  E2BIG    capacity beyond STOOK_SHEAF_CAPACITY_MAX
+ *          ENOTSUP  a cache with STOOK_CACHE_NOSHEAF
+ * context: not from a signal handler.  locks: barns, nodes, arenas, in turn.  cost: a microsecond;
+ * where the capacity falls some membarriers a used CPU.
+ */
+STOOK_API int stook_cache_set_capacity(struct stook_cache *cache, unsigned capacity)
+    STOOK_NONNULL(1);
+
+/* Objects that a new sheaf holds now; 0: the cache has no sheaves.  context: any. */
+STOOK_API unsigned stook_cache_capacity(const struct stook_cache *cache) STOOK_NONNULL(1);
+
+/*
+ * Bytes that caches hold in barns: of the objects in full sheaves, with what each barn was granted
+ * ahead, 64 KiB at most unless another barn needs it sooner; and what the sheaves of adaptive caches
+ * can hold more than before they grew.  Never more than the budget.  Not in it: what CPUs' sheaves hold
+ * otherwise, at most two capacities and a refill a CPU and cache; free objects in slabs.
+ * context: any.  cost: one load.
+ */
+STOOK_API size_t stook_cached_bytes(void);
+
+/*
+ * Set the budget for that, of all caches: 256 MiB from the start, or STOOK_CACHED_MAX in the
+ * environment (a number, with k, M or G).  Beyond it barns refuse full sheaves, whose objects go to
+ * their slabs.  Where it falls below what is held, barns are flushed until it is kept, which is when
+ * this returns.  0: barns hold nothing.  Always gives 0.
+ * context: not from a signal handler.  locks: all, in turn.
+ */
+STOOK_API int stook_cached_bytes_set_max(size_t bytes);
 
 /*
  * Take one object.  Uninitialised unless STOOK_ZERO or constructed.  Aligned as the cache says.

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/context.h"
 #include "base/report.h"
+#include "cache/adapt.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "os/os.h"
 #include "os/random.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
+#include "sheaf/budget.h"
+#include "sheaf/capacity.h"
 #include "sheaf/slot.h"
 #include "slab/nodes.h"
 #include "slab/stat.h"
@@ -20,16 +23,14 @@ struct cache_list cache_list;
 void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what);
 
 enum {
-    CACHE_BARN_SHEAVES = 10,      /* full sheaves of a barn at most … */
-    CACHE_BARN_BYTES = 128 << 10, /* … and no more bytes than this, but two sheaves … */
-    CACHE_BARN_MALLOC = 64 << 10, /* … of malloc's classes: there are many of them */
     CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
     CACHE_EMPTY_SLABS = 5,
     CACHE_DRAIN_MAX = 256, /* caches drained by one call */
 };
 
 static struct stook_cache *cache_of_caches;
-static bool cache_random; /* the process's default: every cache in random order */
+/* The process's defaults: every cache in random order, every cache adaptive. */
+static bool cache_random, cache_adaptive;
 
 static size_t cache_struct_size(void)
 {
@@ -39,15 +40,6 @@ static size_t cache_struct_size(void)
 static size_t cache_default_align(size_t size)
 {
     return size >= 16 ? 16 : 8;
-}
-
-static unsigned cache_barn_limit(const struct stook_cache *cache)
-{
-    size_t sheaf = (size_t)cache->capacity * cache->layout.stride;
-    size_t bytes = cache->flags & CACHE_MALLOC ? CACHE_BARN_MALLOC : CACHE_BARN_BYTES;
-    size_t limit = sheaf ? bytes / sheaf : 0;
-
-    return limit > CACHE_BARN_SHEAVES ? CACHE_BARN_SHEAVES : limit < 2 ? 2 : (unsigned)limit;
 }
 
 static unsigned cache_min_partial(const struct stook_cache *cache)
@@ -88,15 +80,24 @@ static uint16_t cache_secret(void)
     return (uint16_t)(z >> 48);
 }
 
-/* Fills in a zeroed cache and puts it on the list.  Under the list's lock. */
+unsigned cache_default_capacity(const struct stook_cache *cache)
+{
+    size_t stride = cache->layout.stride;
+
+    return layout_capacity(cache->flags & CACHE_MALLOC ? stride * 5 / 2 : stride);
+}
+
+/* Fills in a zeroed cache and puts it on the list.  Under the list's lock.  `capacity` 0: default. */
 static void cache_setup(struct stook_cache *cache, const struct layout *layout, unsigned index,
-                        const char *name)
+                        const char *name, unsigned capacity, size_t cached_max)
 {
     cache->layout = *layout;
     cache->index = index;
     cache->secret = cache_secret();
     cache->users = 1;
-    cache->barn_limit = cache_barn_limit(cache);
+    if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
+        capacity = cache_default_capacity(cache);
+    capacity_init(cache, capacity, cached_max);
     cache->min_partial = cache_min_partial(cache);
     cache->defrag_ratio = NODES_DEFRAG_RATIO;
     cache_set_name(cache, name);
@@ -111,18 +112,29 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
     cache_list.count++;
+    if (cache_list.end <= index)
+        cache_list.end = index + 1;
+}
+
+static bool cache_asked(const char *name)
+{
+    const char *text = os_getenv(name);
+
+    return text && strcmp(text, "0") != 0;
 }
 
 void cache_boot(void)
 {
     size_t size = (cache_struct_size() + 63) & ~(size_t)63;
     char *memory = os_map(size * (SHEAF_CLASSES + 1)), name[32];
-    const char *random = os_getenv("STOOK_RANDOM");
     struct layout layout;
 
     if (!memory)
         report_fatal("no memory for the first caches");
-    cache_random = random && strcmp(random, "0") != 0;
+    cache_random = cache_asked("STOOK_RANDOM");
+    cache_adaptive = cache_asked("STOOK_ADAPTIVE");
+    budget_init();
+    capacity_looker = adapt_look;
     list_init(&cache_list.all);
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (unsigned i = 0; i <= SHEAF_CLASSES; i++) {
@@ -134,7 +146,7 @@ void cache_boot(void)
             report_fatal("no layout for the library's own objects");
         snprintf(name, sizeof(name), i < SHEAF_CLASSES ? "stook-sheaf-%zu" : "stook-cache",
                  cache->object_size);
-        cache_setup(cache, &layout, cache_find_index(), name);
+        cache_setup(cache, &layout, cache_find_index(), name, 0, 0);
         if (i < SHEAF_CLASSES)
             sheaf_cache[i] = cache;
         else
@@ -199,6 +211,8 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     }
     if (cache_random && !(flags & CACHE_LINK_FIRST))
         flags |= STOOK_CACHE_RANDOM;
+    if (cache_adaptive && !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF)))
+        flags |= STOOK_CACHE_ADAPTIVE;
     lock_take(&cache_list.lock, LOCK_CACHES);
     if ((flags & STOOK_CACHE_MERGE) && (cache = cache_find_mergeable(size, args->align, flags))) {
         cache->users++;
@@ -224,11 +238,8 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     cache->ctor = args->ctor;
     cache->dtor = args->dtor;
     cache->permutation = permutation;
-    cache->capacity = flags & STOOK_CACHE_NOSHEAF ? 0
-                      : args->sheaf_capacity      ? args->sheaf_capacity
-                      : flags & CACHE_MALLOC      ? layout_capacity((size_t)layout.stride * 5 / 2)
-                                                  : layout_capacity(layout.stride);
-    cache_setup(cache, &layout, index, name);
+    cache_setup(cache, &layout, index, name, flags & STOOK_CACHE_NOSHEAF ? 0 : args->sheaf_capacity,
+                args->cached_bytes_max);
 out:
     lock_drop(&cache_list.lock, LOCK_CACHES);
     return cache;
@@ -251,7 +262,7 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
 {
     const unsigned links = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE;
     const unsigned known = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
-                           STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | links;
+                           STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE | links;
     struct stook_cache_args args = {0};
     struct stook_cache *cache;
 
@@ -266,6 +277,7 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
         args.align = cache_default_align(object_size);
     if (!name || object_size == 0 || (args.align & (args.align - 1)) || (args.flags & ~known) ||
         (args.flags & links) == links ||
+        ((args.flags & STOOK_CACHE_ADAPTIVE) && (args.flags & STOOK_CACHE_NOSHEAF)) ||
         ((args.flags & STOOK_CACHE_LINK_INSIDE) &&
          (args.ctor || args.dtor || (args.flags & STOOK_CACHE_TYPESAFE)))) {
         errno = EINVAL;
@@ -283,7 +295,8 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
     }
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < 64)
         args.align = 64;
-    if (args.ctor || args.dtor || args.sheaf_capacity || (args.flags & STOOK_CACHE_TYPESAFE))
+    if (args.ctor || args.dtor || args.sheaf_capacity || args.cached_bytes_max ||
+        (args.flags & STOOK_CACHE_TYPESAFE))
         args.flags &= ~STOOK_CACHE_MERGE;
     init_once();
     context_enter();
@@ -329,6 +342,7 @@ size_t cache_drain(struct stook_cache *cache, bool alone)
     uint64_t before = cache_gone(cache);
 
     cache_settle_deferred(cache, alone ? CACHE_DEFERRED_WAIT : CACHE_DEFERRED_PUSH);
+    capacity_shrink(cache);
     slot_drain(&cache, 1, alone);
     cache_drain_nodes(cache);
     return (size_t)(cache_gone(cache) - before);
@@ -350,6 +364,8 @@ size_t cache_drain_all(unsigned flag)
     lock_drop(&cache_list.lock, LOCK_CACHES);
     for (unsigned i = 0; i < n; i++)
         bytes -= cache_gone(caches[i]);
+    for (unsigned i = 0; i < n; i++)
+        capacity_shrink(caches[i]);
     slot_drain(caches, n, false);
     for (unsigned i = 0; i < n; i++) {
         cache_drain_nodes(caches[i]);

@@ -8,9 +8,9 @@
 #include "slab/cache.h"
 
 struct cache_list {
-    struct lock lock; /* LOCK_CACHES: the list, the table, users, the boot memory */
-    struct list all;  /* in order of creation */
-    unsigned count;
+    struct lock lock;    /* LOCK_CACHES: the list, the table, users, the boot memory */
+    struct list all;     /* in order of creation */
+    unsigned count, end; /* numbers in the table are below `end` */
 };
 extern struct cache_list cache_list __attribute__((visibility("hidden")));
 
@@ -19,6 +19,9 @@ void cache_boot(void);
 
 /* A cache with internal flags; NULL with errno. */
 struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *args);
+
+/* Objects a sheaf where nobody said. */
+unsigned cache_default_capacity(const struct stook_cache *cache);
 
 /* Sheaves of all CPUs and barns are flushed, empty slabs given back; bytes of slabs that went back
  * meanwhile.  `alone`: nobody else uses the cache (slot_drain). */

@@ -300,7 +300,7 @@ static bool hotplug_push_deferred(struct stook_cache *cache, unsigned cpu)
 {
     const struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
 
-    if (slot && cache->capacity > 0 && __atomic_load_n(&slot->rcu, __ATOMIC_RELAXED))
+    if (slot && cache_capacity(cache) > 0 && __atomic_load_n(&slot->rcu, __ATOMIC_RELAXED))
         cache_deferred(cache, CACHE_DEFERRED_PUSH);
     return true;
 }

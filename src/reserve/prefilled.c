@@ -140,7 +140,7 @@ static bool prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool 
 
     sheaf->next = NULL;
     /* One that came from a slot or a barn may have more room than that. */
-    if (sheaf->capacity == cache->capacity) {
+    if (sheaf->capacity == cache_capacity(cache)) {
         kept = prefilled_keep(cache, sheaf, nospin);
     } else {
         sheaf_flush(cache, sheaf, nospin);
@@ -160,7 +160,7 @@ static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct she
     uint32_t had = sheaf->size;
     int saved = errno;
 
-    if (had < sheaf->capacity && percpu.rseq && cache->capacity > 0) {
+    if (had < sheaf->capacity && percpu.rseq && cache_capacity(cache) > 0) {
         uint32_t got = percpu_pop_bulk(percpu_offset(cache->index), sheaf->object + had,
                                        sheaf->capacity - had);
         sheaf->size += got;
@@ -201,8 +201,15 @@ static bool prefilled_attempt(void *arg)
     struct prefilled_wish *wish = arg;
     unsigned node = percpu_node(percpu_cpu());
 
-    wish->sheaf = wish->ready ? prefilled_find(wish->cache, node, wish->nospin)
-                              : prefilled_make(wish->size, node, wish->nospin);
+    wish->sheaf = wish->ready ? prefilled_find(wish->cache, node, wish->nospin) : NULL;
+    /* What is ready may be of a capacity that the cache had before. */
+    if (wish->sheaf && wish->sheaf->capacity < wish->size) {
+        stat_add(wish->cache, STAT_free_fastpath, wish->sheaf->size);
+        barn_return(wish->cache, node, wish->sheaf, wish->nospin);
+        wish->sheaf = NULL;
+    }
+    if (!wish->sheaf)
+        wish->sheaf = prefilled_make(wish->size, node, wish->nospin);
     return wish->sheaf != NULL;
 }
 
@@ -239,10 +246,10 @@ struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flag
         errno = EINVAL;
         return NULL;
     }
-    sheaf = prefilled_get(cache, flags, size, size <= cache->capacity);
+    sheaf = prefilled_get(cache, flags, size, size <= cache_capacity(cache));
     if (!sheaf)
         return NULL;
-    stat_add(cache, STAT_sheaf_prefill_oversize, size > cache->capacity);
+    stat_add(cache, STAT_sheaf_prefill_oversize, size > cache_capacity(cache));
     if (!prefilled_fill(cache, flags, sheaf, size)) {
         nested = context_enter();
         prefilled_drop(cache, sheaf, nested || (flags & STOOK_NOSPIN));

@@ -81,7 +81,7 @@ void rcu_ride_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node)
 /* A sheaf as the cache's others are, or NULL: it went, and its objects to the slabs. */
 static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
-    uint32_t capacity = cache->capacity;
+    uint32_t capacity = cache_capacity(cache);
 
     if (capacity > 0 && capacity <= sheaf_room(sheaf) && sheaf->size <= capacity) {
         sheaf->capacity = capacity;
@@ -177,17 +177,26 @@ static void rcu_settle(void)
 /* An empty sheaf for objects of the cache and the ride; NULL without memory. */
 static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    uint32_t capacity = cache->capacity ? cache->capacity : RCU_SINGLES, most;
-    struct sheaf *sheaf, *none = NULL;
+    uint32_t capacity = cache_capacity(cache), most;
+    struct sheaf *sheaf = NULL, *none = NULL;
+    bool ours = capacity >= RCU_LEAST;
 
-    if (capacity < RCU_LEAST || !cache->capacity) {
-        sheaf = sheaf_alloc_over(capacity, capacity + RCU_RIDE_WORDS, node, nospin);
-        stat_add(cache, STAT_sheaf_alloc, sheaf != NULL);
-    } else {
+    if (!capacity)
+        capacity = RCU_SINGLES;
+    if (ours) {
         sheaf = barn_make_empty(cache, node, nospin);
         /* No memory: one that is full has been paid for. */
         if (!sheaf && (sheaf = barn_get_full(cache, node, &none, nospin)) != NULL)
             sheaf_flush(cache, sheaf, nospin);
+        /* Of a capacity that the cache had before. */
+        if (sheaf && sheaf->capacity < RCU_LEAST) {
+            barn_put_empty(cache, node, sheaf, nospin);
+            ours = false;
+        }
+    }
+    if (!ours) {
+        sheaf = sheaf_alloc_over(capacity, capacity + RCU_RIDE_WORDS, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, sheaf != NULL);
     }
     if (!sheaf)
         return NULL;

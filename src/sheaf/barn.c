@@ -2,13 +2,16 @@
 #include "sheaf/barn.h"
 
 #include "base/report.h"
+#include "sheaf/budget.h"
+#include "sheaf/capacity.h"
 #include "slab/stat.h"
 
 enum {
-    BARN_REFUSALS = 4,    /* full sheaves refused in a row, or as many as the limit, halve it */
-    BARN_MORE = 8,        /* a limit grows to this many times the cache's … */
-    BARN_BYTES = 1 << 20, /* … and to no more bytes than this */
-    BARN_EMPTY_MORE = 2,  /* empty sheaves kept beyond the limit of full ones */
+    BARN_REFUSALS = 4, /* full sheaves refused in a row, or as many as the limit, halve it … */
+    BARN_PATIENCE = 2, /* … of a cache that has grown, this many times as many */
+    BARN_MORE = 8,     /* a limit grows to this many times the cache's, and capacity_barn_bytes() */
+    BARN_EMPTY_MORE = 2, /* empty sheaves kept beyond the limit of full ones */
+    BARN_PRESSED = 8,    /* misses at the highest limit after which an adaptive cache grows */
 };
 
 static struct barn *barn_of(struct stook_cache *cache, unsigned node)
@@ -57,15 +60,21 @@ static void barn_set_limit(struct barn *barn, uint32_t limit)
     __atomic_store_n(&barn->full_limit, limit, __ATOMIC_RELAXED);
 }
 
+static size_t barn_sheaf_bytes(const struct stook_cache *cache)
+{
+    return (size_t)cache_capacity(cache) * cache->layout.stride;
+}
+
 uint32_t barn_most(const struct stook_cache *cache)
 {
-    size_t sheaf = (size_t)cache->capacity * cache->layout.stride;
-    size_t most = sheaf ? BARN_BYTES / sheaf : 0;
+    size_t sheaf = barn_sheaf_bytes(cache);
+    size_t most = sheaf ? capacity_barn_bytes(cache) / sheaf : 0, limit = cache_barn_limit(cache);
+    bool grown = cache_level(cache) > 0;
 
-    if (most > (size_t)BARN_MORE * cache->barn_limit)
-        most = (size_t)BARN_MORE * cache->barn_limit;
-    return most > cache->barn_limit && !(cache->flags & CACHE_MALLOC) ? (uint32_t)most
-                                                                      : cache->barn_limit;
+    if (most > BARN_MORE * limit && !grown)
+        most = BARN_MORE * limit;
+    return most > limit && (grown || !(cache->flags & CACHE_MALLOC)) ? (uint32_t)most
+                                                                     : (uint32_t)limit;
 }
 
 void barn_init(struct barn *barn, unsigned full_limit)
@@ -74,40 +83,124 @@ void barn_init(struct barn *barn, unsigned full_limit)
     barn_set_limit(barn, full_limit);
 }
 
+/* Bytes of the objects in a sheaf. */
+static uint64_t barn_bytes(const struct stook_cache *cache, const struct sheaf *sheaf)
+{
+    return (uint64_t)sheaf->size * cache->layout.stride;
+}
+
+static struct sheaf *barn_pop_full(const struct stook_cache *cache, struct barn *barn)
+{
+    struct sheaf *full = barn_pop(&barn->full, &barn->nr_full);
+
+    if (full)
+        barn->bytes -= barn_bytes(cache, full);
+    return full;
+}
+
+/* Empty sheaves of another capacity are not kept; nor larger ones. */
+static bool barn_keeps(const struct stook_cache *cache, const struct sheaf *empty)
+{
+    return empty->capacity == cache_capacity(cache) && !sheaf_is_over(empty);
+}
+
+/* Full sheaves beyond the limit join a chain, and what they were granted goes back. */
+static void barn_cut(struct stook_cache *cache, struct barn *barn, struct sheaf **chain,
+                     uint32_t *n)
+{
+    while (barn->nr_full > barn->full_limit)
+        barn_push(chain, n, barn_pop_full(cache, barn));
+    budget_give_barn(cache, barn);
+}
+
+/* A miss; true: it is time to grow. */
+static bool barn_miss(struct stook_cache *cache, struct barn *barn)
+{
+    bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0, bounced = barn->bounced > 0;
+    uint32_t limit = barn->full_limit, base = cache_barn_limit(cache);
+    /* Missed after some were refused: what went to slabs would have been of use here. */
+    uint32_t most = bounced ? barn_most(cache) : base;
+    bool pressed = false;
+
+    barn->get_fail++;
+    if (limit < most) {
+        limit += 1 + (adaptive && bounced ? limit / 4 : 0);
+        barn_set_limit(barn, limit < most ? limit : most);
+    } else if (adaptive && bounced && !barn->starved && ++barn->pressed >= BARN_PRESSED) {
+        barn->pressed = 0;
+        pressed = true;
+    }
+    barn_set_count(&barn->bounced, adaptive && bounced ? barn->bounced - 1 : 0);
+    budget_give_barn(cache, barn);
+    return pressed;
+}
+
+/* An exchange is over, and the lock dropped. */
+static void barn_tick(const struct stook_cache *cache, bool nospin)
+{
+    if (__builtin_expect(atomic_load_explicit(&capacity_grown, memory_order_relaxed) > 0, 0) &&
+        !nospin)
+        capacity_tick(cache);
+}
+
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
                             bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
     struct sheaf *full;
+    bool grow = false;
 
     /* Nothing there and nothing to learn: a memoryless node's CPUs ask here first each time. */
     if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 &&
-        __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED) >= cache->barn_limit &&
-        __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED) == 0) {
+        __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED) >= cache_barn_limit(cache) &&
+        __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED) == 0 &&
+        __atomic_load_n(&barn->granted, __ATOMIC_RELAXED) == 0) {
         stat_add(cache, STAT_barn_get_fail, 1);
         return NULL;
     }
     if (!barn_lock(cache, node, nospin))
         return NULL;
-    full = barn_pop(&barn->full, &barn->nr_full);
+    full = barn_pop_full(cache, barn);
     barn->refused = 0;
     if (full) {
         barn->get++;
         STOOK_ASSERT(full->size > 0);
-        if (*empty) {
+        if (*empty && barn_keeps(cache, *empty)) {
             barn_push(&barn->empty, &barn->nr_empty, *empty);
             *empty = NULL;
         }
     } else {
-        barn->get_fail++;
-        /* Missed after some were refused: what went to slabs would have been of use here. */
-        if (barn->full_limit < (barn->bounced ? barn_most(cache) : cache->barn_limit))
-            barn_set_limit(barn, barn->full_limit + 1);
-        barn_set_count(&barn->bounced, 0);
+        grow = barn_miss(cache, barn);
     }
     lock_drop(&barn->lock, LOCK_BARN);
+    if (grow)
+        (void)capacity_grow(cache, nospin);
+    barn_tick(cache, nospin);
     stat_add(cache, full ? STAT_barn_get : STAT_barn_get_fail, 1);
     return full;
+}
+
+/*
+ * A full sheaf is refused: it joins a chain.  Many in a row halve the limit, and what is beyond it
+ * joins too.  True: a cache that has grown needs no more than others do.
+ */
+static bool barn_refuse(struct stook_cache *cache, struct barn *barn, struct sheaf *full,
+                        struct sheaf **chain)
+{
+    uint32_t n = 0, limit = barn->full_limit, patience = limit;
+    bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0, grown = cache_level(cache) > 0;
+
+    barn_push(chain, &n, full);
+    barn->put_fail++;
+    barn_set_count(&barn->bounced, adaptive && barn->bounced < UINT32_MAX ? barn->bounced + 1 : 1);
+    if (grown)
+        patience *= BARN_PATIENCE;
+    if (++barn->refused < BARN_REFUSALS || barn->refused < patience || limit == 0)
+        return false;
+    barn->refused = 0;
+    barn_set_limit(barn, limit / 2);
+    barn_cut(cache, barn, chain, &n);
+    return grown && barn_sheaf_bytes(cache) * (limit / 2) < CAPACITY_BARN_MOST;
 }
 
 struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
@@ -115,6 +208,8 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
 {
     struct barn *barn = barn_of(cache, node);
     struct sheaf *chain = NULL;
+    uint64_t bytes = barn_bytes(cache, full);
+    bool room, shrink = false;
 
     STOOK_ASSERT(full->size > 0);
     if (empty)
@@ -123,25 +218,22 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
         full->next = NULL;
         return full;
     }
-    if (barn->nr_full < barn->full_limit) {
+    room = barn->nr_full < barn->full_limit;
+    if (room && budget_take_barn(cache, barn, bytes)) {
         barn_push(&barn->full, &barn->nr_full, full);
         barn->put++;
+        barn->bytes += bytes;
+        barn->starved = 0;
         if (empty)
             *empty = barn_pop(&barn->empty, &barn->nr_empty);
     } else {
-        uint32_t n = 0;
-        barn_push(&chain, &n, full);
-        barn->put_fail++;
-        barn_set_count(&barn->bounced, 1);
-        if (++barn->refused >= BARN_REFUSALS && barn->refused >= barn->full_limit &&
-            barn->full_limit > 0) {
-            barn->refused = 0;
-            barn_set_limit(barn, barn->full_limit / 2);
-            while (barn->nr_full > barn->full_limit)
-                barn_push(&chain, &n, barn_pop(&barn->full, &barn->nr_full));
-        }
+        barn->starved = room;
+        shrink = barn_refuse(cache, barn, full, &chain);
     }
     lock_drop(&barn->lock, LOCK_BARN);
+    if (shrink && !nospin)
+        capacity_shrink(cache);
+    barn_tick(cache, nospin);
     stat_add(cache, chain ? STAT_barn_put_fail : STAT_barn_put, 1);
     return chain;
 }
@@ -163,7 +255,7 @@ struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nos
     struct sheaf *empty = barn_get_empty(cache, node, nospin);
 
     if (!empty) {
-        empty = sheaf_alloc(cache->capacity, node, nospin);
+        empty = sheaf_alloc(cache_capacity(cache), node, nospin);
         stat_add(cache, STAT_sheaf_alloc, empty != NULL);
     }
     return empty;
@@ -174,9 +266,9 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
     struct barn *barn = barn_of(cache, node);
 
     STOOK_ASSERT(empty->size == 0);
-    if (empty->capacity == cache->capacity && !sheaf_is_over(empty) &&
-        barn_lock(cache, node, nospin)) {
-        if (barn->nr_empty < barn->full_limit + BARN_EMPTY_MORE) {
+    if (barn_keeps(cache, empty) && barn_lock(cache, node, nospin)) {
+        /* Once more, now that a change of the capacity has not looked at this barn yet, or is seen. */
+        if (barn_keeps(cache, empty) && barn->nr_empty < barn->full_limit + BARN_EMPTY_MORE) {
             barn_push(&barn->empty, &barn->nr_empty, empty);
             empty = NULL;
         }
@@ -197,7 +289,7 @@ struct sheaf *barn_flush(struct stook_cache *cache, unsigned node, struct sheaf 
         struct sheaf *next = chain->next;
         chain->next = NULL;
         sheaf_flush(cache, chain, nospin);
-        if (keep && !kept)
+        if (keep && !kept && chain->capacity == cache_capacity(cache))
             kept = chain;
         else
             barn_put_empty(cache, node, chain, nospin);
@@ -217,6 +309,7 @@ void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, 
 void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
+    struct sheaf *worn = NULL;
     void *object = NULL;
 
     if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 || !barn_lock(cache, node, nospin))
@@ -224,13 +317,64 @@ void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
     if (barn->full) {
         struct sheaf *sheaf = barn->full;
         object = sheaf->object[--sheaf->size];
+        barn->bytes -= cache->layout.stride;
         if (sheaf->size == 0) {
             barn_pop(&barn->full, &barn->nr_full);
-            barn_push(&barn->empty, &barn->nr_empty, sheaf);
+            if (barn_keeps(cache, sheaf))
+                barn_push(&barn->empty, &barn->nr_empty, sheaf);
+            else
+                worn = sheaf;
         }
     }
     lock_drop(&barn->lock, LOCK_BARN);
+    if (worn)
+        barn_put_empty(cache, node, worn, nospin);
     return object;
+}
+
+void barn_fit(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    struct sheaf *chain = NULL, *worn = NULL, **at;
+    uint32_t most, n = 0, left = 0;
+
+    if (!lock_enter(&barn->lock, LOCK_BARN, nospin))
+        return;
+    most = cache_level(cache) > 0 ? barn_most(cache) : cache_barn_limit(cache);
+    if (barn->full_limit > most)
+        barn_set_limit(barn, most);
+    for (at = &barn->full; *at;) {
+        struct sheaf *full = *at;
+        if (full->capacity <= cache_capacity(cache)) {
+            at = &full->next;
+            continue;
+        }
+        *at = full->next;
+        barn->bytes -= barn_bytes(cache, full);
+        barn_set_count(&barn->nr_full, barn->nr_full - 1);
+        barn_push(&chain, &n, full);
+    }
+    barn_cut(cache, barn, &chain, &n);
+    for (at = &barn->empty; *at;) {
+        struct sheaf *empty = *at;
+        if (barn_keeps(cache, empty) && left < barn->full_limit + BARN_EMPTY_MORE) {
+            at = &empty->next;
+            left++;
+        } else {
+            *at = empty->next;
+            empty->next = worn;
+            worn = empty;
+        }
+    }
+    barn_set_count(&barn->nr_empty, left);
+    lock_drop(&barn->lock, LOCK_BARN);
+    barn_flush(cache, node, chain, false, nospin);
+    while (worn) {
+        struct sheaf *next = worn->next;
+        stat_add(cache, STAT_sheaf_free, 1);
+        sheaf_free(worn, nospin);
+        worn = next;
+    }
 }
 
 void barn_drain(struct stook_cache *cache, unsigned node)
@@ -244,6 +388,8 @@ void barn_drain(struct stook_cache *cache, unsigned node)
     barn->full = barn->empty = NULL;
     barn_set_count(&barn->nr_full, 0);
     barn_set_count(&barn->nr_empty, 0);
+    barn->bytes = 0;
+    budget_give_barn(cache, barn);
     lock_drop(&barn->lock, LOCK_BARN);
     while (full) {
         struct sheaf *next = full->next;

@@ -6,7 +6,9 @@
  * none is asked for, it falls to 0 and the barn hands out what it holds to be flushed, so that a
  * program that only frees ends with nothing parked here; each miss raises it again, up to the
  * cache's barn_limit, and beyond it, within 1 MiB, each miss that comes after a refusal: who goes up
- * and down finds what he needs.  All calls take the barn's lock once; with `nospin` they only try.
+ * and down finds what he needs.  An adaptive cache goes on from there (capacity.h); and whatever the
+ * limit, a barn takes nothing in that it has no budget for (budget.h).  All calls take the barn's lock
+ * once; with `nospin` they only try.
  */
 #ifndef STOOK_SHEAF_BARN_H
 #define STOOK_SHEAF_BARN_H
@@ -21,7 +23,10 @@ void barn_init(struct barn *barn, unsigned full_limit);
  */
 uint32_t barn_most(const struct stook_cache *cache);
 
-/* A full sheaf, or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL. */
+/*
+ * A full sheaf, or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL, unless its
+ * capacity is no longer the cache's: barn_put_empty() frees such a one.
+ */
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
                             bool nospin);
 
@@ -38,7 +43,8 @@ struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nos
 /* Takes an empty sheaf in, or frees it when there are enough. */
 void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty, bool nospin);
 
-/* Flushes a chain of sheaves; one of them as an empty sheaf if `keep`, the others to the barn. */
+/* Flushes a chain of sheaves; one of the cache's capacity as an empty sheaf if `keep`, the others to
+ * the barn. */
 struct sheaf *barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain, bool keep,
                          bool nospin);
 /* A sheaf that found no place in a slot, whatever it holds. */
@@ -46,6 +52,10 @@ void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, 
 
 /* One object, for threads that can use no slot; NULL when there is none. */
 void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin);
+
+/* After a change of limits or capacity: flushes full sheaves that are beyond or larger, and frees empty
+ * ones of another capacity. */
+void barn_fit(struct stook_cache *cache, unsigned node, bool nospin);
 
 /* Flushes and frees everything. */
 void barn_drain(struct stook_cache *cache, unsigned node);

@@ -31,7 +31,7 @@ static uint32_t slot_fill_max(const struct stook_cache *cache)
 
     if (most > SLOT_FILL_MAX)
         most = SLOT_FILL_MAX;
-    return most > cache->capacity ? most : cache->capacity;
+    return most > cache_capacity(cache) ? most : cache_capacity(cache);
 }
 
 /*
@@ -41,12 +41,12 @@ static uint32_t slot_fill_max(const struct stook_cache *cache)
 static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 {
     uint32_t fill = slot->fill * 2, most = slot_fill_max(cache);
-    uint32_t least =
-        cache->layout.objects < cache->capacity ? cache->layout.objects : cache->capacity;
+    uint32_t capacity = cache_capacity(cache);
+    uint32_t least = cache->layout.objects < capacity ? cache->layout.objects : capacity;
 
     if (slot->wary > 0) {
         slot->wary--;
-        most = cache->capacity;
+        most = capacity;
     }
     if (fill < least)
         fill = least;
@@ -84,7 +84,7 @@ static void slot_tally_free(struct stook_cache *cache, uint32_t n, uint64_t *tou
 /* Whether the caller has tried no section on this slot: there are none, or calls are counted. */
 static bool slot_untried(const struct stook_cache *cache)
 {
-    return cache->capacity > 0 && (!percpu.rseq || stat_counts_fast(cache));
+    return cache_capacity(cache) > 0 && (!percpu.rseq || stat_counts_fast(cache));
 }
 
 /* ---- alloc ---------------------------------------------------------------------------------- */
@@ -97,14 +97,14 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
     uint64_t touches = slab_counts.touches;
     uint32_t got = 0, more = 0;
 
-    if (cpu < 0 && cache->capacity)
+    if (cpu < 0 && cache_capacity(cache))
         while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
             got++;
     slot_tally_alloc(cache, got, &touches);
     if (got < n)
         more = nodes_take(cache, node, objects + got, n - got, n - got, nospin);
     got += more;
-    if (cpu >= 0 && cache->capacity)
+    if (cpu >= 0 && cache_capacity(cache))
         for (; got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL; got++)
             more++;
     slot_tally_alloc(cache, more, &touches);
@@ -123,9 +123,9 @@ static void slot_install_full(struct stook_cache *cache, unsigned node, struct s
     if (main) {
         struct sheaf *spare = slot->spare;
         if (recycled) /* others free what this CPU takes: the next refill is no larger than two */
-            slot->fill = cache->capacity;
+            slot->fill = cache_capacity(cache);
         if (main->size == 0) {
-            if (!spare)
+            if (!spare && main->capacity == cache_capacity(cache))
                 slot->spare = slot_real(main);
             else
                 empty = slot_real(main);
@@ -147,12 +147,17 @@ static void slot_install_full(struct stook_cache *cache, unsigned node, struct s
 static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, struct sheaf *empty,
                                     uint32_t fill, bool nospin)
 {
+    uint32_t capacity = cache_capacity(cache);
     struct sheaf *over;
 
+    if (empty && empty->capacity != capacity) {
+        barn_put_empty(cache, node, empty, nospin);
+        empty = NULL;
+    }
     if (!empty)
         empty = barn_get_empty(cache, node, nospin);
-    if (fill > cache->capacity && (!empty || sheaf_room(empty) < fill)) {
-        over = sheaf_alloc_over(cache->capacity, fill, node, nospin);
+    if (fill > capacity && (!empty || sheaf_room(empty) < fill)) {
+        over = sheaf_alloc_over(capacity, fill, node, nospin);
         stat_add(cache, STAT_sheaf_alloc, over != NULL);
         if (over && empty)
             barn_put_empty(cache, node, empty, nospin);
@@ -250,7 +255,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
     if (got < n)
         percpu_tick(cpu, nospin);
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
-    for (int turn = 0; got < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
+    for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t more;
         main = percpu_close(offset, &slot, nospin);
         if (!main)
@@ -347,7 +352,7 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
     if (main) {
         slot->fill /= 2;
         if (main->size >= main->capacity) {
-            if (!decline && !slot->spare)
+            if (!decline && !slot->spare && main->capacity == cache_capacity(cache))
                 slot->spare = slot_real(main);
             else
                 full = slot_real(main);
@@ -410,16 +415,18 @@ static uint32_t slot_strip(void **objects, uint32_t n)
 static uint32_t slot_free_sheaves(struct stook_cache *cache, unsigned node, void *const *objects,
                                   uint32_t n, bool nospin)
 {
-    uint32_t put = 0, capacity = cache->capacity;
     struct sheaf *empty, *chain = NULL;
+    uint32_t put = 0;
 
-    while (n - put >= capacity && !chain && barn_accepts(cache, node)) {
+    while (n - put >= cache_capacity(cache) && !chain && barn_accepts(cache, node)) {
+        uint32_t k;
         empty = barn_make_empty(cache, node, nospin);
         if (!empty)
             break;
-        memcpy(empty->object, objects + put, capacity * sizeof(void *));
-        empty->size = capacity;
-        put += capacity;
+        k = n - put < empty->capacity ? n - put : empty->capacity;
+        memcpy(empty->object, objects + put, k * sizeof(void *));
+        empty->size = k;
+        put += k;
         chain = barn_put_full(cache, node, empty, NULL, nospin);
     }
     barn_flush(cache, node, chain, false, nospin);
@@ -452,7 +459,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         put = percpu_push_bulk(offset, objects, n);
         stat_add(cache, STAT_free_cpu_sheaf, put);
     }
-    for (int turn = 0; put < n && turn < SLOT_TURNS && cache->capacity > 0; turn++) {
+    for (int turn = 0; put < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t before = put;
         main = percpu_close(offset, &slot, nospin);
         if (!main)
@@ -472,7 +479,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             slot->spare = slot_real(main);
             percpu_open(slot, spare);
             stat_add(cache, STAT_sheaf_swap, 1);
-        } else if (n - put >= cache->capacity && topology.memories == 1 &&
+        } else if (n - put >= cache_capacity(cache) && topology.memories == 1 &&
                    (decline || barn_accepts(cache, node))) {
             percpu_open(slot, main);
             if (decline) /* straight to the slabs */

@@ -5,6 +5,11 @@
  * The slow half of alloc and free.  Main and spare change places; when both are empty (full) one
  * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
  * two sheaves, put-then-get at a boundary does not bounce.
+ *
+ * What a CPU holds of a cache is bounded by the sheaves' own capacities, not by a budget: main and
+ * spare with as many objects each, of which one may instead have what a refill brought, 64 KiB or 510
+ * objects if that is more than a capacity (32 KiB of malloc's classes); and less than one sheaf for
+ * every other node with memory.
  */
 #ifndef STOOK_SHEAF_SLOT_H
 #define STOOK_SHEAF_SLOT_H
@@ -29,6 +34,12 @@ void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone);
 /* The same of one CPU.  False: slots were left as they are, since their owners are just moving
  * pointers or the fence was refused. */
 bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone);
+
+/*
+ * Whether a main or spare sheaf has more capacity than that, on any CPU that slot_drain() may
+ * interrupt, or may have because its owner is just moving pointers.  Racy.
+ */
+bool slot_exceeds(const struct stook_cache *cache, uint32_t capacity);
 
 /* Adds what one CPU has: racy, as the sums. */
 struct slot_counts {

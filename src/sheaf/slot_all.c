@@ -40,7 +40,7 @@ static bool slot_drain_some(struct stook_cache *const *caches, unsigned n, unsig
     for (unsigned i = 0; i < n; i++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
         main[i] = NULL;
-        if (!slot || caches[i]->capacity == 0)
+        if (!slot || cache_capacity(caches[i]) == 0)
             continue;
         /* Closed by its owner, who is just moving pointers; or by a fork, which ends. */
         while (!(main[i] = percpu_take(slot)) && alone)
@@ -94,6 +94,34 @@ void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         if (percpu_slot(cpu, 0) && (alone || percpu_may_fence(cpu)))
             (void)slot_drain_cpu(caches, n, cpu, alone);
+}
+
+/* What a slot's main and spare sheaf may hold, at least one that is not to be seen now. */
+static uint32_t slot_capacity(struct slot *slot)
+{
+    struct sheaf *main, *spare;
+    uint32_t capacity, more;
+
+    main =
+        percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire) : percpu_take(slot);
+    if (!main || main == PERCPU_CLOSED)
+        return UINT32_MAX;
+    spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
+    capacity = __atomic_load_n(&main->capacity, __ATOMIC_RELAXED);
+    more = spare ? __atomic_load_n(&spare->capacity, __ATOMIC_RELAXED) : 0;
+    if (!percpu.rseq)
+        percpu_open(slot, main);
+    return capacity > more ? capacity : more;
+}
+
+bool slot_exceeds(const struct stook_cache *cache, uint32_t capacity)
+{
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
+        struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
+        if (slot && percpu_may_fence(cpu) && slot_capacity(slot) > capacity)
+            return true;
+    }
+    return false;
 }
 
 static uint32_t slot_size(const struct sheaf *sheaf)

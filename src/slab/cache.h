@@ -39,9 +39,13 @@ struct barn {
     uint32_t nr_full, nr_empty;
     uint32_t full_limit; /* now: falls while sheaves only come, rises when they are missed */
     uint32_t refused;    /* full sheaves refused in a row */
-    uint32_t bounced;    /* 1: one was refused since the last miss */
+    uint32_t bounced; /* 1: one was refused since the last miss; adaptive: how many, less misses */
     struct sheaf *full, *empty;
     uint64_t get, get_fail, put, put_fail; /* full sheaves handed out, missed, taken in, refused */
+    uint64_t bytes;                        /* of the objects in its full sheaves */
+    uint64_t granted; /* of the budgets, to this barn: never less (sheaf/budget.h) */
+    uint32_t pressed; /* adaptive: misses after refusals with the limit as high as it goes */
+    uint32_t starved; /* 1: the last sheaf refused was so for want of budget */
 };
 
 struct cache_node {
@@ -56,8 +60,12 @@ struct stook_cache {
     void (*dtor)(void *object);
     uint32_t index; /* of its slots; also its number in the page map */
     uint32_t flags;
-    uint32_t capacity;   /* objects a sheaf; 0: no sheaves */
+    /* These change while threads run: cache_capacity(), cache_barn_limit(), cache_level(). */
+    uint32_t capacity;   /* objects of a new sheaf; 0, for good: no sheaves */
     uint32_t barn_limit; /* full sheaves of a barn, but see barn_most() */
+    uint32_t level;      /* adaptive: how often it has doubled what it started with */
+    uint32_t base;       /* capacity as it was asked for; under the lock of node 0's barn */
+    uint32_t resized;    /* 1: the capacity was not always what it is; under the same lock */
     uint32_t min_partial;
     uint32_t
         defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
@@ -73,8 +81,32 @@ struct stook_cache {
     size_t object_size, align;
     struct list link; /* in the cache list, under its lock */
     char name[STOOK_NAME_MAX + 1];
+    size_t cached_max;     /* bytes for `cached` (sheaf/budget.h) */
+    _Atomic size_t cached; /* granted to its barns, and to sheaves it has grown */
+    size_t grown;          /* of `cached`: the latter; under the lock of node 0's barn */
+    uint64_t seen;         /* adaptive: its barns' exchanges when they were last looked at … */
+    uint32_t idle;         /* … and how often they were the same; under the cache list's lock */
     struct cache_node nodes[]; /* one a node, up to the highest number */
 };
+
+/*
+ * What a sheaf that is made now gets.  Sheaves of another capacity may be about for a while: what can
+ * be done with a given one, only its own says.
+ */
+static inline uint32_t cache_capacity(const struct stook_cache *cache)
+{
+    return __atomic_load_n(&cache->capacity, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t cache_barn_limit(const struct stook_cache *cache)
+{
+    return __atomic_load_n(&cache->barn_limit, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t cache_level(const struct stook_cache *cache)
+{
+    return __atomic_load_n(&cache->level, __ATOMIC_RELAXED);
+}
 
 /* Index in the page map -> cache.  An entry is written before its first slab. */
 extern struct stook_cache *cache_table[STOOK_CACHES_MAX] __attribute__((visibility("hidden")));

@@ -15,7 +15,8 @@ static const char *const stat_names[STAT_EVENTS] = {
 
 #define STAT_FIELD(name, what)                                                                     \
     _Static_assert(offsetof(struct stook_stat, name) ==                                            \
-                       sizeof(size_t) + STAT_##name * sizeof(uint64_t),                            \
+                       offsetof(struct stook_stat, alloc_fastpath) +                               \
+                           STAT_##name * sizeof(uint64_t),                                         \
                    "events and fields are in the same order");
 STOOK_STAT_EVENTS(STAT_FIELD)
 #undef STAT_FIELD

@@ -50,9 +50,13 @@ SHOW_READ(min_order, cache->layout.min_order)
 SHOW_READ(align, cache->align)
 SHOW_READ(ctor, (uintptr_t)cache->ctor)
 SHOW_READ(min_partial, cache->min_partial)
-SHOW_READ(sheaf_capacity, __atomic_load_n(&cache->capacity, __ATOMIC_RELAXED))
-SHOW_READ(barn_limit, __atomic_load_n(&cache->barn_limit, __ATOMIC_RELAXED))
+SHOW_READ(sheaf_capacity, cache_capacity(cache))
+SHOW_READ(barn_limit, cache_barn_limit(cache))
 SHOW_READ(barn_most, barn_most(cache))
+SHOW_READ(adaptive, (cache->flags & STOOK_CACHE_ADAPTIVE) != 0)
+SHOW_READ(capacity_level, cache_level(cache))
+SHOW_READ(cached_bytes, atomic_load_explicit(&cache->cached, memory_order_relaxed))
+SHOW_READ(cached_bytes_max, cache->cached_max == SIZE_MAX ? 0 : cache->cached_max)
 SHOW_READ(remote_node_defrag_ratio, __atomic_load_n(&cache->defrag_ratio, __ATOMIC_RELAXED))
 SHOW_READ(hwcache_align, (cache->flags & STOOK_CACHE_HWALIGN) != 0)
 SHOW_READ(destroy_by_rcu, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)
@@ -122,6 +126,17 @@ SHOW_READ(barn_full, __atomic_load_n(&cache->nodes[number].barn.nr_full, __ATOMI
 SHOW_READ(barn_empty, __atomic_load_n(&cache->nodes[number].barn.nr_empty, __ATOMIC_RELAXED))
 SHOW_READ(barn_full_limit, __atomic_load_n(&cache->nodes[number].barn.full_limit, __ATOMIC_RELAXED))
 
+static uint64_t cache_show_barn_bytes(struct stook_cache *cache, unsigned node)
+{
+    struct barn *barn = &cache->nodes[node].barn;
+    uint64_t bytes;
+
+    lock_take(&barn->lock, LOCK_BARN);
+    bytes = barn->bytes;
+    lock_drop(&barn->lock, LOCK_BARN);
+    return bytes;
+}
+
 #define SHOW_READ_SLOT(name, field)                                                                \
     static uint64_t cache_show_##name(struct stook_cache *cache, unsigned cpu)                     \
     {                                                                                              \
@@ -157,11 +172,16 @@ static const struct cache_show cache_show_attributes[] = {
     {SHOW_ATTRIBUTE(total_objects), SHOW_NODE},
     /* Ours. */
     {SHOW_ATTRIBUTE(active), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(adaptive), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(barn_bytes), SHOW_NODE},
     {SHOW_ATTRIBUTE(barn_empty), SHOW_NODE},
     {SHOW_ATTRIBUTE(barn_full), SHOW_NODE},
     {SHOW_ATTRIBUTE(barn_full_limit), SHOW_NODE},
     {SHOW_ATTRIBUTE(barn_limit), SHOW_CACHE},
     {SHOW_ATTRIBUTE(barn_most), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(cached_bytes), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(cached_bytes_max), SHOW_CACHE},
+    {SHOW_ATTRIBUTE(capacity_level), SHOW_CACHE},
     {SHOW_ATTRIBUTE(empty), SHOW_NODE},
     {SHOW_ATTRIBUTE(link_outside), SHOW_CACHE},
     {SHOW_ATTRIBUTE(min_order), SHOW_CACHE},

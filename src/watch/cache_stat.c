@@ -5,6 +5,7 @@
 #include "cache/cache_list.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 int stook_cache_stat_enable(struct stook_cache *cache, int on)
@@ -34,14 +35,17 @@ int stook_cache_stat_clear(struct stook_cache *cache)
 
 int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
 {
+    const size_t events = offsetof(struct stook_stat, alloc_fastpath);
     size_t size = stat->size, known;
-    char *fields = (char *)stat + sizeof(stat->size);
+    char *fields = (char *)stat + events;
 
-    if (size < sizeof(stat->size) + sizeof(uint64_t) || size % sizeof(uint64_t)) {
+    if (size < events + sizeof(uint64_t) || size % sizeof(uint64_t)) {
         errno = EINVAL;
         return -1;
     }
-    size -= sizeof(stat->size);
+    stat->cached_bytes = atomic_load_explicit(&cache->cached, memory_order_relaxed);
+    stat->cached_bytes_max = cache->cached_max == SIZE_MAX ? 0 : cache->cached_max;
+    size -= events;
     known = size < STAT_EVENTS * sizeof(uint64_t) ? size : STAT_EVENTS * sizeof(uint64_t);
     for (size_t at = 0; at < known; at += sizeof(uint64_t)) {
         uint64_t sum = stat_read_sum(cache, (enum stat_event)(at / sizeof(uint64_t)));

@@ -59,7 +59,7 @@ static void stats_fill(struct stook_cache *cache, struct stats_cache *row)
     row->stride = cache->layout.stride;
     row->order = cache->layout.order;
     row->slab_objects = cache->layout.objects;
-    row->capacity = cache->capacity;
+    row->capacity = cache_capacity(cache);
     row->internal = (cache->flags & CACHE_INTERNAL) != 0;
     row->active = counts.active;
     row->in_sheaves = counts.cached;

@@ -9,6 +9,8 @@
 #include "page/block.h"
 #include "reserve/rcu.h"
 #include "sheaf/barn.h"
+#include "sheaf/budget.h"
+#include "sheaf/capacity.h"
 #include "sheaf/remote.h"
 #include "sheaf/sheaf.h"
 #include "slab/node.h"
@@ -285,8 +287,8 @@ static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const ch
     for (unsigned i = 0; i < SHEAF_CLASSES; i++)
         known |= class == sheaf_cache[i];
     CHECK(known, "cache %s: what is %s is no sheaf", cache->name, where);
-    CHECK(sheaf->capacity == cache->capacity && sheaf->capacity <= sheaf_room(sheaf) &&
-              sheaf->size <= sheaf_room(sheaf),
+    CHECK((sheaf->capacity == cache->capacity || cache->resized) &&
+              sheaf->capacity <= sheaf_room(sheaf) && sheaf->size <= sheaf_room(sheaf),
           "cache %s: a sheaf of %u of %u, room %u, %s", cache->name, sheaf->size, sheaf->capacity,
           sheaf_room(sheaf), where);
     check_mark_object(class, sheaf, where);
@@ -338,21 +340,29 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
 static void check_barn(struct stook_cache *cache, struct barn *barn)
 {
     uint32_t full = 0, empty = 0;
+    uint64_t bytes = 0;
 
     CHECK(atomic_load(&barn->lock.word) == 0, "cache %s: a barn's lock is held", cache->name);
     for (struct sheaf *s = barn->full; s; s = s->next, full++) {
         CHECK(s->size > 0, "cache %s: an empty sheaf among the full", cache->name);
         check_sheaf(cache, s, "in a barn");
+        bytes += (uint64_t)s->size * cache->layout.stride;
     }
     for (struct sheaf *s = barn->empty; s; s = s->next, empty++) {
         CHECK(s->size == 0, "cache %s: a full sheaf among the empty", cache->name);
         check_sheaf(cache, s, "empty in a barn");
+        CHECK(s->capacity == cache->capacity, "cache %s: an empty sheaf of %u kept, it is %u now",
+              cache->name, s->capacity, cache->capacity);
     }
     CHECK(full == barn->nr_full && empty == barn->nr_empty, "cache %s: a barn's counts",
           cache->name);
     CHECK(barn->nr_full <= barn->full_limit && barn->full_limit <= barn_most(cache),
           "cache %s: %u sheaves of %u, at most %u", cache->name, barn->nr_full, barn->full_limit,
           barn_most(cache));
+    CHECK(bytes == barn->bytes && bytes <= barn->granted,
+          "cache %s: a barn of %llu bytes says %llu, granted are %llu", cache->name,
+          (unsigned long long)bytes, (unsigned long long)barn->bytes,
+          (unsigned long long)barn->granted);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
@@ -410,10 +420,12 @@ static void check_node(struct stook_cache *cache, struct node *node, unsigned id
 
 static void check_caches(void)
 {
-    unsigned count = 0;
+    unsigned count = 0, grown = 0;
+    size_t all = 0;
 
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next, count++) {
         struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
+        size_t granted = cache->grown;
         CHECK(cache_table[cache->index] == cache && cache->users > 0, "cache %s: its number",
               cache->name);
         if (pagemap_covers(cache))
@@ -421,8 +433,18 @@ static void check_caches(void)
         for (unsigned i = 0; i < topology.nodes; i++) {
             check_node(cache, &cache->nodes[i].node, i);
             check_barn(cache, &cache->nodes[i].barn);
+            granted += cache->nodes[i].barn.granted;
         }
+        CHECK(granted == atomic_load(&cache->cached) && granted <= cache->cached_max,
+              "cache %s: granted are %zu bytes, it says %zu", cache->name, granted,
+              atomic_load(&cache->cached));
+        all += granted;
+        grown += cache->level > 0;
     }
+    CHECK(all == atomic_load(&budget.granted) && all <= atomic_load(&budget.max),
+          "granted are %zu bytes in all, the budget says %zu", all, atomic_load(&budget.granted));
+    CHECK(grown == atomic_load(&capacity_grown), "%u caches have grown, it says %u", grown,
+          atomic_load(&capacity_grown));
     CHECK(count == cache_list.count, "%u caches on the list, it says %u", count, cache_list.count);
 }
 

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * adapt.h - adaptive caches that have grown are looked at by others; the budget of all caches.
+ */
+#ifndef STOOK_CACHE_ADAPT_H
+#define STOOK_CACHE_ADAPT_H
+
+#include "slab/cache.h"
+
+/*
+ * capacity_looker: looks at the next grown cache that is not `own`.  One whose barns have seen no
+ * exchange for two looks idles, and is shrunk.
+ */
+void adapt_look(const struct stook_cache *own);
+
+#endif

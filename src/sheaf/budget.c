@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "sheaf/budget.h"
+
+#include "base/report.h"
+#include "os/os.h"
+
+struct budget budget = {.max = BUDGET_DEFAULT};
+
+void budget_init(void)
+{
+    const char *text = os_getenv("STOOK_CACHED_MAX");
+    size_t max = BUDGET_DEFAULT;
+
+    if (text && !os_parse_size(text, &max))
+        report_warn("STOOK_CACHED_MAX=%s is no size; barns hold %zu MiB at most", text, max >> 20);
+    atomic_store_explicit(&budget.max, max, memory_order_relaxed);
+}
+
+static bool budget_add(_Atomic size_t *granted, size_t max, size_t bytes)
+{
+    size_t now = atomic_load_explicit(granted, memory_order_relaxed);
+
+    do {
+        if (now > max || bytes > max - now)
+            return false;
+    } while (!atomic_compare_exchange_weak(granted, &now, now + bytes));
+    return true;
+}
+
+bool budget_take(struct stook_cache *cache, size_t bytes)
+{
+    if (!budget_add(&cache->cached, cache->cached_max, bytes))
+        return false;
+    if (budget_add(&budget.granted, atomic_load(&budget.max), bytes)) {
+        /* A lower bound may have come meanwhile: either this sees it, or who set it sees this. */
+        if (atomic_load(&budget.granted) <= atomic_load(&budget.max))
+            return true;
+        atomic_fetch_sub(&budget.granted, bytes);
+    }
+    atomic_fetch_sub(&cache->cached, bytes);
+    return false;
+}
+
+void budget_give(struct stook_cache *cache, size_t bytes)
+{
+    atomic_fetch_sub(&budget.granted, bytes);
+    atomic_fetch_sub(&cache->cached, bytes);
+}
+
+/* Read without the lock by barn_get_full(). */
+static void budget_set_barn(struct barn *barn, uint64_t granted)
+{
+    __atomic_store_n(&barn->granted, granted, __ATOMIC_RELAXED);
+}
+
+bool budget_take_barn(struct stook_cache *cache, struct barn *barn, size_t bytes)
+{
+    size_t lacking, step;
+
+    if (barn->bytes + bytes <= barn->granted)
+        return true;
+    lacking = barn->bytes + bytes - barn->granted;
+    step = lacking > BUDGET_STEP ? lacking : BUDGET_STEP;
+    if (!budget_take(cache, step)) {
+        step = lacking;
+        if (!budget_take(cache, step))
+            return false;
+    }
+    budget_set_barn(barn, barn->granted + step);
+    return true;
+}
+
+void budget_give_barn(struct stook_cache *cache, struct barn *barn)
+{
+    if (barn->granted > barn->bytes) {
+        budget_give(cache, barn->granted - barn->bytes);
+        budget_set_barn(barn, barn->bytes);
+    }
+}

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sheaves of another capacity while threads run, budgets, and adaptive caches.  What a call must do is
+ * asserted from what slots and barns hold afterwards; the walk of support/check.h finds what is lost.
+ */
+#include "cache/adapt.h"
+#include "os/percpu.h"
+#include "os/topology.h"
+#include "sheaf/barn.h"
+#include "sheaf/budget.h"
+#include "sheaf/capacity.h"
+#include "sheaf/slot.h"
+#include "support/check.h"
+#include "support/random.h"
+
+#include <stook/stat.h>
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { OBJECTS = 60000, SIZE = 256 };
+
+static struct stook_cache *cache;
+static void *object[OBJECTS];
+
+static void make(size_t size, unsigned flags, unsigned capacity, size_t max)
+{
+    struct stook_cache_args args = {
+        .size = sizeof(args), .flags = flags, .sheaf_capacity = capacity, .cached_bytes_max = max};
+
+    cache = stook_cache_create("capacity", size, &args);
+    assert_non_null(cache);
+}
+
+static void unmake(void)
+{
+    assert_int_equal(stook_cache_destroy(cache), 0);
+    check_all(NULL, 0);
+    assert_int_equal(stook_cached_bytes(), 0);
+    assert_int_equal(atomic_load(&capacity_grown), 0);
+}
+
+static void take(struct stook_cache *from, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        object[i] = stook_alloc(from, 0);
+        assert_non_null(object[i]);
+    }
+}
+
+static void give(struct stook_cache *to, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        stook_free(to, object[i]);
+}
+
+static void check_held(unsigned n)
+{
+    static struct check_object held[OBJECTS];
+
+    for (unsigned i = 0; i < n; i++)
+        held[i] = (struct check_object){cache, object[i]};
+    check_all(held, n);
+}
+
+static uint64_t shown(const char *name)
+{
+    char text[64];
+
+    assert_true(stook_cache_show(cache, name, text, sizeof(text)) > 0);
+    return strtoull(text, NULL, 10);
+}
+
+/* One CPU, so that what a slot holds is known. */
+static void pin(void)
+{
+    cpu_set_t one;
+
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+}
+
+/* ---- setting it ------------------------------------------------------------------------------ */
+
+static void arguments(void **unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args)};
+    unsigned most;
+
+    (void)unused;
+    make(SIZE, 0, 0, 0);
+    most = stook_cache_capacity(cache);
+    assert_true(most > 0);
+    errno = 0;
+    assert_int_equal(stook_cache_set_capacity(cache, STOOK_SHEAF_CAPACITY_MAX + 1), -1);
+    assert_int_equal(errno, E2BIG);
+    assert_int_equal(stook_cache_capacity(cache), most);
+    assert_int_equal(stook_cache_set_capacity(cache, STOOK_SHEAF_CAPACITY_MAX), 0);
+    assert_int_equal(stook_cache_capacity(cache), STOOK_SHEAF_CAPACITY_MAX);
+    assert_int_equal(stook_cache_set_capacity(cache, 1), 0);
+    assert_int_equal(stook_cache_capacity(cache), 1);
+    assert_int_equal(shown("sheaf_capacity"), 1);
+    assert_int_equal(stook_cache_set_capacity(cache, 0), 0);
+    assert_int_equal(stook_cache_capacity(cache), most); /* the default again */
+    unmake();
+    make(SIZE, STOOK_CACHE_NOSHEAF, 0, 0);
+    assert_int_equal(stook_cache_capacity(cache), 0);
+    errno = 0;
+    assert_int_equal(stook_cache_set_capacity(cache, 5), -1);
+    assert_int_equal(errno, ENOTSUP);
+    unmake();
+    args.flags = STOOK_CACHE_NOSHEAF | STOOK_CACHE_ADAPTIVE;
+    errno = 0;
+    assert_null(stook_cache_create("both", SIZE, &args));
+    assert_int_equal(errno, EINVAL);
+}
+
+/* Who asks for a budget shares with nobody; adaptive ones share with their like. */
+static void merging(void **unused)
+{
+    struct stook_cache_args plain = {.size = sizeof(plain), .flags = STOOK_CACHE_MERGE};
+    struct stook_cache_args adaptive = plain, bounded = plain;
+    struct stook_cache *c[5];
+
+    (void)unused;
+    adaptive.flags |= STOOK_CACHE_ADAPTIVE;
+    bounded.cached_bytes_max = 1 << 20;
+    c[0] = stook_cache_create("a", 104, &plain);
+    c[1] = stook_cache_create("b", 104, &plain);
+    c[2] = stook_cache_create("c", 104, &adaptive);
+    c[3] = stook_cache_create("d", 104, &adaptive);
+    c[4] = stook_cache_create("e", 104, &bounded);
+    assert_ptr_equal(c[0], c[1]);
+    assert_ptr_equal(c[2], c[3]);
+    assert_true(c[0] != c[2] || getenv("STOOK_ADAPTIVE") != NULL);
+    assert_true(c[4] != c[0] && c[4] != c[2]);
+    assert_int_equal(stook_cache_set_capacity(c[0], 9), 0);
+    assert_int_equal(stook_cache_capacity(c[1]), 9); /* everybody's */
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(stook_cache_destroy(c[i]), 0);
+}
+
+/* From every capacity to every other, with sheaves full, half full and empty about. */
+static void from_each_to_each(void **unused)
+{
+    static const unsigned capacities[] = {1, 2, 6, 7, 28, 60, 255, 1022};
+    enum { N = sizeof(capacities) / sizeof(capacities[0]), HELD = 3000 };
+
+    (void)unused;
+    for (unsigned from = 0; from < N; from++)
+        for (unsigned to = 0; to < N; to++) {
+            make(64, 0, capacities[from], 0);
+            take(cache, HELD);
+            give(cache, HELD / 2);
+            assert_int_equal(stook_cache_set_capacity(cache, capacities[to]), 0);
+            for (unsigned i = 0; i < HELD / 2; i++)
+                object[i] = stook_alloc(cache, 0);
+            check_held(HELD);
+            stook_free_bulk(cache, HELD, object);
+            assert_int_equal(stook_alloc_bulk(cache, 0, HELD, object), HELD);
+            stook_free_bulk(cache, HELD, object);
+            check_all(NULL, 0);
+            unmake();
+        }
+}
+
+/* Turns of allocating and freeing more than what slots hold replace what is about. */
+static void old_sheaves_are_replaced(void **unused)
+{
+    (void)unused;
+    pin();
+    make(SIZE, 0, 7, 0);
+    take(cache, 100);
+    give(cache, 100);
+    assert_int_equal(stook_cache_set_capacity(cache, 40), 0);
+    assert_false(slot_exceeds(cache, 40));
+    for (int turn = 0; turn < 8; turn++) {
+        take(cache, 1000);
+        give(cache, 1000);
+    }
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
+        struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
+        struct sheaf *main;
+        if (!slot)
+            continue;
+        main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
+        if (main && main != PERCPU_NONE)
+            assert_int_equal(main->capacity, 40);
+        if (slot->spare)
+            assert_int_equal(slot->spare->capacity, 40);
+    }
+    unmake();
+}
+
+/* Less: what is over goes back at once, on CPUs that do nothing as well. */
+static void less_is_drained(void **unused)
+{
+    uint64_t objects, sheaves;
+
+    (void)unused;
+    make(SIZE, 0, 1022, 0);
+    take(cache, 1500);
+    give(cache, 1500);
+    assert_int_equal(stook_cache_set_capacity(cache, 6), 0);
+    slot_count(cache, &objects, &sheaves);
+    assert_int_equal(objects, 0);
+    assert_int_equal(sheaves, 0);
+    assert_false(slot_exceeds(cache, 6));
+    assert_int_equal(shown("barn_bytes"), 0);
+    unmake();
+}
+
+/* A sheaf that was prefilled stays as it was asked for. */
+static void prefilled_stays(void **unused)
+{
+    struct stook_sheaf *sheaf;
+
+    (void)unused;
+    make(SIZE, 0, 8, 0);
+    take(cache, 64);
+    give(cache, 64); /* sheaves of 8 in the slot and in the barn */
+    assert_int_equal(stook_cache_set_capacity(cache, 300), 0);
+    for (int turn = 0; turn < 4; turn++) {
+        sheaf = stook_sheaf_prefill(cache, 0, 200); /* more than what lies ready has room for */
+        assert_non_null(sheaf);
+        assert_true(stook_sheaf_size(sheaf) >= 200);
+        assert_int_equal(stook_cache_set_capacity(cache, turn % 2 ? 300 : 4), 0);
+        for (unsigned i = 0; i < 200; i++)
+            assert_non_null(object[i] = stook_sheaf_alloc(cache, 0, sheaf));
+        assert_int_equal(stook_sheaf_refill(cache, 0, &sheaf, 20), 0);
+        stook_sheaf_return(cache, sheaf);
+        give(cache, 200);
+        check_all(NULL, 0);
+        assert_int_equal(stook_cache_set_capacity(cache, 300), 0);
+    }
+    unmake();
+}
+
+/* ---- budgets --------------------------------------------------------------------------------- */
+
+/* Bytes of objects in slots may be as many as slot.h says, and no more. */
+static size_t slots_most(void)
+{
+    size_t stride = cache->layout.stride, capacity = cache_capacity(cache);
+    size_t fill = (64u << 10) / stride;
+
+    if (fill > 510)
+        fill = 510;
+    return (capacity + (fill > capacity ? fill : capacity)) * stride;
+}
+
+static void bound_of_a_cache(void **unused)
+{
+    static const size_t budgets[] = {1, 4096, 100000, 300000};
+    uint64_t random = 7;
+
+    (void)unused;
+    pin();
+    for (unsigned b = 0; b < sizeof(budgets) / sizeof(budgets[0]); b++)
+        for (unsigned flags = 0; flags <= STOOK_CACHE_ADAPTIVE; flags += STOOK_CACHE_ADAPTIVE) {
+            unsigned held = 0;
+            make(SIZE, flags, 16, budgets[b]);
+            assert_int_equal(shown("cached_bytes_max"), budgets[b]);
+            for (int turn = 0; turn < 60; turn++) {
+                unsigned to = random_below(&random, OBJECTS / 4);
+                struct stook_stat stat = {.size = sizeof(stat)};
+                uint64_t objects, sheaves;
+                for (; held < to; held++)
+                    assert_non_null(object[held] = stook_alloc(cache, 0));
+                while (held > to)
+                    stook_free(cache, object[--held]);
+                assert_int_equal(stook_cache_stat(cache, &stat), 0);
+                assert_int_equal(stat.cached_bytes_max, budgets[b]);
+                assert_int_equal(stat.cached_bytes, stook_cached_bytes());
+                assert_true(stat.cached_bytes <= budgets[b]);
+                assert_true(shown("barn_bytes") <= stat.cached_bytes);
+                slot_count(cache, &objects, &sheaves);
+                assert_true(objects * cache->layout.stride <= slots_most());
+            }
+            check_held(held);
+            give(cache, held);
+            unmake();
+        }
+}
+
+static void bound_of_all(void **unused)
+{
+    enum { CACHES = 6, EACH = 2000 };
+    struct stook_cache *caches[CACHES];
+    static void *objects[CACHES][EACH];
+    size_t most = 0, max = 256 << 10;
+
+    (void)unused;
+    assert_int_equal(stook_cached_bytes_set_max(max), 0);
+    for (int c = 0; c < CACHES; c++)
+        assert_non_null(caches[c] = stook_cache_create("one", SIZE, NULL));
+    for (int turn = 0; turn < 12; turn++) {
+        if (turn == 6) { /* a lower one is kept from now on */
+            assert_true(most > max / 4);
+            max /= 4;
+            assert_int_equal(stook_cached_bytes_set_max(max), 0);
+            assert_true(stook_cached_bytes() <= max);
+        }
+        if (turn == 9) {
+            max = 0;
+            assert_int_equal(stook_cached_bytes_set_max(0), 0);
+            assert_int_equal(stook_cached_bytes(), 0);
+        }
+        for (int c = 0; c < CACHES; c++)
+            for (int i = 0; i < EACH; i++)
+                assert_non_null(objects[c][i] = stook_alloc(caches[c], 0));
+        for (int c = 0; c < CACHES; c++)
+            for (int i = 0; i < EACH; i++) {
+                stook_free(caches[c], objects[c][i]);
+                if (stook_cached_bytes() > most)
+                    most = stook_cached_bytes();
+                assert_true(stook_cached_bytes() <= max);
+            }
+        check_all(NULL, 0);
+    }
+    assert_int_equal(stook_cached_bytes_set_max(BUDGET_DEFAULT), 0);
+    for (int c = 0; c < CACHES; c++)
+        assert_int_equal(stook_cache_destroy(caches[c]), 0);
+    assert_int_equal(stook_cached_bytes(), 0);
+}
+
+/* ---- adaptive -------------------------------------------------------------------------------- */
+
+/* Full sheaves missed in a turn in which `n` objects go up and down. */
+static uint64_t misses(unsigned n)
+{
+    struct barn *barn = &cache->nodes[0].barn;
+    uint64_t before = barn->get_fail;
+
+    take(cache, n);
+    give(cache, n);
+    return barn->get_fail - before;
+}
+
+static void swing(unsigned n, int turns)
+{
+    for (int turn = 0; turn < turns; turn++)
+        (void)misses(n);
+}
+
+static void grows_and_shrinks(void **unused)
+{
+    const unsigned n = 12000; /* 3 MiB: more than a barn of 1 MiB, less than the budget */
+    struct stook_stat stat = {.size = sizeof(stat)};
+    unsigned base;
+
+    (void)unused;
+    pin();
+    make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
+    base = stook_cache_capacity(cache);
+    assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_SLOW), 0);
+    swing(n, 40);
+    assert_true(cache_level(cache) > 0);
+    assert_true(stook_cache_capacity(cache) > base);
+    assert_true(stook_cached_bytes() <= cache->cached_max);
+    assert_true(misses(n) <= 2); /* it has what it needs */
+    assert_int_equal(stook_cache_stat(cache, &stat), 0);
+    assert_int_equal(stat.capacity_grow, cache_level(cache));
+    assert_int_equal(stat.capacity_shrink, 0);
+    check_all(NULL, 0);
+    (void)stook_cache_shrink(cache);
+    assert_int_equal(cache_level(cache), 0);
+    assert_int_equal(stook_cache_capacity(cache), base);
+    assert_int_equal(stook_cached_bytes(), 0);
+    assert_int_equal(stook_cache_stat(cache, &stat), 0);
+    assert_int_equal(stat.capacity_shrink, 1);
+    unmake();
+}
+
+/* The same without the flag: limits stay, and it misses. */
+static void others_do_not(void **unused)
+{
+    unsigned base;
+
+    (void)unused;
+    if (getenv("STOOK_ADAPTIVE"))
+        return;
+    make(SIZE, 0, 0, 0);
+    base = stook_cache_capacity(cache);
+    swing(12000, 40);
+    assert_int_equal(stook_cache_capacity(cache), base);
+    assert_int_equal(cache_level(cache), 0);
+    assert_int_equal(cache->nodes[0].barn.pressed, 0);
+    unmake();
+}
+
+/* What only comes is not kept: the barn ends with nothing, at level 0. */
+static void only_freeing(void **unused)
+{
+    (void)unused;
+    make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 2 << 20);
+    swing(8000, 40);
+    assert_true(cache_level(cache) > 0);
+    take(cache, OBJECTS);
+    give(cache, OBJECTS);
+    assert_int_equal(cache_level(cache), 0);
+    assert_true(shown("barn_bytes") <= 128 << 10);
+    unmake();
+}
+
+/* One that idles, while another works: shrunk by the other, without a call on it. */
+static void shrunk_by_others(void **unused)
+{
+    struct stook_cache *idle, *busy;
+    unsigned base;
+    size_t held;
+
+    (void)unused;
+    make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
+    idle = cache;
+    base = stook_cache_capacity(idle);
+    swing(12000, 40);
+    assert_true(cache_level(idle) > 0);
+    held = shown("cached_bytes");
+    assert_true(held > 1 << 20);
+    busy = stook_cache_create("busy", 512, NULL);
+    assert_non_null(busy);
+    for (int turn = 0; turn < 4000 && cache_level(idle) > 0; turn++) {
+        take(busy, 2000);
+        give(busy, 2000);
+    }
+    assert_int_equal(cache_level(idle), 0);
+    assert_int_equal(stook_cache_capacity(idle), base);
+    assert_true(shown("cached_bytes") <= 128 << 10);
+    assert_int_equal(stook_cache_destroy(busy), 0);
+    cache = idle;
+    unmake();
+}
+
+/* One that works is left alone. */
+static void looked_at_while_busy(void **unused)
+{
+    uint32_t level;
+
+    (void)unused;
+    make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
+    swing(12000, 40);
+    level = cache_level(cache);
+    assert_true(level > 0);
+    for (int i = 0; i < 100; i++) {
+        adapt_look(NULL);
+        swing(12000, 1);
+        adapt_look(cache); /* nobody looks at himself */
+    }
+    assert_true(cache_level(cache) >= level);
+    adapt_look(NULL);
+    adapt_look(NULL);
+    adapt_look(NULL);
+    assert_int_equal(cache_level(cache), 0);
+    unmake();
+}
+
+/* A budget for less than what would be of use; and none at all. */
+static void grows_within_the_budget(void **unused)
+{
+    (void)unused;
+    make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 3 << 20);
+    swing(30000, 40);
+    assert_true(cache->cached <= 3 << 20);
+    unmake();
+    assert_int_equal(stook_cached_bytes_set_max(0), 0);
+    make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
+    swing(12000, 40);
+    assert_int_equal(cache_level(cache), 0);
+    assert_int_equal(stook_cached_bytes(), 0);
+    assert_int_equal(stook_cached_bytes_set_max(BUDGET_DEFAULT), 0);
+    unmake();
+}
+
+/* Set by hand it starts from there. */
+static void set_while_grown(void **unused)
+{
+    (void)unused;
+    make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
+    swing(12000, 40);
+    assert_true(cache_level(cache) > 0);
+    assert_int_equal(stook_cache_set_capacity(cache, 11), 0);
+    assert_int_equal(stook_cache_capacity(cache), 11);
+    assert_int_equal(cache_level(cache), 0);
+    assert_int_equal(cache->grown, 0);
+    check_all(NULL, 0);
+    swing(12000, 40);
+    assert_true(cache_level(cache) > 0);
+    assert_int_equal(stook_cache_capacity(cache) % 11, 0);
+    unmake();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arguments),
+        cmocka_unit_test(merging),
+        cmocka_unit_test(from_each_to_each),
+        cmocka_unit_test(old_sheaves_are_replaced),
+        cmocka_unit_test(less_is_drained),
+        cmocka_unit_test(prefilled_stays),
+        cmocka_unit_test(bound_of_a_cache),
+        cmocka_unit_test(bound_of_all),
+        cmocka_unit_test(grows_and_shrinks),
+        cmocka_unit_test(others_do_not),
+        cmocka_unit_test(only_freeing),
+        cmocka_unit_test(shrunk_by_others),
+        cmocka_unit_test(looked_at_while_busy),
+        cmocka_unit_test(grows_within_the_budget),
+        cmocka_unit_test(set_while_grown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
