@@ -82,6 +82,8 @@ struct stook_tag_stat {
     uint64_t line;
     uint64_t live_objects, live_bytes;   /* allocated there and not freed yet */
     uint64_t total_objects, total_bytes; /* allocated there since tags were first on */
+    /* Live when all sites together had the most: as of a moment within about 3 % of that. */
+    uint64_t peak_objects, peak_bytes;
 };
 
 /* The tag after `tag` (0: the first); 0 when that was the last.  context: any.  locks: none. */

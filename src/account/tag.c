@@ -81,6 +81,20 @@ static struct tag_record *tag_record_of(uint32_t number)
                  : NULL;
 }
 
+struct tally *tag_peak_of(uint32_t number)
+{
+    char *chunk = (char *)__atomic_load_n(&tag_chunks[number >> TAG_CHUNK_SHIFT], __ATOMIC_ACQUIRE);
+
+    return chunk ? (struct tally *)(void *)(chunk + tally_size() + TALLY_STRIDE) +
+                       (number & (TAG_CHUNK - 1))
+                 : NULL;
+}
+
+uint32_t tag_made(void)
+{
+    return atomic_load_explicit(&tags.made, memory_order_acquire);
+}
+
 static char *tag_text_take(size_t size)
 {
     struct tag_text *block = atomic_load_explicit(&tags.text, memory_order_acquire);
@@ -157,8 +171,8 @@ static uint32_t tag_number_take(void)
                                                       memory_order_relaxed, memory_order_relaxed));
         number++;
     }
-    if (tag_record_of(number) ||
-        tag_map(&tag_chunks[number >> TAG_CHUNK_SHIFT], NULL, tally_size() + TALLY_STRIDE))
+    if (tag_record_of(number) || tag_map(&tag_chunks[number >> TAG_CHUNK_SHIFT], NULL,
+                                         tally_size() + 2 * (size_t)TALLY_STRIDE))
         return number;
     tag_number_return(number);
     return 0;
@@ -323,5 +337,7 @@ int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat)
     stat->live_bytes = came.bytes - went.bytes;
     stat->total_objects = came.count;
     stat->total_bytes = came.bytes;
+    stat->peak_objects = __atomic_load_n(&tag_peak_of(tag)->count, __ATOMIC_RELAXED);
+    stat->peak_bytes = __atomic_load_n(&tag_peak_of(tag)->bytes, __ATOMIC_RELAXED);
     return 0;
 }

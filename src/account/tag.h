@@ -32,7 +32,7 @@ enum {
 };
 _Static_assert(TAG_CHUNK * sizeof(struct tag_counts) == TALLY_STRIDE, "a row of counts a CPU");
 
-/* Everybody's row of a chunk; the CPUs' and the records of the sites lie behind it. */
+/* Everybody's row of a chunk; behind it the CPUs', the records of the sites, and the peaks. */
 extern struct tag_counts *tag_chunks[TAG_CHUNKS] __attribute__((visibility("hidden")));
 
 uint32_t tag_of_site_slow(struct stook_site *site);
@@ -58,18 +58,42 @@ static inline struct tag_counts *tag_counts_of(uint32_t tag)
            (tag & (TAG_CHUNK - 1));
 }
 
+/*
+ * What this thread allocated less what it freed since it last told: when that is much, somebody looks
+ * whether all sites together have more than ever, and keeps what each of them has (tag_peak.c).
+ */
+extern __thread int64_t tag_peak_drift
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+extern int64_t tag_peak_limit __attribute__((visibility("hidden")));
+void tag_peak_told(void);
+
 /* `calls` objects of `bytes` in sum were allocated at, or freed that had been allocated at, the site.
  * Any context; one section on this CPU's counters. */
 static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
 {
-    if (__builtin_expect(tag != 0, 1))
-        tally_add(&tag_counts_of(tag)->came, calls, bytes);
+    if (__builtin_expect(tag == 0, 0))
+        return;
+    tally_add(&tag_counts_of(tag)->came, calls, bytes);
+    tag_peak_drift += (int64_t)bytes;
+    if (__builtin_expect(tag_peak_drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0))
+        tag_peak_told();
 }
 
 static inline void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes)
 {
-    if (__builtin_expect(tag != 0, 1))
-        tally_add(&tag_counts_of(tag)->went, calls, bytes);
+    if (__builtin_expect(tag == 0, 0))
+        return;
+    tally_add(&tag_counts_of(tag)->went, calls, bytes);
+    tag_peak_drift -= (int64_t)bytes;
+    if (__builtin_expect(-tag_peak_drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0))
+        tag_peak_told();
 }
+
+/* What a tag had when all had the most; kept within its chunk. */
+struct tally *tag_peak_of(uint32_t tag);
+/* The numbers that were given so far. */
+uint32_t tag_made(void);
+/* Looks now, and what all had at the most, then. */
+uint64_t tag_peak(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/profile.h"
 
+#include "account/tag.h"
 #include "base/report.h"
 #include "os/os.h"
 #include "watch/stats.h"
@@ -55,6 +56,7 @@ static void profile_sums(struct writer *w)
     struct stats_cache row, sum = {0};
     struct stats_large large;
 
+    profile_key(w, "peak_bytes", tag_peak(), ", ");
     if (!stats_readable()) {
         writer_print(w, "\"in_use_bytes\": null,\n ");
         return;
@@ -91,7 +93,9 @@ static void profile_sites(struct writer *w)
         profile_key(w, "live_objects", stat.live_objects, ", ");
         profile_key(w, "live_bytes", stat.live_bytes, ", ");
         profile_key(w, "total_objects", stat.total_objects, ", ");
-        profile_key(w, "total_bytes", stat.total_bytes, "}");
+        profile_key(w, "total_bytes", stat.total_bytes, ", ");
+        profile_key(w, "peak_objects", stat.peak_objects, ", ");
+        profile_key(w, "peak_bytes", stat.peak_bytes, "}");
     }
     writer_print(w, "]");
 }

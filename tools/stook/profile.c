@@ -27,15 +27,15 @@ struct profile_options {
 
 static int profile_by(const char *text, struct profile_options *options)
 {
-    static const char *const names[] = {"live", "calls", "growth"};
+    static const char *const names[] = {"live", "peak", "calls", "growth"};
 
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 4; i++)
         if (strcmp(text, names[i]) == 0) {
             options->by = (enum profile_by)i;
             options->by_given = true;
             return STATUS_OK;
         }
-    return complain(STATUS_USAGE, "--by is live, calls or growth, not %s", text);
+    return complain(STATUS_USAGE, "--by is live, peak, calls or growth, not %s", text);
 }
 
 static int profile_top(const char *text, struct profile_options *options)
@@ -109,7 +109,7 @@ static int profile_to_file(const struct profile *profile, const struct profile_o
     bool good = file != NULL;
 
     if (good && pprof)
-        good = profile_pprof(profile, file);
+        good = profile_pprof(profile, options->by, file);
     else if (good)
         profile_collapsed(profile, options->by, file);
     if (file == stdout)
@@ -250,6 +250,9 @@ static int profile_report(const char *path, int status, struct profile_options *
         return status;
     }
     fflush(stdout);
+    if (!options->by_given)
+        options->by = BY_PEAK; /* at its end a program has freed most of what it had */
+    options->by_given = true;
     if (profile_show(path, NULL, options, stderr) != STATUS_OK && status == STATUS_OK)
         status = STATUS_RUN;
     return status;
@@ -309,11 +312,12 @@ const struct command command_profile = {
         "reads what a program wrote, and with LATER, what has grown from one to the other.\n"
         "\n"
         "  --top N           sites that are shown, 10 by default, 0 for all\n"
-        "  --by KEY          order by live (bytes), calls, or growth (with LATER)\n"
+        "  --by KEY          order by live (bytes now, at a program's end: what it has not freed),\n"
+        "                    peak (bytes when the program had the most), calls, or growth; peak\n"
+        "                    with PROGRAM, live with FILE, and growth with LATER by default\n"
         "  --json            the sites as JSON\n"
         "  --pprof PATH      write a profile for go tool pprof and others instead; - for stdout\n"
-        "  --collapsed PATH  write collapsed stacks for flame graphs instead: of live bytes, or of\n"
-        "                    calls or growth, by --by\n"
+        "  --collapsed PATH  write collapsed stacks for flame graphs instead, of what --by says\n"
         "  --save PATH       keep what PROGRAM wrote, to read it again\n"
         "  --signal NAME     with --save: a snapshot PATH.1, PATH.2, ... at each such signal,\n"
         "                    USR2 for instance\n"

@@ -25,7 +25,7 @@ enum { PROFILE_FRAMES = 16 };
 
 /* Differences of two profiles may be negative. */
 struct profile_counts {
-    int64_t live_objects, live_bytes, total_objects, total_bytes;
+    int64_t live_objects, live_bytes, total_objects, total_bytes, peak_objects, peak_bytes;
 };
 
 struct profile_site {
@@ -74,7 +74,7 @@ void profile_merge(struct profile *profile);
 /* What `later` has grown since; sites that are only in `before` are added to it. */
 void profile_compare(struct profile *later, const struct profile *before);
 
-enum profile_by { BY_LIVE, BY_CALLS, BY_GROWTH };
+enum profile_by { BY_LIVE, BY_PEAK, BY_CALLS, BY_GROWTH };
 void profile_sort(struct profile *profile, enum profile_by by);
 
 /* Forms, of a sorted profile; top 0: all sites. */
@@ -82,6 +82,6 @@ void profile_table(const struct profile *profile, enum profile_by by, unsigned t
 void profile_json(const struct profile *profile, enum profile_by by, unsigned top, FILE *to);
 void profile_collapsed(const struct profile *profile, enum profile_by by, FILE *to);
 /* gzip of a pprof Profile message; false: no memory, or it cannot be written. */
-bool profile_pprof(const struct profile *profile, FILE *to);
+bool profile_pprof(const struct profile *profile, enum profile_by by, FILE *to);
 
 #endif

@@ -159,8 +159,8 @@ static void pprof_sample(struct pprof *pprof, const struct profile *profile, siz
 {
     const struct profile_site *site = &profile->sites[number - 1];
     const struct profile_counts *counts = profile->compared ? &site->growth : &site->counts;
-    const int64_t values[] = {counts->total_objects, counts->total_bytes, counts->live_objects,
-                              counts->live_bytes};
+    const int64_t values[] = {counts->total_objects, counts->total_bytes,  counts->peak_objects,
+                              counts->peak_bytes,    counts->live_objects, counts->live_bytes};
 
     for (unsigned i = 0; i < site->nr_frames; i++) {
         proto_number(&pprof->inner, 1, pprof_function(pprof, &site->frames[i]));
@@ -177,18 +177,20 @@ static void pprof_sample(struct pprof *pprof, const struct profile *profile, siz
 
     proto_varint(&pprof->inner, number);
     proto_message(&pprof->message, 1, &pprof->inner);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         proto_varint(&pprof->inner, (uint64_t)values[i]);
     proto_message(&pprof->message, 2, &pprof->inner);
     proto_message(&pprof->out, 2, &pprof->message);
 }
 
-static void pprof_fill(struct pprof *pprof, const struct profile *profile)
+static void pprof_fill(struct pprof *pprof, const struct profile *profile, enum profile_by by)
 {
     proto_block(&pprof->out, 6, "", 0);
     pprof->nr_strings = 1;
     pprof_type(pprof, 1, "alloc_objects", "count");
     pprof_type(pprof, 1, "alloc_space", "bytes");
+    pprof_type(pprof, 1, "peak_objects", "count");
+    pprof_type(pprof, 1, "peak_space", "bytes");
     pprof_type(pprof, 1, "inuse_objects", "count");
     pprof_type(pprof, 1, "inuse_space", "bytes");
     for (size_t i = 1; i <= profile->nr_maps; i++)
@@ -198,7 +200,10 @@ static void pprof_fill(struct pprof *pprof, const struct profile *profile)
     proto_number(&pprof->out, 9, profile->time_ns);
     pprof_type(pprof, 11, "space", "bytes");
     proto_number(&pprof->out, 12, 1); /* every byte is counted */
-    proto_number(&pprof->out, 14, pprof_string(pprof, "inuse_space"));
+    proto_number(&pprof->out, 14,
+                 pprof_string(pprof, by == BY_PEAK    ? "peak_space"
+                                     : by == BY_CALLS ? "alloc_objects"
+                                                      : "inuse_space"));
 }
 
 /* ---- gzip (RFC 1952, RFC 1951 3.2.4) --------------------------------------------------------- */
@@ -243,7 +248,7 @@ static bool gzip_write(const struct bytes *bytes, FILE *to)
     return fflush(to) == 0 && !ferror(to);
 }
 
-bool profile_pprof(const struct profile *profile, FILE *to)
+bool profile_pprof(const struct profile *profile, enum profile_by by, FILE *to)
 {
     struct pprof pprof = {.room = 64};
     size_t most = 16 + 2 * profile->nr_maps;
@@ -257,7 +262,7 @@ bool profile_pprof(const struct profile *profile, FILE *to)
     pprof.functions = calloc(pprof.room, sizeof(*pprof.functions));
     good = pprof.strings && pprof.functions;
     if (good) {
-        pprof_fill(&pprof, profile);
+        pprof_fill(&pprof, profile, by);
         good = !pprof.out.failed && !pprof.message.failed && !pprof.inner.failed &&
                gzip_write(&pprof.out, to);
     }

@@ -59,6 +59,8 @@ static void profile_read_site(struct profile_site *site, const struct json *json
     site->counts.live_bytes = (int64_t)json_number(json, "live_bytes", 0);
     site->counts.total_objects = (int64_t)json_number(json, "total_objects", 0);
     site->counts.total_bytes = (int64_t)json_number(json, "total_bytes", 0);
+    site->counts.peak_objects = (int64_t)json_number(json, "peak_objects", 0);
+    site->counts.peak_bytes = (int64_t)json_number(json, "peak_bytes", 0);
 }
 
 static void profile_read_map(struct profile_map *map, const struct json *json)
@@ -105,6 +107,8 @@ static bool profile_fill(struct profile *profile)
         profile->sum.live_bytes += site->counts.live_bytes;
         profile->sum.total_objects += site->counts.total_objects;
         profile->sum.total_bytes += site->counts.total_bytes;
+        profile->sum.peak_objects += site->counts.peak_objects;
+        profile->sum.peak_bytes += site->counts.peak_bytes;
     }
     return true;
 }

@@ -12,6 +12,8 @@
 
 enum { SHOW_SITE = 100 }; /* characters of a function's name in the table */
 
+static const char *const show_keys[] = {"live", "peak", "calls", "growth"};
+
 /* ---- the table ------------------------------------------------------------------------------ */
 
 /* "4.21 MiB", three digits; static, four at a time. */
@@ -72,8 +74,11 @@ static void show_site(FILE *to, const struct profile_site *site)
         return;
     }
     for (unsigned i = 0; i < site->nr_frames; i++) {
+        const char *name = frame[i].function ? frame[i].function : "?";
+        if (i > 0 && strcmp(name, frame[i - 1].function ? frame[i - 1].function : "?") == 0)
+            continue; /* a part of a function that was split off, inlined into the rest */
         fputs(i > 0 ? " < " : "", to);
-        show_text(to, frame[i].function ? frame[i].function : "?", SHOW_SITE);
+        show_text(to, name, SHOW_SITE);
     }
     if (frame->file) {
         fputs("  ", to);
@@ -95,40 +100,44 @@ static void show_heading(const struct profile *profile, FILE *to)
     const struct profile_counts *sum = &profile->sum;
 
     show_text(to, profile->program, SHOW_SITE);
-    fprintf(to, ", process %" PRIu64 ": %s live in %" PRId64 " objects from %zu call sites",
-            profile->pid, show_bytes(sum->live_bytes, false), sum->live_objects, profile->nr_sites);
+    fprintf(to, ", process %" PRIu64 ": %zu call sites, %" PRId64 " allocations of %s in all.\n",
+            profile->pid, profile->nr_sites, sum->total_objects,
+            show_bytes(sum->total_bytes, false));
+    fprintf(to, "Live: %s in %" PRId64 " objects", show_bytes(sum->live_bytes, false),
+            sum->live_objects);
     if (profile->in_use_bytes != ~(uint64_t)0 && profile->in_use_bytes > 0) {
         double share = show_share(sum->live_bytes, (int64_t)profile->in_use_bytes);
-        fprintf(to, ",\n%.0f %% of the %s that its objects take", share < 100 ? share : 100,
-                show_bytes((int64_t)profile->in_use_bytes, false));
+        fprintf(to, ", %.0f %% of what all objects take", share < 100 ? share : 100);
     }
-    fprintf(to, "; %" PRId64 " allocations of %s in all.\n", sum->total_objects,
-            show_bytes(sum->total_bytes, false));
+    fprintf(to, "; at the peak %s in %" PRId64 " objects.\n", show_bytes(sum->peak_bytes, false),
+            sum->peak_objects);
     if (profile->compared)
         fprintf(to,
-                "Since the earlier profile: %s live, %+" PRId64 " objects, %" PRId64
+                "Since the earlier profile: %s live in %+" PRId64 " objects, %" PRId64
                 " allocations.\n",
                 show_bytes(profile->growth.live_bytes, true), profile->growth.live_objects,
                 profile->growth.total_objects);
     fputc('\n', to);
 }
 
-static void show_row(FILE *to, bool compared, const struct profile_counts *counts,
-                     const struct profile_counts *growth, const struct profile_counts *sum)
+static void show_row(FILE *to, const struct profile *profile, enum profile_by by,
+                     const struct profile_counts *counts, const struct profile_counts *growth)
 {
-    char each[24];
+    const struct profile_counts *sum = &profile->sum;
+    double share = by == BY_PEAK    ? show_share(counts->peak_bytes, sum->peak_bytes)
+                   : by == BY_CALLS ? show_share(counts->total_objects, sum->total_objects)
+                                    : show_share(counts->live_bytes, sum->live_bytes);
 
-    if (compared)
-        fprintf(to, "%11s %+11" PRId64 " ", show_bytes(growth->live_bytes, true),
+    if (profile->compared)
+        fprintf(to, "%9s %+10" PRId64 "  ", show_bytes(growth->live_bytes, true),
                 growth->live_objects);
-    snprintf(each, sizeof(each), "%s",
-             counts->total_objects != 0
-                 ? show_bytes(counts->total_bytes / counts->total_objects, false)
-                 : "-");
-    fprintf(to, "%10s %5.1f %10" PRId64 " %9s %12" PRId64 " %10s  ",
-            show_bytes(counts->live_bytes, false), show_share(counts->live_bytes, sum->live_bytes),
-            counts->live_objects, each, counts->total_objects,
-            show_bytes(counts->total_bytes, false));
+    fprintf(to, "%5.1f %9s %9s %9" PRId64 " ", share, show_bytes(counts->peak_bytes, false),
+            show_bytes(counts->live_bytes, false), counts->live_objects);
+    fprintf(to, "%11" PRId64 " %9s %9s  ", counts->total_objects,
+            show_bytes(counts->total_bytes, false),
+            counts->total_objects != 0
+                ? show_bytes(counts->total_bytes / counts->total_objects, false)
+                : "-");
 }
 
 static void show_take(struct profile_counts *rest, const struct profile_counts *counts)
@@ -137,6 +146,8 @@ static void show_take(struct profile_counts *rest, const struct profile_counts *
     rest->live_bytes -= counts->live_bytes;
     rest->total_objects -= counts->total_objects;
     rest->total_bytes -= counts->total_bytes;
+    rest->peak_objects -= counts->peak_objects;
+    rest->peak_bytes -= counts->peak_bytes;
 }
 
 static void show_notes(const struct profile *profile, FILE *to)
@@ -147,7 +158,8 @@ static void show_notes(const struct profile *profile, FILE *to)
         const struct profile_map *map = &profile->maps[i];
         if (!map->trouble || map->unresolved == 0)
             continue;
-        fprintf(to, "%s%u sites in %s stay addresses: it %s%s.\n", gap, map->unresolved, map->path,
+        fprintf(to, "%s%u site%s in %s stay%s addresses: it %s%s.\n", gap, map->unresolved,
+                map->unresolved == 1 ? "" : "s", map->path, map->unresolved == 1 ? "s" : "",
                 strncmp(map->trouble, "is ", 3) == 0 ? "" : "cannot be read: ", map->trouble);
         gap = "";
     }
@@ -172,23 +184,21 @@ void profile_table(const struct profile *profile, enum profile_by by, unsigned t
         return;
     }
     if (profile->compared)
-        fprintf(to, "%11s %11s ", "grown by", "objects");
-    fprintf(to, "%10s %5s %10s %9s %12s %10s  call site%s\n", "live", "%", "objects", "each",
-            "calls", "in all",
-            by == BY_CALLS    ? ", by calls"
-            : by == BY_GROWTH ? ", by growth"
-                              : "");
+        fprintf(to, "%9s %10s  ", "growth", "objects");
+    fprintf(to, "%5s %9s %9s %9s %11s %9s %9s  call site, by %s\n", "%", "at peak", "live",
+            "objects", "calls", "in all", "each", show_keys[by]);
     for (size_t i = 0; i < shown; i++) {
         const struct profile_site *site = &profile->sites[i];
-        show_row(to, profile->compared, &site->counts, &site->growth, &profile->sum);
+        show_row(to, profile, by, &site->counts, &site->growth);
         show_site(to, site);
         fputc('\n', to);
         show_take(&rest, &site->counts);
         show_take(&rest_growth, &site->growth);
     }
     if (shown < profile->nr_sites) {
-        show_row(to, profile->compared, &rest, &rest_growth, &profile->sum);
-        fprintf(to, "(%zu others)\n", profile->nr_sites - shown);
+        show_row(to, profile, by, &rest, &rest_growth);
+        fprintf(to, "%zu other%s\n", profile->nr_sites - shown,
+                profile->nr_sites - shown == 1 ? "" : "s");
     }
     show_notes(profile, to);
 }
@@ -214,10 +224,12 @@ static void show_string(FILE *to, const char *text)
 
 static void show_counts(FILE *to, const struct profile_counts *counts)
 {
-    fprintf(to,
-            "{\"live_objects\": %" PRId64 ", \"live_bytes\": %" PRId64
-            ", \"total_objects\": %" PRId64 ", \"total_bytes\": %" PRId64 "}",
-            counts->live_objects, counts->live_bytes, counts->total_objects, counts->total_bytes);
+    fprintf(to, "{\"live_objects\": %" PRId64 ", \"live_bytes\": %" PRId64, counts->live_objects,
+            counts->live_bytes);
+    fprintf(to, ", \"peak_objects\": %" PRId64 ", \"peak_bytes\": %" PRId64, counts->peak_objects,
+            counts->peak_bytes);
+    fprintf(to, ", \"total_objects\": %" PRId64 ", \"total_bytes\": %" PRId64 "}",
+            counts->total_objects, counts->total_bytes);
 }
 
 static void show_json_site(FILE *to, const struct profile *profile, const struct profile_site *site)
@@ -244,7 +256,6 @@ static void show_json_site(FILE *to, const struct profile *profile, const struct
 
 void profile_json(const struct profile *profile, enum profile_by by, unsigned top, FILE *to)
 {
-    static const char *const names[] = {"live", "calls", "growth"};
     size_t shown = top == 0 || top > profile->nr_sites ? profile->nr_sites : top;
 
     fputs("{\"program\": ", to);
@@ -257,7 +268,7 @@ void profile_json(const struct profile *profile, enum profile_by by, unsigned to
         fputs(" \"in_use_bytes\": null", to);
     else
         fprintf(to, " \"in_use_bytes\": %" PRIu64, profile->in_use_bytes);
-    fprintf(to, ", \"by\": \"%s\", \"nr_sites\": %zu,\n \"counts\": ", names[by],
+    fprintf(to, ", \"by\": \"%s\", \"nr_sites\": %zu,\n \"counts\": ", show_keys[by],
             profile->nr_sites);
     show_counts(to, &profile->sum);
     if (profile->compared) {
@@ -287,6 +298,7 @@ void profile_collapsed(const struct profile *profile, enum profile_by by, FILE *
         const struct profile_site *site = &profile->sites[i];
         int64_t value = by == BY_CALLS    ? site->counts.total_objects
                         : by == BY_GROWTH ? site->growth.live_bytes
+                        : by == BY_PEAK   ? site->counts.peak_bytes
                                           : site->counts.live_bytes;
         if (value <= 0) /* viewers know no negative widths */
             continue;
