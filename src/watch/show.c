@@ -3,6 +3,7 @@
  * show.c - stook_report(): the caches as a table for people and as one JSON object for machines.
  * docs/report.md explains every column and key; keys are only ever added.
  */
+#include "watch/show_groups.h"
 #include "watch/stats.h"
 #include "watch/writer.h"
 
@@ -32,31 +33,14 @@ static void show_add_large(struct stats_cache *row, struct stats_cache *sum)
 
 /* ---- table ---------------------------------------------------------------------------------- */
 
-/* Bytes in eight columns, in the largest unit that leaves a number of one digit or more. */
-static void show_size(struct writer *w, uint64_t bytes)
-{
-    static const char unit[] = "KMGTPE";
-    uint64_t tenths = bytes;
-    int u = -1;
-
-    if (bytes < 10000) {
-        writer_print(w, " %8llu", (unsigned long long)bytes);
-        return;
-    }
-    for (tenths *= 10; tenths >= 10240; u++)
-        tenths = (tenths + 512) / 1024;
-    writer_print(w, " %5llu.%llu%c", (unsigned long long)(tenths / 10),
-                 (unsigned long long)(tenths % 10), unit[u]);
-}
-
 static void show_sizes(struct writer *w, const struct stats_bytes *bytes)
 {
-    show_size(w, bytes->resident);
-    show_size(w, bytes->in_use);
-    show_size(w, bytes->cached);
-    show_size(w, bytes->wasted);
+    writer_size(w, bytes->resident);
+    writer_size(w, bytes->in_use);
+    writer_size(w, bytes->cached);
+    writer_size(w, bytes->wasted);
     if (bytes->peak)
-        show_size(w, bytes->peak);
+        writer_size(w, bytes->peak);
     else
         writer_print(w, " %8s", "-");
     writer_print(w, "\n");
@@ -105,7 +89,7 @@ static void show_process(struct writer *w)
 static void show_line(struct writer *w, const char *label, uint64_t bytes, const char *what)
 {
     writer_print(w, "%-10s", label);
-    show_size(w, bytes);
+    writer_size(w, bytes);
     writer_print(w, "  %s\n", what);
 }
 
@@ -157,6 +141,7 @@ static void show_table(struct writer *w, bool all)
     show_sizes(w, &sum.bytes);
     if (empty)
         writer_print(w, "(%u caches without slabs are left out)\n", empty);
+    show_groups_table(w);
     show_arena(w);
 }
 
@@ -251,7 +236,9 @@ static void show_json(struct writer *w)
         first = false;
     }
     show_add_large(&row, &sum);
-    writer_print(w, "],\n \"large\": {");
+    writer_print(w, "],\n \"groups\": ");
+    show_groups_json(w);
+    writer_print(w, ",\n \"large\": {");
     show_key(w, "objects", row.total, ", ");
     show_key(w, "resident_bytes", row.bytes.resident, "},\n \"totals\": {");
     show_json_counts(w, &sum);

@@ -99,6 +99,22 @@ void writer_cell(struct writer *writer, const char *text, int width)
     writer_print(writer, "%-*s", width, cell);
 }
 
+void writer_size(struct writer *w, uint64_t bytes)
+{
+    static const char unit[] = "KMGTPE";
+    uint64_t tenths = bytes;
+    int u = -1;
+
+    if (bytes < 10000) {
+        writer_print(w, " %8llu", (unsigned long long)bytes);
+        return;
+    }
+    for (tenths *= 10; tenths >= 10240; u++)
+        tenths = (tenths + 512) / 1024;
+    writer_print(w, " %5llu.%llu%c", (unsigned long long)(tenths / 10),
+                 (unsigned long long)(tenths % 10), unit[u]);
+}
+
 int writer_finish(struct writer *writer)
 {
     writer_flush(writer);

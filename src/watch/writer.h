@@ -7,6 +7,7 @@
 #define STOOK_WATCH_WRITER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct writer {
     int fd;
@@ -23,6 +24,8 @@ void writer_print(struct writer *writer, const char *format, ...)
 void writer_json(struct writer *writer, const char *text);
 /* Text of any origin in a table, on the left of `width` columns: control characters become '?'. */
 void writer_cell(struct writer *writer, const char *text, int width);
+/* A blank and bytes in eight columns, in the largest unit that leaves a number of one digit or more. */
+void writer_size(struct writer *writer, uint64_t bytes);
 /* Writes out what is buffered; 0, or -1 with errno. */
 int writer_finish(struct writer *writer);
 

@@ -34,8 +34,8 @@ enum {
     HANDED = 64,     /* charges on their way */
     OPERATIONS = 60000,
     SIGNALS = 100,
-    LIMIT = 3 << 20,
-    LIMIT_OF_ONE = 600 << 10,
+    LIMIT = 2 << 20,
+    LIMIT_OF_ONE = 200 << 10,
 };
 
 struct kept {
@@ -121,7 +121,7 @@ static void work_once(struct worker *w)
     uint32_t bytes = 16 + random_below(&w->random, random_below(&w->random, 50) ? 2000 : 100000);
     unsigned i = random_below(&w->random, HANDED), what = random_below(&w->random, 100);
 
-    if (what < 50 && w->n < KEPT) {
+    if (what < 60 && w->n < KEPT) {
         uint32_t number = some_group(&w->random);
         if (!group_charge(&number, bytes, random_below(&w->random, 2) ? STOOK_WAIT : STOOK_NOWAIT,
                           false)) {
@@ -131,7 +131,7 @@ static void work_once(struct worker *w)
             w->kept[w->n++] = (struct kept){number, bytes};
             w->charged++;
         }
-    } else if (what < 70 && w->n > 0) {
+    } else if (what < 80 && w->n > 0) {
         w->n--;
         group_uncharge(w->kept[w->n].number, w->kept[w->n].bytes);
     } else if (w->n > 0) { /* somebody else gives it back */

@@ -4,6 +4,7 @@
  * Writes a JSON report of caches with names of all kinds and known counts; the argument is what
  * test_report_json.py reads it for.
  */
+#include <stook/group.h>
 #include <stook/stook.h>
 
 #include <stdio.h>
@@ -14,11 +15,14 @@
 int main(void)
 {
     struct stook_cache *plain = stook_cache_create("plain", 256, NULL);
+    struct stook_group *group = stook_group_create("all", NULL, 1 << 20);
     struct stook_cache *odd = stook_cache_create("odd \"name\"\\\n\xc3\xa9\xff", 40, NULL);
     char name[200];
 
     memset(name, 'n', sizeof(name));
     name[sizeof(name) - 1] = '\0';
+    if (!group || !stook_group_create("part \"one\"", group, 0))
+        return 1;
     if (!plain || !odd || !stook_cache_create(name, 8, NULL))
         return 1;
     for (int i = 0; i < 500; i++)

@@ -49,6 +49,11 @@ odd = caches['odd "name"\\\n\u00e9\ufffd']
 assert odd["active_objects"] == 0 and odd["total_objects"] > 0
 assert "n" * 63 in caches and len(caches) > 300
 
+top, part = report["groups"]
+assert (top["name"], top["limit_bytes"], top["parent"]) == ("all", 1 << 20, 0)
+assert (part["name"], part["limit_bytes"], part["parent"]) == ('part "one"', 0, top["number"])
+assert top["usage_bytes"] == top["peak_bytes"] == top["refused"] == 0
+
 for cache in report["caches"]:
     assert cache["resident_bytes"] == sum(cache[key] for key in BYTES), cache
     assert cache["peak_bytes"] >= cache["resident_bytes"], cache

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "watch/show_groups.h"
+
+#include "account/group.h"
+
+#include <string.h>
+
+enum { SHOW_GROUPS_NAME = 16 };
+
+/* One that goes meanwhile is left out. */
+static bool show_groups_read(const struct stook_group *group, struct stook_group_stat *stat)
+{
+    memset(stat, 0, sizeof(*stat));
+    stat->size = sizeof(*stat);
+    return stook_group_stat(group, stat) == 0;
+}
+
+static unsigned show_groups_depth(const struct stook_group *group)
+{
+    unsigned depth = 0;
+
+    while ((group = stook_group_parent(group)) != NULL)
+        depth++;
+    return depth;
+}
+
+static void show_groups_limit(struct writer *w, uint64_t bytes)
+{
+    if (bytes)
+        writer_size(w, bytes);
+    else
+        writer_print(w, " %8s", "-");
+}
+
+static void show_groups_row(struct writer *w, const struct stook_group *group)
+{
+    struct stook_group_stat stat;
+    const char *name = stook_group_name(group);
+    int indent = (int)show_groups_depth(group);
+
+    if (!name || !show_groups_read(group, &stat))
+        return;
+    writer_print(w, "%*s", indent, "");
+    writer_cell(w, name, SHOW_GROUPS_NAME - indent);
+    show_groups_limit(w, stat.limit);
+    writer_size(w, stat.usage);
+    writer_size(w, stat.own);
+    writer_size(w, stat.stocked);
+    writer_size(w, stat.peak);
+    writer_print(w, " %8llu %8llu %8llu\n", (unsigned long long)stat.refused,
+                 (unsigned long long)stat.reclaims, (unsigned long long)stat.soft_events);
+}
+
+/* A parent's children below it.  In groups made meanwhile it may miss some, as listing them does. */
+static void show_groups_below(struct writer *w, const struct stook_group *parent)
+{
+    for (struct stook_group *g = stook_group_next(NULL); g; g = stook_group_next(g))
+        if (stook_group_parent(g) == parent) {
+            show_groups_row(w, g);
+            show_groups_below(w, g); /* as deep as groups can be */
+        }
+}
+
+void show_groups_table(struct writer *w)
+{
+    if (!stook_group_next(NULL))
+        return;
+    writer_print(w, "\n%-*s %8s %8s %8s %8s %8s %8s %8s %8s\n", SHOW_GROUPS_NAME, "group", "limit",
+                 "usage", "own", "stocked", "peak", "refused", "reclaims", "soft");
+    show_groups_below(w, NULL);
+}
+
+static void show_groups_key(struct writer *w, const char *key, uint64_t value, const char *end)
+{
+    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
+}
+
+void show_groups_json(struct writer *w)
+{
+    const char *start = "\n  {";
+
+    writer_print(w, "[");
+    for (struct stook_group *g = stook_group_next(NULL); g; g = stook_group_next(g)) {
+        struct stook_group_stat stat;
+        const char *name = stook_group_name(g);
+        if (!name || !show_groups_read(g, &stat))
+            continue;
+        writer_print(w, "%s\"name\": ", start);
+        start = ",\n  {";
+        writer_json(w, name);
+        writer_print(w, ", ");
+        show_groups_key(w, "number", group_number(g), ", ");
+        show_groups_key(w, "parent", group_number(stook_group_parent(g)), ", ");
+        show_groups_key(w, "limit_bytes", stat.limit, ", ");
+        show_groups_key(w, "soft_limit_bytes", stat.soft_limit, ", ");
+        show_groups_key(w, "usage_bytes", stat.usage, ", ");
+        show_groups_key(w, "own_bytes", stat.own, ", ");
+        show_groups_key(w, "stocked_bytes", stat.stocked, ", ");
+        show_groups_key(w, "peak_bytes", stat.peak, ", ");
+        show_groups_key(w, "refused", stat.refused, ", ");
+        show_groups_key(w, "reclaims", stat.reclaims, ", ");
+        show_groups_key(w, "soft_events", stat.soft_events, "}");
+    }
+    writer_print(w, "]");
+}
