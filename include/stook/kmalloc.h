@@ -40,6 +40,13 @@ extern "C" {
 STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_WARN_UNUSED;
 
 /*
+ * The same of a node: stook_alloc_node() of any size, with its errors; -1 is stook_kmalloc().  With
+ * STOOK_THISNODE and STOOK_NOFAIL it may fail for want of memory of that node.
+ * cost: of another node than the caller's that of both calls.
+ */
+STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_WARN_UNUSED;
+
+/*
  * Change an object's size: its contents stay, up to the lesser of both sizes.  In place where its
  * class or the pages behind it allow it; `object` is void when another pointer comes back.  NULL and
  * STOOK_KMALLOC_NONE are stook_kmalloc(); size 0 frees and gives STOOK_KMALLOC_NONE.  With STOOK_ZERO

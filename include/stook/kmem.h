@@ -36,10 +36,11 @@ typedef unsigned gfp_t;
 /* Those with a meaning here. */
 #define __GFP_DIRECT_RECLAIM 0x0001u /* may wait: for pools, for memory that must be had */
 #define __GFP_KSWAPD_RECLAIM 0x0002u /* may take locks; with neither of the two STOOK_NOSPIN */
-#define __GFP_IO 0x0004u     /* reclaim callbacks run only with all of DIRECT_RECLAIM, … */
-#define __GFP_FS 0x0008u     /* … IO and FS: they cannot tell which locks the caller holds */
-#define __GFP_ZERO 0x0010u   /* STOOK_ZERO */
-#define __GFP_NOFAIL 0x0020u /* with DIRECT_RECLAIM: naps and tries until there is memory */
+#define __GFP_IO 0x0004u         /* reclaim callbacks run only with all of DIRECT_RECLAIM, … */
+#define __GFP_FS 0x0008u         /* … IO and FS: they cannot tell which locks the caller holds */
+#define __GFP_ZERO 0x0010u       /* STOOK_ZERO */
+#define __GFP_NOFAIL 0x0020u     /* with DIRECT_RECLAIM: naps and tries until there is memory */
+#define __GFP_THISNODE 0x020000u /* STOOK_THISNODE, where a node is named */
 /* Those without: accepted everywhere. */
 #define __GFP_HIGH 0x000100u
 #define __GFP_NOWARN 0x000200u /* nothing here warns of a failed allocation */
@@ -50,7 +51,6 @@ typedef unsigned gfp_t;
 #define __GFP_COMP 0x004000u
 #define __GFP_WRITE 0x008000u
 #define __GFP_HARDWALL 0x010000u
-#define __GFP_THISNODE 0x020000u
 #define __GFP_ACCOUNT 0x040000u
 #define __GFP_RECLAIMABLE 0x080000u
 #define __GFP_MOVABLE 0x100000u
@@ -278,11 +278,23 @@ static inline void *kmem_cache_alloc_lru(struct kmem_cache *cache, struct list_l
 #define NUMA_NO_NODE (-1)
 #endif
 
-/* The node is a wish that is not heard: the memory is of this CPU's node. */
+static inline unsigned kmem_stook_node_flags(gfp_t gfp)
+{
+    return gfp & __GFP_THISNODE ? STOOK_THISNODE : 0;
+}
+
+/* The node's memory, else the nearest node's, unless __GFP_THISNODE is given. */
 static inline void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t gfp, int node)
 {
-    (void)node;
-    return kmem_cache_alloc(cache, gfp);
+    unsigned flags = kmem_stook_flags(gfp) | kmem_stook_node_flags(gfp), tries = 0;
+    void *object;
+
+    if (node == NUMA_NO_NODE)
+        return kmem_cache_alloc(cache, gfp);
+    do
+        object = stook_alloc_node(kmem_stook_cache(cache), flags, node);
+    while (!object && !(gfp & __GFP_THISNODE) && kmem_stook_again(gfp, &tries));
+    return object;
 }
 
 static inline void kmem_cache_free(struct kmem_cache *cache, void *object)
@@ -426,8 +438,7 @@ static inline void *kcalloc(size_t n, size_t size, gfp_t gfp)
 
 static inline void *kmalloc_node(size_t size, gfp_t gfp, int node)
 {
-    (void)node;
-    return kmalloc(size, gfp);
+    return stook_kmalloc_node(size, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
 }
 
 static inline void *kzalloc_node(size_t size, gfp_t gfp, int node)

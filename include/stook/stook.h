@@ -57,6 +57,7 @@ extern "C" {
 #define STOOK_NOWAIT 0x1u /* takes locks and may ask the OS, but runs no reclaim */
 #define STOOK_NOSPIN 0x2u /* takes no lock that another context may hold; may fail: for handlers */
 #define STOOK_ZERO 0x4u   /* the object is filled with zeros; EINVAL with a constructor */
+#define STOOK_THISNODE 0x40u /* stook_alloc_node(): rather none than one of another node */
 
 /* Flags of a cache (stook_cache_args.flags). */
 #define STOOK_CACHE_HWALIGN 0x1u /* align objects to cache lines (64 bytes) */
@@ -192,6 +193,21 @@ STOOK_API int stook_cached_bytes_set_max(size_t bytes);
  * cost: about 1 ns when inlined (stook/inline.h), 2 ns as a call.
  */
 STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/*
+ * Take one object whose memory is `node`'s, by the numbers of the topology; -1 is stook_alloc().  Of
+ * a node without memory, or that has none left, it is of the nearest that has, but with
+ * STOOK_THISNODE it fails then.  It is freed as any other, from anywhere, and goes home.
+ *
+ * errors (NULL): ENOMEM   no memory, or none to be had in this context; with STOOK_THISNODE: of it
+ *                EINVAL   there is no such node; as stook_alloc()
+ * context: signal handlers with STOOK_NOSPIN.  locks: of the caller's own node as stook_alloc(); of
+ * another one the barn's, then the node's and the arena's.
+ * cost: of the own node stook_alloc()'s and 2 ns; of another a lock, and its cache misses, each time:
+ * who needs many takes them on a thread of that node.
+ */
+STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
@@ -488,7 +504,7 @@ STOOK_API int stook_topology_set(const char *text_or_file);
  * This thread is on that CPU of the simulated topology from here on.  Threads that never call it
  * are dealt out to the CPUs in turn.  Gives the CPU it was on before, or -1.
  *
- * errors:  EINVAL   the topology has no such CPU
+ * errors:  EINVAL   the topology has no such CPU, or it is offline
  *          ENOTSUP  the topology is not simulated
  * context: not from a signal handler.  locks: none.
  */

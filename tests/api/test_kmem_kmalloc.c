@@ -289,7 +289,7 @@ static void on_nodes(void **unused)
 {
     void *objects[] = {kmalloc_node(100, GFP_KERNEL, 0),
                        kzalloc_node(100, GFP_KERNEL, NUMA_NO_NODE),
-                       kmalloc_array_node(10, 10, GFP_KERNEL, 7),
+                       kmalloc_array_node(10, 10, GFP_KERNEL, 0),
                        kcalloc_node(10, 10, GFP_KERNEL, 0),
                        kvmalloc_node(100, GFP_KERNEL, 0),
                        kvzalloc_node(100, GFP_KERNEL, 0),

@@ -4,6 +4,7 @@
 
 #include "base/context.h"
 #include "os/topology.h"
+#include "page/pagemap.h"
 
 #include <stook/stat.h>
 
@@ -119,26 +120,50 @@ static void ops_destroy(unsigned cache)
     ops.counts->destroyed++;
 }
 
+/* Whether there can be memory of that node, or near it. */
+static bool ops_has_node(int node, unsigned flags)
+{
+    if (node < 0)
+        return true;
+    if ((unsigned)node >= topology.nodes || !(topology.online_nodes >> node & 1))
+        return false;
+    return !(flags & STOOK_THISNODE) || topology.home_of_node[node] == (unsigned)node;
+}
+
 static void ops_alloc(unsigned cache)
 {
     unsigned flags = ops_flags(ops_byte() & (STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO));
     struct ops_made *made = &ops.made[cache];
     void *object;
+    int node;
 
     if (!ops_room(cache, 1))
         return;
+    /* What such a call takes of the wrong node and gives back is counted too. */
+    node = !made->counted && ops_byte() % 4 == 0 ? (int)ops_below(topology.nodes + 2) - 1 : -1;
+    if (node >= 0)
+        flags |= ops_byte() % 2 ? STOOK_THISNODE : 0;
     errno = 0;
-    object = OPS_BRING(1, stook_alloc(made->cache, flags));
+    if (node < 0)
+        object = OPS_BRING(1, stook_alloc(made->cache, flags));
+    else
+        object = OPS_BRING(1, stook_alloc_node(made->cache, flags, node));
     if (made->built && (flags & STOOK_ZERO)) {
         OPS_CHECK(!object && errno == EINVAL);
         ops.counts->refused++;
         return;
     }
-    if (!object) { /* only a handler that interrupted a call */
-        OPS_CHECK(ops.depth > 0 && errno == ENOMEM);
+    if (!object) { /* only a handler that interrupted a call, and where there is no such memory */
+        OPS_CHECK(ops_has_node(node, flags) ? ops.depth > 0 && errno == ENOMEM
+                                            : errno == EINVAL || errno == ENOMEM);
         ops.counts->refused++;
         return;
     }
+    OPS_CHECK(ops_has_node(node, flags));
+    /* Memory is plenty: it is of that node, but where a handler could not get at it. */
+    OPS_CHECK(node < 0 || pagemap_node(object) == topology.home_of_node[node] ||
+              (ops.depth > 0 && !(flags & STOOK_THISNODE)));
+    ops.counts->of_node += node >= 0;
     made->taken++;
     ops_got(cache, object, flags & STOOK_ZERO, 0);
 }
@@ -371,12 +396,13 @@ void ops_add(struct ops_counts *sum, const struct ops_counts *more)
 void ops_print(const struct ops_counts *c)
 {
     printf(
-        "%llu steps: %llu allocated, %llu freed, %llu deferred, %llu refused; %llu caches, %llu "
+        "%llu steps: %llu allocated, %llu freed, %llu deferred, %llu refused, %llu of a given node; %llu caches, %llu "
         "sheaves, %llu pools; %llu moves; %llu handlers, %llu inside, %llu nested; %llu checks\n",
         (unsigned long long)c->steps, (unsigned long long)c->allocated,
         (unsigned long long)c->freed, (unsigned long long)c->deferred,
-        (unsigned long long)c->refused, (unsigned long long)c->destroyed,
-        (unsigned long long)c->sheaves, (unsigned long long)c->pools, (unsigned long long)c->moved,
-        (unsigned long long)c->handled, (unsigned long long)c->inside,
-        (unsigned long long)c->nested, (unsigned long long)c->checked);
+        (unsigned long long)c->refused, (unsigned long long)c->of_node,
+        (unsigned long long)c->destroyed, (unsigned long long)c->sheaves,
+        (unsigned long long)c->pools, (unsigned long long)c->moved, (unsigned long long)c->handled,
+        (unsigned long long)c->inside, (unsigned long long)c->nested,
+        (unsigned long long)c->checked);
 }

@@ -21,7 +21,7 @@
 
 struct ops_counts {
     uint64_t steps, allocated, freed, refused, destroyed, checked;
-    uint64_t deferred, sheaves, pools, moved;
+    uint64_t deferred, sheaves, pools, moved, of_node;
     uint64_t handled, inside, nested; /* handlers; that interrupted the library; another handler */
 };
 
