@@ -15,6 +15,7 @@ build       gcc                     gcc
 build       g++                     g++
 build       libc6-dev               /usr/include/stdlib.h
 build       pkg-config              pkg-config
+build       libdw-dev               pc:libdw
 
 check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
