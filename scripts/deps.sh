@@ -15,10 +15,10 @@ build       gcc                     gcc
 build       g++                     g++
 build       libc6-dev               /usr/include/stdlib.h
 build       pkg-config              pkg-config
-build       libdw-dev               pc:libdw
 
 check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
+check       libdw-dev               pc:libdw
 check       python3                 python3
 check       binutils                nm
 check       util-linux              setarch
@@ -29,6 +29,7 @@ check       xz-utils                xz
 check       openssl                 openssl
 
 run         python3                 python3
+run         libdw-dev               pc:libdw
 
 bench       python3                 python3
 bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so
