@@ -15,6 +15,7 @@
  * A fork from a handler that interrupted this library on the same thread takes nothing (it could
  * wait for itself): the thread goes on in the child and finishes what it was in the middle of.
  */
+#include "account/group.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "cache/hotplug.h"
@@ -80,6 +81,7 @@ void fork_prepare(void)
     fork_each_node(fork_take_node);
     arena_lock_all();
     lock_take(&reclaim.lock, LOCK_RECLAIM);
+    group_fork_take();
     context->fork = FORK_HOLDING;
 }
 
@@ -89,6 +91,7 @@ void fork_parent(void)
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_TAKING;
+        group_fork_drop();
         lock_drop(&reclaim.lock, LOCK_RECLAIM);
         arena_unlock_all();
         fork_each_node(fork_drop_node);
@@ -111,6 +114,7 @@ void fork_child(void)
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_NONE;
+        group_child();
         reclaim_child();
         arena_child();
         fork_each_node(fork_renew);
