@@ -120,8 +120,6 @@ static bool columns_allowed(const struct columns_object *object, uint32_t slab,
                             const struct columns_bounds *bounds, const struct columns_masks *masks,
                             const struct columns_way *way)
 {
-    if (way->objects < bounds->wanted)
-        return false;
     if (bounds->waste_part && way->unused > slab / bounds->waste_part)
         return false;
     if (bounds->meta && masks->outside && way->meta > bounds->meta)
@@ -170,11 +168,10 @@ static bool columns_none(const struct columns_object *object, uint32_t slab,
 {
     const struct columns_masks masks = {0};
 
-    if (slab / object->stride < (bounds->wanted ? bounds->wanted : 1))
-        return false;
     memset(way, 0, sizeof(*way));
     way->stride = object->stride;
-    columns_fill(object, slab, &masks, way);
+    if (!columns_fill(object, slab, &masks, way))
+        return false;
     way->meta = way->meta_base = LAYOUT_DESCRIPTOR + object->link_outside * way->objects;
     return columns_allowed(object, slab, bounds, &masks, way);
 }

@@ -107,8 +107,10 @@ static bool layout_way(const struct layout_plan *plan, unsigned order, struct co
     uint32_t slab = layout_bytes(plan, order);
     struct columns_bounds bounds = {.meta = layout_meta_most(plan, slab)};
 
-    if (!plan->waste_unbound) {
-        bounds.wanted = layout_wanted(plan->object.stride, plan->wishes & LAYOUT_DENSE);
+    if (!plan->waste_unbound) { /* objects are wanted whether or not columns take one */
+        if (layout_objects(slab, plan->object.stride) <
+            layout_wanted(plan->object.stride, plan->wishes & LAYOUT_DENSE))
+            return false;
         bounds.waste_part = LAYOUT_WASTE;
     }
     return columns_best(&plan->object, slab, &bounds, way);
@@ -143,7 +145,7 @@ static bool layout_trade_order(const struct layout_plan *plan, unsigned *order,
     struct columns_way first, found;
     unsigned best_parts = parts, most = plan->order_common;
 
-    if (!layout_way(plan, natural, way)) { /* columns leave it too few objects */
+    if (!layout_way(plan, natural, way)) { /* or none that wastes so little */
         struct layout_plan unbound = *plan;
         unbound.waste_unbound = true;
         if (!layout_way(&unbound, natural, way))
@@ -395,14 +397,13 @@ void layout_account(const struct layout *layout, const struct layout_request *re
                     struct layout_account *account)
 {
     unsigned shift = request->page_shift ? request->page_shift : PAGE_SHIFT;
-    uint64_t objects = min ? layout->min_objects : layout->objects, end;
+    uint64_t objects = min ? layout->min_objects : layout->objects;
 
     *account = (struct layout_account){
         .slab = (uint64_t)1 << (shift + (min ? layout->min_order : layout->order)),
         .objects = objects * request->size,
         .descriptor = LAYOUT_DESCRIPTOR,
     };
-    end = objects * layout->stride;
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         const struct layout_column *column = &layout->column[min][i];
         uint64_t bytes = objects * column->element;
@@ -412,12 +413,11 @@ void layout_account(const struct layout *layout, const struct layout_request *re
             account->columns_outside += bytes;
         else if (column->stride == layout->stride && column->offset < layout->stride)
             account->columns_inside += bytes;
-        else if (column->offset + bytes > end)
-            end = column->offset + bytes;
+        else
+            account->columns_leftover += bytes;
     }
-    account->columns_leftover = end - objects * layout->stride;
     account->rounding = objects * layout->stride - account->objects - account->columns_inside;
-    account->leftover = account->slab - end;
+    account->leftover = account->slab - objects * layout->stride - account->columns_leftover;
     account->gaps_outside =
         layout_meta(layout, (unsigned)objects) - LAYOUT_DESCRIPTOR - account->columns_outside;
 }

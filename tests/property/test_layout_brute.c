@@ -109,8 +109,6 @@ static void try_objects(const struct object *o, const unsigned *kind, uint64_t s
             arrays += behind[i].bytes;
         if (!cheaper(slab + end, n, best))
             return; /* and fewer objects cost more each */
-        if (n < policy->wanted)
-            return;
         if (n * stride + arrays > slab || !fits(behind, in_slab, 0, n * stride, slab))
             continue;
         if (policy->waste_part && slab - n * stride - arrays > slab / policy->waste_part)
@@ -128,6 +126,9 @@ static struct cost cheapest(const struct object *o, uint64_t slab, const struct 
 {
     unsigned kind[LAYOUT_COLUMNS] = {0}, choices = 1;
     struct cost best = {0};
+
+    if (slab / o->stride < policy->wanted) /* without columns, too */
+        return best;
 
     for (unsigned i = 0; i < o->columns; i++)
         choices *= KINDS;
@@ -352,7 +353,7 @@ static void compare(const struct layout_request *request)
     assert_true(natural < ORDERS);
     policy = policy_of(&o, natural, bound);
     first = cheapest(&o, bytes_of(&o, natural), &policy);
-    if (!first.found) { /* columns leave it too few objects */
+    if (!first.found) { /* none that wastes so little */
         policy = policy_of(&o, natural, false);
         first = cheapest(&o, bytes_of(&o, natural), &policy);
     }
@@ -531,10 +532,8 @@ static void caches_of_a_machine(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_caches),
-        cmocka_unit_test(gaps),
-        cmocka_unit_test(huge_strides),
-        cmocka_unit_test(later_columns),
+        cmocka_unit_test(random_caches),       cmocka_unit_test(gaps),
+        cmocka_unit_test(huge_strides),        cmocka_unit_test(later_columns),
         cmocka_unit_test(caches_of_a_machine),
     };
 
