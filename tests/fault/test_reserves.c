@@ -3,18 +3,17 @@
 /*
  * The n-th system call of the reserves fails, for every n, and then two and then all from it on:
  * sheaves and pools are as they were, nothing is lost, and afterwards everything works.
- *
- * The functions below stand before libc's for the library's objects, which are linked statically.
  */
 #include "os/counter.h"
+#include "os/topology.h"
 #include "reserve/pool.h"
 #include "reserve/prefilled.h"
 #include "slab/slab.h"
 #include "support/check.h"
+#include "support/faults.h"
 
 #include <stook/stook.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,72 +22,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if !FAULTS_POSSIBLE
 int main(void)
 {
     return 77; /* the sanitizers stand before libc themselves */
 }
 #else
-
-static unsigned fault_at, fault_length, fault_calls, fault_hits;
-static bool fault_on;
-
-static bool fault(int error)
-{
-    if (!fault_on)
-        return false;
-    fault_calls++;
-    if (fault_calls < fault_at || fault_calls - fault_at >= fault_length)
-        return false;
-    fault_hits++;
-    errno = error;
-    return true;
-}
-
-#define REAL(name)                                                                                 \
-    static __typeof__(&name) real;                                                                 \
-    if (!real)                                                                                     \
-    *(void **)(void *)&real = dlsym(RTLD_NEXT, #name)
-
-void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
-{
-    REAL(mmap);
-    return fault(ENOMEM) ? MAP_FAILED : real(address, size, protection, flags, fd, offset);
-}
-
-int mprotect(void *address, size_t size, int protection)
-{
-    REAL(mprotect);
-    return fault(ENOMEM) ? -1 : real(address, size, protection);
-}
-
-int madvise(void *address, size_t size, int advice)
-{
-    REAL(madvise);
-    return fault(EINVAL) ? -1 : real(address, size, advice);
-}
-
-/* membarrier and futex */
-long syscall(long number, ...)
-{
-    va_list args;
-    long a[6];
-
-    REAL(syscall);
-    va_start(args, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(args, long);
-    va_end(args);
-    return fault(number == SYS_futex ? EINTR : EPERM)
-               ? -1
-               : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
 
 /* ---- the scenario --------------------------------------------------------------------------- */
 
@@ -115,9 +58,9 @@ static void give_back(size_t keep)
 static void check(struct stook_cache *cache, struct stook_sheaf *given, struct stook_pool *pool)
 {
     size_t before = nheld;
-    bool on = fault_on;
+    bool off = fault_off;
 
-    fault_on = false;
+    fault_off = true;
     if (given) {
         struct sheaf *sheaf = prefilled_of(cache, given);
         for (uint32_t i = 0; i < sheaf->size; i++)
@@ -131,7 +74,7 @@ static void check(struct stook_cache *cache, struct stook_sheaf *given, struct s
                 held[nheld++] = (struct check_object){cache, pool->chunk[chunk][i]};
     check_all(held, nheld);
     nheld = before;
-    fault_on = on;
+    fault_off = off;
 }
 
 /* What may fail only because something was made to fail, and then says so. */
@@ -203,6 +146,25 @@ static void use_pool(struct stook_cache *cache)
     check(cache, NULL, NULL);
 }
 
+/* The machine's only node, or one of a simulated one; and one that has no memory. */
+static void use_nodes(struct stook_cache *cache)
+{
+    size_t before = nheld;
+
+    for (unsigned i = 0; i < 60; i++) {
+        unsigned flags = (i % 3 ? STOOK_THISNODE : 0) | (i % 2 ? STOOK_NOWAIT : 0);
+        int node = i % 4 == 3 ? (int)topology.nodes - 1 : (int)topology.home_of_node[0];
+        void *object;
+        errno = 0;
+        object = stook_alloc_node(cache, flags, node);
+        MAY_FAIL(object);
+        if (object)
+            hold(cache, object);
+    }
+    check(cache, NULL, NULL);
+    give_back(before);
+}
+
 static size_t give(void *arg, size_t wanted)
 {
     (void)arg;
@@ -216,6 +178,7 @@ static void scenario(struct stook_cache *cache)
     assert_int_equal(stook_reclaim_register(give, NULL), 0);
     use_sheaves(cache);
     use_pool(cache);
+    use_nodes(cache);
     use_sheaves(cache);
     assert_int_equal(stook_reclaim_unregister(give, NULL), 0);
     give_back(0);
@@ -233,9 +196,9 @@ static void run(unsigned length)
         fault_at = n++;
         fault_length = length;
         fault_calls = fault_hits = 0;
-        fault_on = true;
+        fault_off = false;
         scenario(cache);
-        fault_on = false;
+        fault_off = true;
         n += fault_calls > 200 ? fault_calls / 100 : 0;
         if (fault_hits > 0) {
             unsigned hits = fault_hits;

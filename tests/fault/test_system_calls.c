@@ -5,10 +5,9 @@
  * never a crash, nothing lost, no half-made state, and afterwards everything works.  Each n is a
  * process of its own, since the start is part of it: "test_system_calls N LENGTH" runs the
  * scenario with the calls N .. N+LENGTH-1 failing.  A refused start may end in a message.
- *
- * The functions below stand before libc's for the library's objects, which are linked statically.
  */
 #include "support/check.h"
+#include "support/faults.h"
 
 #include "cache/cache_list.h"
 #include "page/arena.h"
@@ -16,7 +15,6 @@
 
 #include <stook/stook.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -26,11 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,134 +31,12 @@
 
 enum { PASSED = 0, NOTHING_FAILED = 42 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if !FAULTS_POSSIBLE
 int main(void)
 {
     return 77; /* the sanitizers stand before libc themselves */
 }
 #else
-
-/* ---- calls that fail ------------------------------------------------------------------------ */
-
-static unsigned fault_at, fault_length, fault_calls, fault_hits;
-static bool fault_off; /* the recovery, and the test's own calls */
-
-/* The start runs before main(): what to do is in the environment. */
-static bool fault(int error)
-{
-    if (fault_calls == 0) {
-        const char *text = getenv("STOOK_TEST_FAULT");
-        if (!text || sscanf(text, "%u,%u", &fault_at, &fault_length) != 2)
-            fault_off = true;
-    }
-    if (fault_off)
-        return false;
-    fault_calls++;
-    if (fault_calls < fault_at || fault_calls >= fault_at + fault_length)
-        return false;
-    fault_hits++;
-    errno = error;
-    return true;
-}
-
-#define REAL(name)                                                                                 \
-    static __typeof__(&name) real;                                                                 \
-    if (!real)                                                                                     \
-    *(void **)(void *)&real = dlsym(RTLD_NEXT, #name)
-
-void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
-{
-    REAL(mmap);
-    return fault(ENOMEM) ? MAP_FAILED : real(address, size, protection, flags, fd, offset);
-}
-
-int munmap(void *address, size_t size)
-{
-    REAL(munmap);
-    return fault(ENOMEM) ? -1 : real(address, size);
-}
-
-int mprotect(void *address, size_t size, int protection)
-{
-    REAL(mprotect);
-    return fault(ENOMEM) ? -1 : real(address, size, protection);
-}
-
-int madvise(void *address, size_t size, int advice)
-{
-    REAL(madvise);
-    return fault(EINVAL) ? -1 : real(address, size, advice);
-}
-
-void *mremap(void *from, size_t size, size_t wanted, int flags, ...)
-{
-    va_list args;
-    void *to;
-
-    REAL(mremap);
-    va_start(args, flags);
-    to = va_arg(args, void *);
-    va_end(args);
-    return fault(ENOMEM) ? MAP_FAILED : real(from, size, wanted, flags, to);
-}
-
-int open(const char *path, int flags, ...)
-{
-    REAL(open);
-    return fault(EMFILE) ? -1 : real(path, flags);
-}
-
-ssize_t read(int fd, void *buf, size_t size)
-{
-    REAL(read);
-    return fault(EIO) ? -1 : real(fd, buf, size);
-}
-
-ssize_t getrandom(void *buf, size_t size, unsigned flags)
-{
-    REAL(getrandom);
-    return fault(EAGAIN) ? -1 : real(buf, size, flags);
-}
-
-int memfd_create(const char *name, unsigned flags)
-{
-    REAL(memfd_create);
-    return fault(ENOSYS) ? -1 : real(name, flags);
-}
-
-int ftruncate(int fd, off_t size)
-{
-    REAL(ftruncate);
-    return fault(ENOMEM) ? -1 : real(fd, size);
-}
-
-ssize_t pwritev(int fd, const struct iovec *io, int n, off_t offset)
-{
-    REAL(pwritev);
-    return fault(ENOSPC) ? -1 : real(fd, io, n, offset);
-}
-
-int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
-{
-    REAL(getrlimit);
-    return fault(EPERM) ? -1 : real(resource, limit);
-}
-
-/* membarrier, sched_getaffinity and futex */
-long syscall(long number, ...)
-{
-    va_list args;
-    long a[6];
-
-    REAL(syscall);
-    va_start(args, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(args, long);
-    va_end(args);
-    return fault(number == SYS_futex ? EINTR : EPERM)
-               ? -1
-               : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
 
 /* ---- the scenario --------------------------------------------------------------------------- */
 
