@@ -110,6 +110,27 @@ static void use_sheaves(struct stook_cache *cache)
     check(cache, NULL, NULL);
 }
 
+/* A change of capacity is a store; what it gives back is flushed or stays, and nothing is lost. */
+static void use_capacities(struct stook_cache *cache)
+{
+    static const unsigned capacities[] = {40, 3, 1022, 1, 0};
+    void *objects[100];
+
+    for (unsigned i = 0; i < sizeof(capacities) / sizeof(capacities[0]); i++) {
+        unsigned n = 0;
+        errno = 0;
+        while (n < 100 && (objects[n] = stook_alloc(cache, 0)) != NULL)
+            n++;
+        MAY_FAIL(n == 100);
+        while (n > 0)
+            stook_free(cache, objects[--n]);
+        assert_int_equal(stook_cache_set_capacity(cache, capacities[i]), 0);
+        if (capacities[i])
+            assert_int_equal(stook_cache_capacity(cache), capacities[i]);
+        check(cache, NULL, NULL);
+    }
+}
+
 static void use_pool(struct stook_cache *cache)
 {
     struct stook_pool *pool;
@@ -177,6 +198,7 @@ static void scenario(struct stook_cache *cache)
 {
     assert_int_equal(stook_reclaim_register(give, NULL), 0);
     use_sheaves(cache);
+    use_capacities(cache);
     use_pool(cache);
     use_nodes(cache);
     use_sheaves(cache);
