@@ -178,6 +178,58 @@ static void examples(void **unused)
     assert_int_equal(layout_meta(&l, 5), LAYOUT_DESCRIPTOR + 10);
 }
 
+/* Columns: what docs/columns.md has as examples, and what readers are told. */
+static void columns(void **unused)
+{
+    struct layout_request r = {.size = 992, .align = 64, .wishes = LAYOUT_WRITABLE};
+    struct layout l, plain;
+    struct layout_column column;
+
+    (void)unused;
+    r.element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
+    assert_true(layout_plan_columns(&plain, &r));
+    assert_int_equal(plain.room, 1024);
+    r.element[LAYOUT_GROUP] = r.element[LAYOUT_TAG] = 8;
+    assert_true(layout_plan_columns(&l, &r));
+    assert_int_equal(l.order, plain.order);
+    assert_int_equal(l.objects, plain.objects);
+    assert_int_equal(layout_meta(&l, l.objects), layout_meta(&plain, plain.objects));
+    assert_int_equal(l.room, 992); /* what an object's user may write to has become less */
+    assert_true(l.link_outside && l.link_offset == LAYOUT_DESCRIPTOR && l.link_stride == 2);
+    for (unsigned min = 0; min < 2; min++) {
+        column = layout_column(&l, LAYOUT_TAG, min);
+        assert_int_equal(column.place, LAYOUT_PADDING);
+        assert_false(column.outside);
+        assert_int_equal(column.offset, 1000);
+        assert_int_equal(column.stride, 1024);
+    }
+    r.wishes |= LAYOUT_COLUMNS_OUTSIDE;
+    assert_true(layout_plan_columns(&l, &r));
+    assert_int_equal(l.room, 1024);
+    for (unsigned min = 0; min < 2; min++) { /* behind the links, in slabs of either order */
+        unsigned objects = min ? l.min_objects : l.objects;
+        column = layout_column(&l, LAYOUT_GROUP, min);
+        assert_true(column.outside && column.stride == 8);
+        assert_int_equal(column.offset, (LAYOUT_DESCRIPTOR + 2 * objects + 7) / 8 * 8);
+        assert_int_equal(layout_column(&l, LAYOUT_TAG, min).offset, column.offset + 8 * objects);
+        assert_int_equal(layout_meta(&l, objects), column.offset + 16 * objects);
+    }
+    r.element[LAYOUT_GROUP] = 7;
+    assert_false(layout_plan_columns(&l, &r)); /* elements are even, links have two bytes, */
+    r.element[LAYOUT_GROUP] = 8;
+    r.element[LAYOUT_LINK] = 4;
+    assert_false(layout_plan_columns(&l, &r));
+    r.element[LAYOUT_LINK] = 0;
+    r.align = 48;
+    assert_false(layout_plan_columns(&l, &r)); /* alignments are powers of two, */
+    r.align = 64;
+    r.page_shift = 11;
+    assert_false(layout_plan_columns(&l, &r)); /* pages have 4 KiB at least, */
+    r.page_shift = 0;
+    r.orders = 1u << 9;
+    assert_false(layout_plan_columns(&l, &r)); /* and slabs at most 1 MiB */
+}
+
 static void capacities(void **unused)
 {
     unsigned last = STOOK_SHEAF_CAPACITY_MAX;
@@ -200,6 +252,7 @@ int main(void)
         cmocka_unit_test(index_of_every_stride),
         cmocka_unit_test(refusals),
         cmocka_unit_test(examples),
+        cmocka_unit_test(columns),
         cmocka_unit_test(capacities),
     };
 
