@@ -121,6 +121,16 @@ void ops_arm(void)
     context_leave();
 }
 
+bool ops_hold(void)
+{
+    return false;
+}
+
+void ops_release(bool armed)
+{
+    (void)armed;
+}
+
 void ops_disarm(void)
 {
 }
