@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/private.h"
 
+#include "account/group.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
@@ -85,6 +86,11 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed)
     return object;
 }
 
+size_t stook_private_large_takes(size_t size, size_t align)
+{
+    return large_takes(size, align);
+}
+
 size_t stook_private_large_size(const void *object)
 {
     return large_size(object);
@@ -155,6 +161,44 @@ void stook_private_totals(struct stook_private_totals *totals)
         totals->used = arena.used;
     }
     context_leave();
+}
+
+/* The group that malloc's objects are charged to, or 0. */
+static uint32_t private_group;
+
+bool stook_private_limit(void)
+{
+    const char *text = os_getenv("STOOK_LIMIT");
+    size_t limit;
+
+    if (!text)
+        return false;
+    init_once();
+    if (!os_parse_size(text, &limit) || limit == 0) {
+        report_warn("STOOK_LIMIT=%s is no size such as 512M: there is no limit", text);
+        return false;
+    }
+    private_group = group_number(group_make("malloc", NULL, limit));
+    if (!private_group)
+        report_fatal("STOOK_LIMIT=%s: no address space for groups", text);
+    return true;
+}
+
+bool stook_private_charge(size_t bytes)
+{
+    uint32_t number = private_group;
+    bool nested = context_enter();
+
+    context_leave();
+    if (group_charge(&number, bytes, STOOK_WAIT, nested))
+        return true;
+    errno = ENOMEM;
+    return false;
+}
+
+void stook_private_uncharge(size_t bytes)
+{
+    group_uncharge(private_group, bytes);
 }
 
 const char *stook_private_getenv(const char *name)

@@ -40,6 +40,7 @@ STOOK_API struct stook_cache *stook_private_link_first_cache(const char *name, s
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
 
 /* Large objects: page/large.h. */
+STOOK_API size_t stook_private_large_takes(size_t size, size_t align);
 STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed);
 STOOK_API size_t stook_private_large_size(const void *object);
 STOOK_API bool stook_private_large_free(void *object);
@@ -58,6 +59,15 @@ struct stook_private_totals {
     size_t used;                 /* bytes of pages in use, all caches */
 };
 STOOK_API void stook_private_totals(struct stook_private_totals *totals);
+
+/*
+ * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc".  Once, before the
+ * first object; true: there is a limit.  Then each object is charged before it is handed out, false
+ * with errno ENOMEM at the limit, and comes back when it is freed.
+ */
+STOOK_API bool stook_private_limit(void);
+STOOK_API bool stook_private_charge(size_t bytes);
+STOOK_API void stook_private_uncharge(size_t bytes);
 
 /* The environment, unless the process runs with raised privileges. */
 STOOK_API const char *stook_private_getenv(const char *name);

@@ -16,6 +16,7 @@ struct fast fast __attribute__((aligned(64)));
 enum { CLASS_LARGER = 4 }; /* classes tried beyond one that has no object */
 
 static struct stook_cache *class_cache[SIZES_CLASSES];
+static bool class_limited; /* what is handed out is charged: nothing is fast */
 
 /*
  * Every entry point needs this file, and this file malloc.c: a static C++ program whose own objects
@@ -30,6 +31,7 @@ void class_make(void)
     char name[32];
 
     stook_private_view(&view);
+    class_limited = stook_private_limit();
     for (unsigned i = 0; i < SIZES_CLASSES; i++) {
         snprintf(name, sizeof(name), "malloc-%zu", sizes_of(i));
         class_cache[i] = stook_private_class(name, sizes_of(i), &offset[i]);
@@ -40,6 +42,8 @@ void class_make(void)
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
+    if (class_limited)
+        return;
     for (unsigned i = 0; i < SIZES_STEPS; i++)
         fast.slot[i] = view.areas + offset[sizes_class((size_t)i * SIZES_STEP)];
     /* Release, and the tests against these come first: who passes them sees the rest (x86 keeps
@@ -48,13 +52,63 @@ void class_make(void)
     __atomic_store_n(&fast.limit, (size_t)SIZES_MAX + 1, __ATOMIC_RELEASE);
 }
 
+static bool class_charge(size_t bytes)
+{
+    return !class_limited || stook_private_charge(bytes);
+}
+
+static void class_uncharge(size_t bytes)
+{
+    if (class_limited && bytes > 0)
+        stook_private_uncharge(bytes);
+}
+
+static void *class_object(unsigned class)
+{
+    void *object;
+
+    if (!class_charge(sizes_of(class)))
+        return NULL;
+    object = stook_alloc(class_cache[class], STOOK_WAIT);
+    if (__builtin_expect(!object, 0))
+        class_uncharge(sizes_of(class));
+    return object;
+}
+
 static void *class_large(size_t size, size_t align, bool *zeroed)
 {
+    size_t takes = 0;
+    void *object;
+
     if (size > PTRDIFF_MAX) {
         errno = ENOMEM;
         return NULL;
     }
-    return stook_private_large_alloc(size, align, zeroed);
+    if (class_limited && !class_charge(takes = stook_private_large_takes(size, align)))
+        return NULL;
+    object = stook_private_large_alloc(size, align, zeroed);
+    if (!object)
+        class_uncharge(takes);
+    return object;
+}
+
+void *class_resize(void *object, size_t size)
+{
+    size_t had = 0, takes = 0;
+    void *result = object;
+
+    if (class_limited) { /* as what it will take while it still has what it had */
+        had = stook_private_large_size(object);
+        takes = stook_private_large_takes(size, 1);
+        takes = takes > had ? takes : had;
+        if (takes > had && !class_charge(takes - had))
+            return NULL;
+    }
+    if (!stook_private_large_resize(object, size))
+        result = stook_private_large_move(object, size);
+    if (class_limited)
+        class_uncharge(takes - (result ? stook_private_large_size(result) : had));
+    return result;
 }
 
 /*
@@ -66,16 +120,22 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class)
     void *object = NULL;
 
     for (unsigned i = 1; !object && i <= CLASS_LARGER && class + i < SIZES_CLASSES; i++)
-        object = stook_alloc(class_cache[class + i], STOOK_WAIT);
+        object = class_object(class + i);
     return object;
 }
 
 static void *class_small(size_t size)
 {
     unsigned class = sizes_class(size);
-    void *object = stook_alloc(class_cache[class], STOOK_WAIT);
+    void *object;
 
-    return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class);
+    if (!class_charge(sizes_of(class)))
+        return NULL;
+    object = stook_alloc(class_cache[class], STOOK_WAIT);
+    if (__builtin_expect(object != NULL, 1))
+        return object;
+    class_uncharge(sizes_of(class));
+    return class_alloc_larger(class);
 }
 
 void *class_alloc(size_t size)
@@ -100,9 +160,18 @@ void *class_alloc_aligned(size_t align, size_t size)
         while (class < SIZES_CLASSES && sizes_of(class) % align != 0)
             class ++;
         if (class < SIZES_CLASSES)
-            return stook_alloc(class_cache[class], STOOK_WAIT);
+            return class_object(class);
     }
     return class_large(size, align, NULL);
+}
+
+static void class_free_large(void *object, const char *call)
+{
+    size_t size = class_limited ? stook_private_large_size(object) : 0;
+
+    if (!stook_private_large_free(object))
+        stook_private_bad_pointer(call, object);
+    class_uncharge(size);
 }
 
 void class_free(void *object, const char *call)
@@ -115,10 +184,15 @@ void class_free(void *object, const char *call)
         return;
     start_malloc();
     cache = stook_private_cache_of(object, &size, &start);
-    if (cache && start)
-        stook_free(cache, object);
-    else if (cache || !stook_private_large_free(object))
+    if (!cache) {
+        class_free_large(object, call);
+        return;
+    }
+    if (!start)
         stook_private_bad_pointer(call, object);
+    stook_free(cache, object);
+    if (class_limited && size <= SIZES_MAX && class_cache[sizes_class(size)] == cache)
+        class_uncharge(size);
 }
 
 size_t class_size(const void *object, const char *call)

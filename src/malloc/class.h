@@ -20,6 +20,8 @@ void *class_alloc(size_t size);
 void *class_alloc_aligned(size_t align, size_t size);
 /* *zeroed: the object reads as zeros already. */
 void *class_alloc_zeroed(size_t size, bool *zeroed);
+/* A large object becomes a larger or smaller one, where it is or with its pages; or NULL. */
+void *class_resize(void *object, size_t size);
 /* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one. */
 void class_free(void *object, const char *call);
 /* Usable bytes of an object, or the report. */

@@ -3,7 +3,6 @@
  * realloc.c - an object grows or shrinks: within its class or pages, in place by pages behind it,
  * by moving its pages, or by copying, in this order.
  */
-#include "cache/private.h"
 #include "malloc/class.h"
 #include "malloc/fast.h"
 #include "malloc/names.h"
@@ -47,9 +46,7 @@ static void *realloc_large(void *object, size_t had, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    if (stook_private_large_resize(object, size))
-        return object;
-    moved = stook_private_large_move(object, size);
+    moved = class_resize(object, size);
     if (moved)
         return moved;
     if (size > had)

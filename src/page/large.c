@@ -61,6 +61,20 @@ static void large_advise(const struct large *large, size_t size)
     arena_advise_span(rest, large->blocks - whole, false);
 }
 
+/* Else it is a span of blocks. */
+static bool large_is_run(size_t pages, size_t align)
+{
+    return pages <= ARENA_RUN_PAGES_MAX && align <= BLOCK_SIZE;
+}
+
+size_t large_takes(size_t size, size_t align)
+{
+    size_t pages = size > 0 ? large_pages_of(size) : 1;
+
+    return large_is_run(pages, align) ? pages * PAGE_SIZE
+                                      : large_blocks_of(pages * PAGE_SIZE) * BLOCK_SIZE;
+}
+
 /* Back to the arena; the descriptor is gone already. */
 static void large_release(void *object, size_t pages, size_t blocks)
 {
@@ -78,7 +92,7 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
 
     if (pages == 0)
         pages = 1;
-    if (pages <= ARENA_RUN_PAGES_MAX && align <= BLOCK_SIZE) {
+    if (large_is_run(pages, align)) {
         object = arena_alloc_run(zone, pages, align <= PAGE_SIZE ? 1 : align / PAGE_SIZE, nospin,
                                  zeroed);
     } else {

@@ -17,6 +17,9 @@
 /* At least `size` bytes at a multiple of `align` (a power of two); NULL with errno ENOMEM. */
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed);
 
+/* What one of `size` bytes, up to PTRDIFF_MAX, takes; its usable bytes. */
+size_t large_takes(size_t size, size_t align);
+
 /* Usable bytes of the large object that begins at `object`; 0: none does.  Any pointer. */
 size_t large_size(const void *object);
 

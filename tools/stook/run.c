@@ -25,7 +25,7 @@
 
 struct run_options {
     bool report, all;
-    const char *format, *file, *mode, *reserve;
+    const char *format, *file, *mode, *reserve, *limit;
 };
 
 static int run_setenv(const char *name, const char *value)
@@ -44,6 +44,7 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"report-file", required_argument, NULL, 'o'},
         {"mode", required_argument, NULL, 'm'},
         {"reserve", required_argument, NULL, 'w'},
+        {"limit", required_argument, NULL, 'l'},
         {NULL, 0, NULL, 0},
     };
     size_t bytes;
@@ -78,6 +79,11 @@ static int run_parse(int argc, char **argv, struct run_options *options)
             options->reserve = optarg;
             if (!os_parse_size(optarg, &bytes))
                 return complain(STATUS_RUN, "--reserve takes a size such as 64M, not %s", optarg);
+            break;
+        case 'l':
+            options->limit = optarg;
+            if (!os_parse_size(optarg, &bytes) || bytes == 0)
+                return complain(STATUS_RUN, "--limit takes a size such as 512M, not %s", optarg);
             break;
         case ':':
             return complain(STATUS_RUN, "%s needs a value; see stook help run", argv[optind - 1]);
@@ -183,6 +189,8 @@ static int run_environment(const struct run_options *options)
         status = run_report(options);
     if (status == STATUS_OK && options->reserve)
         status = run_setenv("STOOK_RESERVE", options->reserve);
+    if (status == STATUS_OK && options->limit)
+        status = run_setenv("STOOK_LIMIT", options->limit);
     if (status == STATUS_OK && options->mode) {
         const char *asked = getenv("STOOK_MODE");
         bool locked = asked && strcmp(asked, "locked") == 0;
@@ -242,6 +250,8 @@ const struct command command_run = {
         "                         implies --report; with a file, use %p\n"
         "  --mode MODE            rseq (the default where it can be had) or locked\n"
         "  --reserve SIZE         free memory kept warm at most, 32M by default\n"
+        "  --limit SIZE           what each process may have allocated at one time; beyond it\n"
+        "                         malloc fails with ENOMEM\n"
         "\n"
         "A process that ends without exit(), by a signal or _exit(), writes no report.\n"
         "Programs that are linked statically or gain privileges cannot be served; that is said.\n"
