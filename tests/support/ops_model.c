@@ -3,7 +3,7 @@
 
 #include "support/check.h"
 
-#include "base/context.h"
+#include "os/topology.h"
 #include "reserve/pool.h"
 #include "reserve/prefilled.h"
 #include "slab/slab.h"
@@ -238,6 +238,15 @@ static size_t ops_list_pool(const struct ops_pool *p, struct check_object *list)
     return n;
 }
 
+/* While memory is plenty a barn has its own node's objects, or those of the node's home. */
+static void ops_check_barns(struct stook_cache *cache)
+{
+    for (unsigned node = 0; node < topology.nodes; node++)
+        for (struct sheaf *sheaf = cache->nodes[node].barn.full; sheaf; sheaf = sheaf->next)
+            for (uint32_t i = 0; i < sheaf->size; i++)
+                OPS_CHECK(pagemap_node(sheaf->object[i]) == topology.home_of_node[node]);
+}
+
 void ops_check_all(void)
 {
     static struct check_object list[OPS_OBJECTS + OPS_SHEAVES * 2048 + OPS_POOLS * 512];
@@ -254,6 +263,11 @@ void ops_check_all(void)
         if (ops.pool[i].pool)
             n += ops_list_pool(&ops.pool[i], list + n);
     check_all(list, n);
+    for (unsigned i = 0; i < OPS_POOLS; i++)
+        OPS_CHECK(!ops.pool[i].pool || ops.pool[i].pool->places == ops.pool[i].pool->count);
+    for (unsigned i = 0; i < OPS_CACHES; i++)
+        if (ops.made[i].cache)
+            ops_check_barns(ops.made[i].cache);
     for (unsigned i = 0; i < OPS_CACHES; i++)
         if (ops.made[i].cache && ops.made[i].counted)
             ops_check_stat(&ops.made[i]);
