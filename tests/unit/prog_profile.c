@@ -29,7 +29,7 @@ __attribute__((noinline)) static uint32_t called(void)
 __attribute__((noinline)) uint32_t prog_caller(void);
 __attribute__((noinline)) uint32_t prog_caller(void)
 {
-    uint32_t tag = called(); /* the line that test_profile_json.py looks for */
+    uint32_t tag = called(); /* the line that test_profile.py looks for */
 
     __asm__ volatile("" : "+r"(tag)); /* no tail call */
     return tag;

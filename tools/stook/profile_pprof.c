@@ -169,10 +169,11 @@ static void pprof_sample(struct pprof *pprof, const struct profile *profile, siz
     }
     proto_number(&pprof->message, 1, number);
     /* A site that only the earlier profile has lies in a mapping of that one's. */
-    if (site->map >= profile->maps && site->map < profile->maps + profile->nr_maps) {
+    bool mapped = site->map >= profile->maps && site->map < profile->maps + profile->nr_maps;
+    if (mapped)
         proto_number(&pprof->message, 2, (uint64_t)(site->map - profile->maps) + 1);
+    if (site->address != 0 && (mapped || !site->map))
         proto_number(&pprof->message, 3, site->address - 1);
-    }
     proto_message(&pprof->out, 4, &pprof->message);
 
     proto_varint(&pprof->inner, number);

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: tool
+"""A profile parses strictly, has the keys that docs/profile.md promises, and adds up; stook profile says
+the same of it as a table, as JSON, as pprof's message and as collapsed stacks, resolves an address to its
+line, compares two profiles, and says what is wrong with a file."""
+import gzip
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_profile")
+SOURCE = os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/unit/prog_profile.c")
+DOCUMENT = os.path.join(os.environ["STOOK_SOURCE_DIR"], "docs/profile.md")
+STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
+
+work = tempfile.TemporaryDirectory()
+os.chdir(work.name)
+
+
+def run(*command, status=0, **environment):
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            env={**os.environ, **environment})
+    assert result.returncode == status, (command, result)
+    return result
+
+
+def tool(*arguments, status=0):
+    result = run(STOOK, "profile", *arguments, status=status)
+    return result.stdout if status == 0 else result.stderr.decode()
+
+
+def no_twins(pairs):
+    keys = [key for key, _ in pairs]
+    assert len(keys) == len(set(keys)), f"a key stands twice in {keys}"
+    return dict(pairs)
+
+
+def parse(raw):
+    return json.loads(raw.decode("utf-8"), object_pairs_hook=no_twins)
+
+
+def load(name):
+    with open(name, "rb") as file:
+        return parse(file.read())
+
+
+def paths(value, at=""):
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from paths(inner, f"{at}.{key}" if at else key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from paths(inner, at + "[]")
+    else:
+        yield at
+
+
+# --- the document: the keys are those of the page, no more and no fewer ---------------------------
+with open("a", "wb") as file:
+    file.write(run(PROGRAM).stdout)
+profile = load("a")
+with open(DOCUMENT, encoding="utf-8") as file:
+    section = file.read().split("\n## The file\n")[1]
+promised = set(re.findall(r"^\| `([a-z_.\[\]]+)` \|", section, re.M))
+assert promised == set(paths(profile)), sorted(promised ^ set(paths(profile)))
+
+sites = {site.get("function"): site for site in profile["sites"]}
+assert len(sites) == 4
+plain, odd, called = sites["plain"], sites["odd<int>"], sites[None]
+assert (plain["file"], plain["line"]) == ("src/plain.c", 12)
+assert (plain["live_objects"], plain["live_bytes"]) == (400, 400 * 256)
+assert (plain["total_objects"], plain["total_bytes"]) == (500, 500 * 256)
+assert odd["file"] == 'src/odd "name"\\\n\u00e9\ufffd.c' and odd["live_bytes"] == 48
+assert sites["gone"]["live_bytes"] == 0 and sites["gone"]["total_bytes"] == 900
+assert called["live_bytes"] == called["peak_bytes"] == 3 << 20
+assert profile["peak_bytes"] == sum(site["peak_bytes"] for site in profile["sites"])
+assert profile["program"] == "prog_profile" and profile["exe"] == os.path.realpath(PROGRAM)
+own = [m for m in profile["mappings"] if m["path"] == profile["exe"]]
+assert len(own) == 1 and own[0]["start"] < called["address"] <= own[0]["end"]
+with open(PROGRAM, "rb") as file:
+    assert not own[0]["build_id"] or bytes.fromhex(own[0]["build_id"]) in file.read()
+
+# --- as JSON: the address has become the line that the call stands in ------------------------------
+shown = parse(tool("--json", "--top", "0", "a"))
+assert shown["nr_sites"] == 4 and len(shown["sites"]) == 4
+assert [s["counts"]["live_bytes"] for s in shown["sites"]] == [3 << 20, 102400, 48, 0]
+top = shown["sites"][0]
+assert top["module"] == profile["exe"] and top["frames"][-1]["function"] == "prog_caller", top
+if top["frames"][0]["file"]: # with libdw
+    with open(SOURCE, encoding="utf-8") as file:
+        line = [n for n, text in enumerate(file, 1) if "the line that test_profile.py" in text]
+    assert top["frames"][0]["line"] == line[0], top
+    assert os.path.realpath(top["frames"][0]["file"]) == os.path.realpath(SOURCE)
+assert shown["counts"]["live_bytes"] == (3 << 20) + 102400 + 48
+assert len(parse(tool("--json", "--top", "2", "a"))["sites"]) == 2
+by_calls = parse(tool("--json", "--by", "calls", "a"))["sites"]
+assert [s["counts"]["total_objects"] for s in by_calls] == [500, 9, 3, 1]
+
+# --- as a table ---------------------------------------------------------------------------------
+table = tool("a").decode().splitlines()
+assert table[0].startswith("prog_profile, process ") and "4 call sites, 513 allocations" in table[0]
+assert re.match(r" 96\.8 +3\.00 MiB +3\.00 MiB +3 +3 +3\.00 MiB +1\.00 MiB  prog_caller", table[4])
+assert re.match(r"  3\.2 .* 100 KiB +400 +500 +125 KiB +256 B  plain  src/plain\.c:12$", table[5])
+assert 'odd<int>  src/odd "name"\\?\u00e9' in table[6], table[6] # a line stays a line
+table = tool("--top", "1", "a").decode().splitlines()
+assert len(table) == 6 and table[5].endswith("  3 others"), table
+many = run(PROGRAM, "many", "3000").stdout
+with open("many", "wb") as file:
+    file.write(many)
+assert len(parse(many)["sites"]) == 3004
+assert tool("--top", "3", "many").decode().splitlines()[-1].endswith("3001 others")
+
+# --- snapshots at signals, the end, and what grew -------------------------------------------------
+run(PROGRAM, "signals", "3", STOOK_PROFILE="s.%p.%%", STOOK_PROFILE_SIGNAL="SIGUSR2")
+names = sorted(os.listdir("."), key=lambda name: (len(name), name))
+names = [name for name in names if name.startswith("s.")]
+assert re.fullmatch(r"s\.\d+\.%", names[0]) and names[1:] == [f"{names[0]}.{i}" for i in (1, 2, 3)]
+live = [load(name)["sites"][0]["live_objects"] for name in names]
+assert live == [700, 400, 500, 600], live
+grown = parse(tool("--json", names[1], names[3]))
+assert grown["by"] == "growth" and grown["growth"]["live_bytes"] == 200 * 256
+assert grown["sites"][0]["frames"][0]["function"] == "plain"
+assert grown["sites"][0]["growth"]["live_objects"] == 200
+assert sum(bool(site["growth"]["live_bytes"]) for site in grown["sites"]) == 1
+shrunk = tool(names[3], names[1]).decode()
+assert "-50.0 KiB       -200" in shrunk and "-50.0 KiB live in -200 objects" in shrunk, shrunk
+# Another process, mapped elsewhere: the same sites.
+other = parse(tool("--json", "a", names[0]))
+assert other["growth"]["live_objects"] == 300 and other["nr_sites"] == 4, other
+# Only the process that is named, and nothing without being asked.
+run(PROGRAM, STOOK_PROFILE="never", STOOK_PROFILE_PID="1")
+assert not os.path.exists("never")
+said = run(PROGRAM, STOOK_PROFILE="/nowhere/at/all").stderr.decode()
+assert "stook: the profile cannot be written to /nowhere/at/all (No such file" in said, said
+said = run(PROGRAM, STOOK_PROFILE="x", STOOK_PROFILE_SIGNAL="9").stderr.decode()
+assert "STOOK_PROFILE_SIGNAL=9 is no signal that can be handled" in said, said
+
+# --- as collapsed stacks -------------------------------------------------------------------------
+stacks = dict(line.rsplit(" ", 1) for line in tool("--collapsed", "-", "a").decode().splitlines())
+assert stacks.pop("prog_profile;plain src/plain.c:12") == "102400"
+assert len(stacks) == 2 and "0" not in stacks.values()
+assert any(stack.startswith("prog_profile;prog_profile;prog_caller") for stack in stacks)
+tool("--collapsed", "c", "--by", "calls", "a")
+with open("c", encoding="utf-8") as file:
+    assert sorted(int(line.rsplit(" ", 1)[1]) for line in file) == [1, 3, 9, 500]
+
+
+# --- as pprof's message (proto/profile.proto) -----------------------------------------------------
+def message(data):
+    """Field -> values: numbers, and bytes of what has a length."""
+    fields, at = {}, 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        assert key & 7 in (0, 2), key
+        value = varint()
+        if key & 7 == 2:
+            assert at + value <= len(data)
+            value, at = data[at:at + value], at + value
+        fields.setdefault(key >> 3, []).append(value)
+    return fields
+
+
+def packed(data):
+    values = message(b"".join(b"\x08" + part for part in re.findall(rb"[\x80-\xff]*[\x00-\x7f]",
+                                                                     data)))[1]
+    return [value - (1 << 64) if value >> 63 else value for value in values]
+
+
+def pprof(*arguments):
+    tool("--pprof", "p.gz", *arguments)
+    with gzip.open("p.gz") as file: # which checks sum and length
+        whole = message(file.read())
+    strings = [s.decode() for s in whole[6]]
+    functions = {f[1][0]: strings[f[2][0]] for f in map(message, whole[5])}
+    mappings = {m[1][0]: m for m in map(message, whole[3])}
+    locations = {loc[1][0]: loc for loc in map(message, whole[4])}
+    assert strings[0] == "" and len(set(strings)) == len(strings)
+    types = [strings[message(t)[1][0]] for t in whole[1]]
+    samples = {}
+    for sample in map(message, whole[2]):
+        [location] = packed(sample[1][0])
+        lines = [message(line) for line in locations[location].get(4, [])]
+        name = functions[lines[-1][1][0]] if lines else locations[location][3][0]
+        values = dict(zip(types, packed(sample[2][0])))
+        assert len(values) == len(types) == 6
+        samples[name] = values, locations[location], lines
+    return samples, mappings, strings, whole
+
+
+samples, mappings, strings, whole = pprof("a")
+assert len(samples) == 4 and strings[whole[14][0]] == "inuse_space"
+values, location, lines = samples["plain"]
+assert values == {"alloc_objects": 500, "alloc_space": 128000, "inuse_objects": 400,
+                  "inuse_space": 102400, "peak_objects": plain["peak_objects"],
+                  "peak_space": plain["peak_bytes"]}
+assert lines[0][2] == [12] and 2 not in location
+values, location, lines = samples["prog_caller"]
+mapping = mappings[location[2][0]]
+assert strings[mapping[5][0]] == profile["exe"]
+assert mapping[2][0] <= location[3][0] == called["address"] - 1 < mapping[3][0]
+samples, *_ = pprof(names[3], names[1]) # differences
+assert samples["plain"][0]["inuse_space"] == -200 * 256
+assert samples["prog_caller"][0]["inuse_space"] == 0
+samples, *_ = pprof("many") # more than one block of gzip's
+assert len(samples) == 3004
+
+# --- another build of the file than the one that ran ------------------------------------------------
+text = json.dumps(profile)
+if own[0]["build_id"]:
+    with open("other", "w", encoding="utf-8") as file:
+        file.write(text.replace(own[0]["build_id"], "00" * 20))
+    table = tool("other").decode()
+    assert "1 site in" in table and "it is another build here than in the process." in table, table
+    assert "prog_caller" not in table
+with open("gone", "w", encoding="utf-8") as file:
+    file.write(text.replace(profile["exe"], "/nowhere/prog_profile"))
+table = tool("gone").decode()
+assert "cannot be read: No such file or directory." in table, table
+with open("no-elf", "w", encoding="utf-8") as file:
+    file.write(text.replace(profile["exe"], "/etc/passwd"))
+assert "it is no ELF file" in tool("no-elf").decode()
+
+# --- what is no profile -------------------------------------------------------------------------
+for bad, why in ((text[:-30], "is not JSON"), ("", "the file is empty"), ("{}", "has no"),
+                 ('{"stook_profile": 2}', "is of format 2"), ("[" * 1000, "is not JSON"),
+                 ('{"stook_profile": 1', "is not JSON"), (text + "x", "is not JSON")):
+    with open("bad", "w", encoding="utf-8") as file:
+        file.write(bad)
+    assert why in tool("bad", status=1), (bad[:40], why)
+assert "No such file" in tool("missing", status=1)
+for arguments in ((), ("--by", "size", "a"), ("--top", "x", "a"), ("--top",), ("--color", "a"),
+                  ("a", "a", "a"), ("--",)):
+    tool(*arguments, status=2)
+with open("least", "w", encoding="utf-8") as file:
+    file.write('{"stook_profile": 1}')
+assert "Nothing was counted" in tool("least").decode()
+assert parse(tool("--json", "least"))["sites"] == []
+pprof_whole = tool("--pprof", "-", "least")
+assert gzip.decompress(pprof_whole)
+
+# Whatever stands in the file, the tool ends by itself.
+random.seed(5)
+for _ in range(int(os.environ.get("STOOK_TEST_ROUNDS", "1")) * 12):
+    broken = bytearray(text.replace(profile["exe"], "/nowhere/prog_profile").encode())
+    for _ in range(random.randint(1, 8)):
+        broken[random.randrange(len(broken))] = random.choice(b'"{}[],:0919\\u\xff\x00 ')
+    with open("broken", "wb") as file:
+        file.write(broken)
+    code = subprocess.run([STOOK, "profile", "broken"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode
+    assert code in (0, 1), (code, bytes(broken))
+sys.exit(0)
