@@ -187,10 +187,8 @@ bool stook_private_limit(void)
 bool stook_private_charge(size_t bytes)
 {
     uint32_t number = private_group;
-    bool nested = context_enter();
 
-    context_leave();
-    if (group_charge(&number, bytes, STOOK_WAIT, nested))
+    if (group_charge(&number, bytes, STOOK_WAIT, context_self()->depth != 0))
         return true;
     errno = ENOMEM;
     return false;
@@ -198,6 +196,25 @@ bool stook_private_charge(size_t bytes)
 
 void stook_private_uncharge(size_t bytes)
 {
+    group_uncharge(private_group, bytes);
+}
+
+void *stook_private_limited_alloc(struct stook_cache *cache, size_t bytes, bool *refused)
+{
+    void *object;
+
+    *refused = !stook_private_charge(bytes);
+    if (__builtin_expect(*refused, 0))
+        return NULL;
+    object = stook_alloc(cache, STOOK_WAIT);
+    if (__builtin_expect(!object, 0))
+        group_uncharge(private_group, bytes);
+    return object;
+}
+
+void stook_private_limited_free(struct stook_cache *cache, void *object, size_t bytes)
+{
+    stook_free(cache, object);
     group_uncharge(private_group, bytes);
 }
 

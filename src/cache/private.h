@@ -62,10 +62,12 @@ STOOK_API void stook_private_totals(struct stook_private_totals *totals);
 
 /*
  * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc".  Once, before the
- * first object; true: there is a limit.  Then each object is charged before it is handed out, false
- * with errno ENOMEM at the limit, and comes back when it is freed.
+ * first object; true: there is a limit.  Then each object is charged before it is handed out: NULL or
+ * false with errno ENOMEM at the limit (*refused: that was it).  The charge comes back with the free.
  */
 STOOK_API bool stook_private_limit(void);
+STOOK_API void *stook_private_limited_alloc(struct stook_cache *cache, size_t bytes, bool *refused);
+STOOK_API void stook_private_limited_free(struct stook_cache *cache, void *object, size_t bytes);
 STOOK_API bool stook_private_charge(size_t bytes);
 STOOK_API void stook_private_uncharge(size_t bytes);
 

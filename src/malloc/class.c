@@ -17,6 +17,9 @@ enum { CLASS_LARGER = 4 }; /* classes tried beyond one that has no object */
 
 static struct stook_cache *class_cache[SIZES_CLASSES];
 static bool class_limited; /* what is handed out is charged: nothing is fast */
+/* Then: the first class's index in the page map, and how many granules the arena has; 0 where the
+ * classes' indices do not follow each other. */
+static size_t class_first, class_granules;
 
 /*
  * Every entry point needs this file, and this file malloc.c: a static C++ program whose own objects
@@ -42,8 +45,14 @@ void class_make(void)
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
-    if (class_limited)
+    if (class_limited) {
+        class_first = offset[0] >> FAST_SLOT_SHIFT;
+        class_granules = view.size / 16;
+        for (unsigned i = 0; i < SIZES_CLASSES; i++)
+            if (offset[i] >> FAST_SLOT_SHIFT != class_first + i)
+                class_granules = 0;
         return;
+    }
     for (unsigned i = 0; i < SIZES_STEPS; i++)
         fast.slot[i] = view.areas + offset[sizes_class((size_t)i * SIZES_STEP)];
     /* Release, and the tests against these come first: who passes them sees the rest (x86 keeps
@@ -63,16 +72,11 @@ static void class_uncharge(size_t bytes)
         stook_private_uncharge(bytes);
 }
 
-static void *class_object(unsigned class)
+static void *class_object(unsigned class, bool *refused)
 {
-    void *object;
-
-    if (!class_charge(sizes_of(class)))
-        return NULL;
-    object = stook_alloc(class_cache[class], STOOK_WAIT);
-    if (__builtin_expect(!object, 0))
-        class_uncharge(sizes_of(class));
-    return object;
+    *refused = false;
+    return class_limited ? stook_private_limited_alloc(class_cache[class], sizes_of(class), refused)
+                         : stook_alloc(class_cache[class], STOOK_WAIT);
 }
 
 static void *class_large(size_t size, size_t align, bool *zeroed)
@@ -118,24 +122,20 @@ void *class_resize(void *object, size_t size)
 static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class)
 {
     void *object = NULL;
+    bool refused = false;
 
-    for (unsigned i = 1; !object && i <= CLASS_LARGER && class + i < SIZES_CLASSES; i++)
-        object = class_object(class + i);
+    for (unsigned i = 1; !object && !refused && i <= CLASS_LARGER && class + i < SIZES_CLASSES; i++)
+        object = class_object(class + i, &refused);
     return object;
 }
 
 static void *class_small(size_t size)
 {
     unsigned class = sizes_class(size);
-    void *object;
+    bool refused;
+    void *object = class_object(class, &refused);
 
-    if (!class_charge(sizes_of(class)))
-        return NULL;
-    object = stook_alloc(class_cache[class], STOOK_WAIT);
-    if (__builtin_expect(object != NULL, 1))
-        return object;
-    class_uncharge(sizes_of(class));
-    return class_alloc_larger(class);
+    return __builtin_expect(object || refused, 1) ? object : class_alloc_larger(class);
 }
 
 void *class_alloc(size_t size)
@@ -159,8 +159,10 @@ void *class_alloc_aligned(size_t align, size_t size)
         unsigned class = sizes_class(size < align ? align : size);
         while (class < SIZES_CLASSES && sizes_of(class) % align != 0)
             class ++;
-        if (class < SIZES_CLASSES)
-            return class_object(class);
+        if (class < SIZES_CLASSES) {
+            bool refused;
+            return class_object(class, &refused);
+        }
     }
     return class_large(size, align, NULL);
 }
@@ -174,15 +176,30 @@ static void class_free_large(void *object, const char *call)
     class_uncharge(size);
 }
 
+/* With a limit, what fast_free() does: its class by the page map, SIZES_CLASSES for anything else. */
+static size_t class_of(const void *object)
+{
+    uintptr_t offset = (uintptr_t)object - fast.base, granule = offset >> 4 | offset << 60;
+
+    if (granule >= class_granules)
+        return SIZES_CLASSES;
+    size_t class = fast.entries[granule >> (FAST_PAGE_SHIFT - 4)][0] - class_first;
+    return class < SIZES_CLASSES ? class : SIZES_CLASSES;
+}
+
 void class_free(void *object, const char *call)
 {
     struct stook_cache *cache;
+    size_t size, class;
     bool start;
-    size_t size;
 
     if (!object)
         return;
     start_malloc();
+    if (class_limited && (class = class_of(object)) < SIZES_CLASSES) {
+        stook_private_limited_free(class_cache[class], object, sizes_of((unsigned)class));
+        return;
+    }
     cache = stook_private_cache_of(object, &size, &start);
     if (!cache) {
         class_free_large(object, call);
