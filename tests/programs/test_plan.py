@@ -109,7 +109,7 @@ def check_hand_made():
     assert r["slab_bytes"] == 65536 << r["order"]
 
     # Everything adds up, for many objects.
-    for size in range(1, 3000, 37):
+    for size in range(1, 3000, 331):
         for align in (2, 8, 64, 512):
             r = layout("--size", size, "--align", align, "--columns", "group,tag,track,link")
             inside = sum(c["bytes"] for c in r["columns"]

@@ -7,6 +7,7 @@
  * two bytes, and leaves out only what cannot be better than what it has.  Each layout that the
  * planner returns is drawn into a map of bytes as well, in which nothing may lie twice.
  */
+/* modes: default */
 #include "slab/layout.h"
 
 #include "page/pagemap.h"
@@ -21,7 +22,13 @@
 
 #include <cmocka.h>
 
-enum { CASES = 2500, ORDERS = 9, DESCRIPTOR = 32, GIVEN = 6 };
+/* Sanitizers look at what few cases do as well. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { CASES = 300, HUGE = 10, STEP = 14 };
+#else
+enum { CASES = 2500, HUGE = 200, STEP = 2 };
+#endif
+enum { ORDERS = 9, DESCRIPTOR = 32, GIVEN = 6 };
 
 /* Kinds of place, as the search knows them. */
 enum { IN_STRIDE, IN_SLAB, BESIDE, IN_FREE, KINDS };
@@ -434,7 +441,7 @@ static void random_caches(void **unused)
 static void gaps(void **unused)
 {
     (void)unused;
-    for (size_t size = 20; size < 700; size += size < 300 ? 2 : 6) {
+    for (size_t size = 20; size < 700; size += size < 300 ? STEP : 3 * STEP) {
         struct layout_request r = {.size = size, .align = 2, .orders = 1};
         r.wishes = LAYOUT_BYTES | LAYOUT_META_ANY;
         r.element[LAYOUT_GROUP] = 8;
@@ -450,7 +457,7 @@ static void huge_strides(void **unused)
     uint64_t seed = 6;
 
     (void)unused;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < HUGE; i++) {
         struct layout_request r = random_request(&seed);
         struct layout l;
         const char *what;
