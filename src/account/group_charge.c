@@ -3,8 +3,8 @@
  * group_charge.c - what goes beyond a CPU's stock: batches, limits, callbacks, and charges that come
  * back where the lock cannot be had.
  *
- * How much goes into stocks follows from the room that is left below the nearest limit: an eighth of
- * it for all CPUs together, at most GROUP_BATCH a CPU.  So close to a limit there is nothing to bring
+ * How much goes into stocks follows from the room that is left below the nearest limit: half of it
+ * for all CPUs together, at most GROUP_BATCH a CPU.  So close to a limit there is nothing to bring
  * back, and a group that is refused again and again interrupts nobody.
  */
 #include "account/group_table.h"
@@ -15,7 +15,7 @@
 enum {
     GROUP_BATCH = STOOK_GROUP_STOCK_MAX / 2, /* bytes charged at once, for a stock */
     GROUP_BATCH_MIN = 1 << 10,               /* less is not worth a stock */
-    GROUP_SHARE = 8,                         /* of the room, all CPUs' stocks together */
+    GROUP_SHARE = 2,                         /* of the room: batches of all CPUs together */
 };
 
 /* ---- the hierarchy, under the lock ---------------------------------------------------------- */
@@ -166,7 +166,7 @@ static struct group *group_charge_try(struct group *group, size_t bytes)
         group_charge_drain(full);
         drained = full;
     }
-    batch = group_charge_batch(group); /* there is room for eight of these */
+    batch = group_charge_batch(group); /* there is room for two of these */
     if (bytes > batch)
         batch = 0;
     group_charge_add(group, bytes + batch);
