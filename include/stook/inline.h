@@ -71,8 +71,9 @@ static inline __attribute__((always_inline)) const void *stook_inline_slots(
 #endif
 }
 
-static inline __attribute__((always_inline)) void *stook_alloc_inline(struct stook_cache *cache,
-                                                                      unsigned flags)
+static inline __attribute__((always_inline)) void *stook_alloc_inline_at(struct stook_cache *cache,
+                                                                         unsigned flags,
+                                                                         struct stook_site *site)
 {
     void *object;
 
@@ -81,7 +82,7 @@ static inline __attribute__((always_inline)) void *stook_alloc_inline(struct sto
         if (__builtin_expect(stook_rseq_pop(stook_inline_slots(h), __rseq_offset, &object), 1))
             return object;
     }
-    return stook_alloc(cache, flags);
+    return stook_alloc_at(cache, flags, site);
 }
 
 static inline __attribute__((always_inline)) void stook_free_inline(struct stook_cache *cache,
@@ -95,14 +96,25 @@ static inline __attribute__((always_inline)) void stook_free_inline(struct stook
     stook_free(cache, object);
 }
 #else
-static inline void *stook_alloc_inline(struct stook_cache *cache, unsigned flags)
+static inline void *stook_alloc_inline_at(struct stook_cache *cache, unsigned flags,
+                                          struct stook_site *site)
 {
-    return stook_alloc(cache, flags);
+    return stook_alloc_at(cache, flags, site);
 }
 
 static inline void stook_free_inline(struct stook_cache *cache, void *object)
 {
     stook_free(cache, object);
+}
+#endif
+
+#ifdef STOOK_SITE
+#define stook_alloc_inline(...) stook_alloc_inline_at(__VA_ARGS__, STOOK_SITE)
+#else
+static inline __attribute__((always_inline)) void *stook_alloc_inline(struct stook_cache *cache,
+                                                                      unsigned flags)
+{
+    return stook_alloc_inline_at(cache, flags, NULL);
 }
 #endif
 

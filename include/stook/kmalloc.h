@@ -38,6 +38,8 @@ extern "C" {
  * the library.  locks: as stook_alloc().  cost: that of stook_alloc() and of a look into a table.
  */
 STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_WARN_UNUSED;
+STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags,
+                                 struct stook_site *site) STOOK_WARN_UNUSED;
 
 /*
  * The same of a node: stook_alloc_node() of any size, with its errors; -1 is stook_kmalloc().  With
@@ -120,6 +122,10 @@ STOOK_API unsigned stook_bag_limit(const struct stook_bag *bag) STOOK_NONNULL(1)
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifdef STOOK_SITE
+#define stook_kmalloc(...) stook_kmalloc_at(__VA_ARGS__, STOOK_SITE)
 #endif
 
 #endif /* STOOK_KMALLOC_H */

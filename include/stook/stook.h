@@ -90,6 +90,11 @@ extern "C" {
  * with which it cannot go; ignored with raised privileges.
  */
 #define STOOK_CACHE_ADAPTIVE 0x80u
+/*
+ * Objects are charged to the group of whoever takes them (stook/group.h): 8 bytes of each say which,
+ * where they cost no memory if there is such a place (docs/columns.md).
+ */
+#define STOOK_CACHE_ACCOUNT 0x100u
 
 struct stook_cache;
 
@@ -231,6 +236,27 @@ STOOK_API size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags, siz
 STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objects)
     STOOK_NONNULL(1);
 
+/*
+ * A call site.  stook_alloc(), stook_alloc_bulk(), stook_alloc_inline(), stook_sheaf_alloc(),
+ * stook_pool_alloc() and stook_kmalloc() are macros too, which pass a static one of where they stand
+ * to the call of the same name with _at, for profiles by call site (stook/tag.h, as Linux's
+ * alloc_tag).  It costs an address in a register, and nothing more while profiling is off.  Without
+ * the macros (a pointer to the function, its name in parentheses, STOOK_NO_SITES defined) the code
+ * that the call returns to is the site.
+ */
+#define STOOK_SITE_DECLARED
+struct stook_site {
+    const char *file, *function;
+    unsigned line;
+    unsigned tag; /* the library's: 0 until the site is first counted */
+};
+
+STOOK_API void *stook_alloc_at(struct stook_cache *cache, unsigned flags, struct stook_site *site)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+STOOK_API size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n,
+                                     void **objects, struct stook_site *site)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
 /* ---- reserves (docs/reserves.md) -------------------------------------------------------------- */
 
 #define STOOK_POOL_OBJECTS_MAX (1u << 24) /* objects in a pool's reserve */
@@ -279,6 +305,10 @@ STOOK_API unsigned stook_sheaf_size(const struct stook_sheaf *sheaf) STOOK_NONNU
  */
 STOOK_API void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags,
                                   struct stook_sheaf *sheaf) STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
+
+STOOK_API void *stook_sheaf_alloc_at(struct stook_cache *cache, unsigned flags,
+                                     struct stook_sheaf *sheaf, struct stook_site *site)
+    STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
 
 /*
  * Give a sheaf back, with what it still holds: to this CPU, or to the barn of its objects' node; an
@@ -331,6 +361,9 @@ STOOK_API int stook_pool_destroy(struct stook_pool *pool);
  */
 STOOK_API void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+STOOK_API void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags,
+                                    struct stook_site *site) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
  * Return one object of the pool: to the reserve first, while that has fewer than min_objects, else
@@ -530,6 +563,18 @@ STOOK_API int stook_topology_memory_online(int node, int online);
 
 #ifdef __cplusplus
 }
+#endif
+
+#if !defined(STOOK_NO_SITES) && defined(__GNUC__)
+#define STOOK_SITE                                                                                 \
+    (__extension__({                                                                               \
+        static struct stook_site stook_site_ = {__FILE__, __func__, __LINE__, 0};                  \
+        &stook_site_;                                                                              \
+    }))
+#define stook_alloc(...) stook_alloc_at(__VA_ARGS__, STOOK_SITE)
+#define stook_alloc_bulk(...) stook_alloc_bulk_at(__VA_ARGS__, STOOK_SITE)
+#define stook_sheaf_alloc(...) stook_sheaf_alloc_at(__VA_ARGS__, STOOK_SITE)
+#define stook_pool_alloc(...) stook_pool_alloc_at(__VA_ARGS__, STOOK_SITE)
 #endif
 
 #endif /* STOOK_STOOK_H */

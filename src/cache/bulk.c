@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "cache/alloc.h"
+
 #include "base/context.h"
 #include "cache/reclaim.h"
 #include "sheaf/slot.h"
@@ -58,49 +60,104 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
     return 0;
 }
 
-static __attribute__((noinline, cold)) size_t bulk_alloc_zero(struct stook_cache *cache,
-                                                              unsigned flags, size_t n,
-                                                              void **objects)
+/* For a cache with hooks: slots are tried there as the fast path would have. */
+static size_t bulk_alloc_accounted(struct stook_cache *cache, unsigned flags, size_t n,
+                                   void **objects, uint64_t where, uint32_t group)
+{
+    struct account account;
+    size_t got;
+
+    if (!account_begin(cache, &account, n, flags, where, group))
+        return 0;
+    got = bulk_alloc_slow(cache, flags, n, objects, 0);
+    account_end(cache, &account, objects, got, n);
+    return got;
+}
+
+/* Everything but a main sheaf that holds n objects. */
+__attribute__((noinline, cold)) size_t bulk_alloc(struct stook_cache *cache, unsigned flags,
+                                                  size_t n, void **objects, uint64_t where,
+                                                  uint32_t group)
 {
     size_t got;
 
-    if ((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO)) ||
-        ((flags & STOOK_ZERO) && cache->ctor)) {
+    if ((flags & ~(unsigned)ALLOC_FLAGS) || ((flags & STOOK_ZERO) && cache->ctor)) {
         errno = EINVAL;
         return 0;
     }
-    got = bulk_alloc_slow(cache, flags, n, objects, 0);
-    for (size_t i = 0; i < got; i++)
-        memset(objects[i], 0, cache->object_size);
+    if (n == 0)
+        return 0;
+    got = account_hooks(cache) ? bulk_alloc_accounted(cache, flags, n, objects, where, group)
+                               : bulk_alloc_slow(cache, flags, n, objects, 0);
+    if (flags & STOOK_ZERO)
+        for (size_t i = 0; i < got; i++)
+            memset(objects[i], 0, cache->object_size);
+    return got;
+}
+
+/*
+ * From the main sheaf in one section: how many.  Up to BULK_CHUNK: a section is short, and counts in
+ * 32 bits.  What the sheaf has is taken even if it is too little, but not from a cache with hooks,
+ * whose head has no sheaf.
+ */
+static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook_cache *cache,
+                                                                    unsigned flags, size_t n,
+                                                                    void **objects)
+{
+    uint32_t got = 0;
+
+#if BULK_SECTIONS
+    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
+        __builtin_expect(n - 1 < BULK_CHUNK, 1) &&
+        __builtin_expect(rseq_pop_bulk(cache->head.slots, cache->head.rseq_offset, objects,
+                                       (uint32_t)n, &got) != RSEQ_DONE,
+                         0))
+        got = 0;
+#else
+    (void)cache;
+    (void)flags;
+    (void)n;
+    (void)objects;
+#endif
     return got;
 }
 
 __attribute__((aligned(64))) size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags,
                                                      size_t n, void **objects)
 {
-    uint32_t got = 0;
+    size_t got = bulk_alloc_fast(cache, flags, n, objects);
 
-    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) != 0, 0))
-        return bulk_alloc_zero(cache, flags, n, objects);
-    /* Up to BULK_CHUNK: a section is short, and counts in 32 bits. */
-    if (__builtin_expect(n - 1 >= BULK_CHUNK, 0))
-        return n == 0 ? 0 : bulk_alloc_slow(cache, flags, n, objects, 0);
-#if BULK_SECTIONS
-    if (__builtin_expect(rseq_pop_bulk(cache->head.slots, cache->head.rseq_offset, objects,
-                                       (uint32_t)n, &got) != RSEQ_DONE,
-                         0))
-        got = 0;
-#endif
-    if (__builtin_expect(got < n, 0))
+    if (__builtin_expect(got == n, 1))
+        return n;
+    if (got > 0)
         return bulk_alloc_slow(cache, flags, n, objects, got);
-    return n;
+    return bulk_alloc(cache, flags, n, objects, account_address(__builtin_return_address(0)),
+                      ACCOUNT_CURRENT);
+}
+
+__attribute__((aligned(64))) size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags,
+                                                        size_t n, void **objects,
+                                                        struct stook_site *site)
+{
+    size_t got = bulk_alloc_fast(cache, flags, n, objects);
+
+    if (__builtin_expect(got == n, 1))
+        return n;
+    if (got > 0)
+        return bulk_alloc_slow(cache, flags, n, objects, got);
+    return bulk_alloc(cache, flags, n, objects,
+                      site ? account_site(site) : account_address(__builtin_return_address(0)),
+                      ACCOUNT_CURRENT);
 }
 
 static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *cache, size_t n,
                                                            void **objects)
 {
-    bool nested = context_enter();
+    bool nested;
 
+    if (account_hooks(cache))
+        account_clear(cache, objects, n);
+    nested = context_enter();
     for (size_t i = 0; i < n; i += BULK_CHUNK)
         slot_free(cache, objects + i, n - i < BULK_CHUNK ? (uint32_t)(n - i) : BULK_CHUNK, nested);
     context_leave();

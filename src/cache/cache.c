@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "account/account.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/adapt.h"
@@ -11,6 +12,7 @@
 #include "sheaf/budget.h"
 #include "sheaf/capacity.h"
 #include "sheaf/slot.h"
+#include "slab/column.h"
 #include "slab/nodes.h"
 #include "slab/stat.h"
 
@@ -26,6 +28,7 @@ enum {
     CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
     CACHE_EMPTY_SLABS = 5,
     CACHE_DRAIN_MAX = 256, /* caches drained by one call */
+    CACHE_COLUMN = 8,      /* bytes of an owner, of a tag (slab/column.h) */
 };
 
 static struct stook_cache *cache_of_caches;
@@ -94,7 +97,10 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->layout = *layout;
     cache->index = index;
     cache->secret = cache_secret();
+    cache->key = (uint64_t)cache_secret() << 48 | (uint64_t)cache_secret() << 32 |
+                 (uint64_t)cache_secret() << 16 | cache_secret();
     cache->users = 1;
+    cache->charge = column_charge(layout);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
         capacity = cache_default_capacity(cache);
     capacity_init(cache, capacity, cached_max);
@@ -108,6 +114,10 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     percpu_slot_init(index);
     cache->head.slots = percpu.areas + percpu_offset(index);
     cache->head.rseq_offset = percpu.rseq_offset;
+    if (cache->flags & STOOK_CACHE_ACCOUNT)
+        stat_close(cache, CACHE_CLOSED_GROUP, true);
+    if (cache_list.tagged && !(cache->flags & CACHE_INTERNAL))
+        stat_close(cache, CACHE_CLOSED_TAG, true);
     stat_init(cache);
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
@@ -133,6 +143,7 @@ void cache_boot(void)
         report_fatal("no memory for the first caches");
     cache_random = cache_asked("STOOK_RANDOM");
     cache_adaptive = cache_asked("STOOK_ADAPTIVE");
+    cache_list.tagged = account_tagged = cache_asked("STOOK_TAGS");
     budget_init();
     capacity_looker = adapt_look;
     list_init(&cache_list.all);
@@ -176,6 +187,22 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
            (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
 }
 
+/* Call sites may be counted at any time, and then objects keep their size and place; where they are
+ * from the start, the best place for tags is sought.  malloc's objects keep their alignment. */
+static bool cache_plan(struct layout *layout, size_t size, const struct stook_cache_args *args)
+{
+    struct layout_request request = {
+        .size = size, .align = args->align, .wishes = cache_wishes(args)};
+
+    request.element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
+    request.element[LAYOUT_TAG] = CACHE_COLUMN;
+    if (args->flags & STOOK_CACHE_ACCOUNT)
+        request.element[LAYOUT_GROUP] = CACHE_COLUMN;
+    if (!cache_list.tagged || (args->flags & CACHE_MALLOC))
+        request.later = 1u << LAYOUT_TAG;
+    return layout_plan_columns(layout, &request);
+}
+
 /* Pages of its own: it is as long as a slab has objects. */
 static size_t cache_permutation_bytes(const struct layout *layout)
 {
@@ -205,7 +232,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     struct layout layout;
     void *memory = NULL;
 
-    if (!layout_plan(&layout, size, args->align, cache_wishes(args))) {
+    if (!cache_plan(&layout, size, args)) {
         errno = E2BIG;
         return NULL;
     }
@@ -262,7 +289,8 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
 {
     const unsigned links = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE;
     const unsigned known = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
-                           STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE | links;
+                           STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE |
+                           STOOK_CACHE_ACCOUNT | links;
     struct stook_cache_args args = {0};
     struct stook_cache *cache;
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include "account/account.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/init.h"
+#include "os/percpu.h"
 #include "sheaf/slot.h"
 #include "slab/slab.h"
+#include "slab/stat.h"
 
 /* Everything but "the main sheaf has room".  errno is kept. */
 static __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache, void *object)
@@ -13,7 +16,14 @@ static __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache,
 
     if (!object)
         return;
-    slab_of(cache, object, &index); /* the report, if it is none of ours */
+    if (account_hooks(cache)) {
+        account_clear(cache, &object, 1);
+        if (cache_capacity(cache) > 0 && !stat_counts_fast(cache) &&
+            percpu_push(percpu_offset(cache->index), object))
+            return;
+    } else {
+        slab_of(cache, object, &index); /* the report, if it is none of ours */
+    }
     nested = context_enter();
     slot_free(cache, &object, 1, nested);
     context_leave();
@@ -47,5 +57,5 @@ size_t stook_usable_size(const void *object)
 
     if (!cache)
         slab_report(NULL, object, "is no object of any cache");
-    return cache->ctor || cache->dtor ? cache->object_size : cache->layout.stride;
+    return cache->ctor || cache->dtor ? cache->object_size : cache->layout.room;
 }

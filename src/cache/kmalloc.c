@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "base/report.h"
+#include "cache/alloc.h"
 #include "cache/init.h"
 #include "cache/private.h"
 #include "cache/reclaim.h"
@@ -129,7 +130,7 @@ static bool kmalloc_large_try(void *arg)
     return large->object != NULL;
 }
 
-static void *kmalloc_large(size_t size, unsigned flags)
+static void *kmalloc_large(size_t size, unsigned flags, uint64_t where)
 {
     struct kmalloc_large large = {.size = size, .align = kmalloc_large_align(size)};
     int saved = errno;
@@ -148,6 +149,10 @@ static void *kmalloc_large(size_t size, unsigned flags)
     if (!large.object && reclaim_may(flags, large.nested) &&
         reclaim_until(kmalloc_cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try, &large))
         errno = saved;
+    if (large.object && account_tagged && !account_large(large.object, flags, where)) {
+        (void)stook_private_large_free(large.object);
+        return NULL;
+    }
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
     return large.object;
@@ -155,16 +160,19 @@ static void *kmalloc_large(size_t size, unsigned flags)
 
 /* ---- take ----------------------------------------------------------------------------------- */
 
-static void *kmalloc_once(size_t size, unsigned flags)
+static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
 {
+    struct stook_cache *cache;
+
     if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
-        return kmalloc_large(size, flags);
-    return stook_alloc(
-        atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed), flags);
+        return kmalloc_large(size, flags, where);
+    cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
+    return alloc_object(cache, flags, where, ACCOUNT_CURRENT);
 }
 
 /* The class of a size that none could be had of may have no cache yet. */
-static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigned flags)
+static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigned flags,
+                                                            uint64_t where)
 {
     void *object = NULL;
 
@@ -177,7 +185,7 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
         if (tries > 0)
             stook_nofail_nap(tries);
         if (atomic_load_explicit(&kmalloc_made, memory_order_acquire) || kmalloc_make())
-            object = kmalloc_once(size, flags & ~STOOK_NOFAIL);
+            object = kmalloc_once(size, flags & ~STOOK_NOFAIL, where);
         if (object)
             errno = saved;
         else if (errno == EINVAL)
@@ -187,19 +195,21 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
 }
 
 /* Everything but "the class is made, and its main sheaf holds an object". */
-static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags)
+static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags,
+                                                          uint64_t where)
 {
     if (__builtin_expect(size == 0, 0))
         return STOOK_KMALLOC_NONE;
     if (__builtin_expect(flags & STOOK_NOFAIL, 0))
-        return kmalloc_nofail(size, flags);
+        return kmalloc_nofail(size, flags, where);
     if (__builtin_expect(!atomic_load_explicit(&kmalloc_made, memory_order_acquire), 0) &&
         !kmalloc_make())
         return NULL;
-    return kmalloc_once(size, flags);
+    return kmalloc_once(size, flags, where);
 }
 
-__attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
+static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,
+                                                               void **object)
 {
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     /* A size of 0 is the largest here. */
@@ -208,14 +218,36 @@ __attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
         /* Acquire: its head. */
         const struct stook_cache *cache =
             atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_acquire);
-        void *object;
-        if (__builtin_expect(cache != NULL, 1) &&
-            __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, &object),
-                             1))
-            return object;
+        return __builtin_expect(cache != NULL, 1) &&
+               __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, object),
+                                1);
     }
+#else
+    (void)size;
+    (void)flags;
+    (void)object;
 #endif
-    return kmalloc_slow(size, flags);
+    return false;
+}
+
+__attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
+{
+    void *object;
+
+    if (kmalloc_fast(size, flags, &object))
+        return object;
+    return kmalloc_slow(size, flags, account_address(__builtin_return_address(0)));
+}
+
+__attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
+                                                    struct stook_site *site)
+{
+    void *object;
+
+    if (kmalloc_fast(size, flags, &object))
+        return object;
+    return kmalloc_slow(size, flags,
+                        site ? account_site(site) : account_address(__builtin_return_address(0)));
 }
 
 size_t stook_kmalloc_size(size_t size)
@@ -315,11 +347,12 @@ static void *krealloc_zero(void *object, size_t from, unsigned flags)
 
 void *stook_krealloc(void *object, size_t size, unsigned flags)
 {
+    uint64_t where = account_address(__builtin_return_address(0));
     size_t had, kept;
     void *fresh;
 
     if (kmalloc_is_none(object))
-        return stook_kmalloc(size, flags);
+        return kmalloc_slow(size, flags, where);
     if (size == 0) {
         stook_kfree(object);
         return STOOK_KMALLOC_NONE;
@@ -334,7 +367,7 @@ void *stook_krealloc(void *object, size_t size, unsigned flags)
     }
     if (size <= had && (slab_cache_of(object) || size > STOOK_KMALLOC_CACHE_MAX))
         return krealloc_zero(object, size, flags);
-    fresh = stook_kmalloc(size, flags & ~STOOK_ZERO);
+    fresh = kmalloc_slow(size, flags & ~STOOK_ZERO, where);
     if (!fresh) /* what shrinks need not move */
         return size <= had && errno != EINVAL ? krealloc_zero(object, size, flags) : NULL;
     memcpy(fresh, object, kept);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/private.h"
 
-#include "account/group.h"
 #include "base/context.h"
 #include "base/report.h"
+#include "cache/alloc.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "os/os.h"
@@ -63,13 +63,18 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
         return NULL;
     slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
     offset = (uint32_t)((const char *)object - slab_base(slab));
-    *size = cache->layout.stride;
+    *size = cache->layout.room;
     *start = layout_index(&cache->layout, offset) * cache->layout.stride == offset;
     return cache;
 }
 
+void *stook_private_alloc(struct stook_cache *cache, const void *from)
+{
+    return alloc_object(cache, STOOK_WAIT, account_address(from), ACCOUNT_CURRENT);
+}
+
 /* The home node first, then the others; of each, its other zone where address space is limited. */
-void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed)
+static void *private_large(size_t size, size_t align, bool *zeroed)
 {
     unsigned home;
     bool nested;
@@ -86,9 +91,17 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed)
     return object;
 }
 
-size_t stook_private_large_takes(size_t size, size_t align)
+void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const void *from)
 {
-    return large_takes(size, align);
+    void *object = private_large(size, align, zeroed);
+
+    if (object && (account_process || account_tagged) &&
+        !account_large(object, STOOK_WAIT, account_address(from))) {
+        (void)stook_private_large_free(object);
+        errno = ENOMEM; /* that is all that malloc may say */
+        return NULL;
+    }
+    return object;
 }
 
 size_t stook_private_large_size(const void *object)
@@ -98,13 +111,15 @@ size_t stook_private_large_size(const void *object)
 
 bool stook_private_large_free(void *object)
 {
-    bool freed = large_free(object, context_enter());
+    bool freed;
 
+    account_large_clear(object);
+    freed = large_free(object, context_enter());
     context_leave();
     return freed;
 }
 
-bool stook_private_large_resize(void *object, size_t size)
+static bool private_resize(void *object, size_t size)
 {
     bool nested = context_enter(), done = !nested && large_resize(object, size);
 
@@ -112,13 +127,33 @@ bool stook_private_large_resize(void *object, size_t size)
     return done;
 }
 
+bool stook_private_large_resize(void *object, size_t size)
+{
+    size_t had = large_size(object);
+
+    if (!private_resize(object, size))
+        return false;
+    if (!account_large_resized(object, had, STOOK_WAIT)) {
+        (void)private_resize(object, had);
+        return false;
+    }
+    return true;
+}
+
 void *stook_private_large_move(void *object, size_t size)
 {
-    bool nested = context_enter();
-    void *moved =
-        nested ? NULL : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object, size);
+    const struct large_note *note = large_note(object);
+    size_t had = large_size(object);
+    void *moved;
 
+    if (!note || note->owner) /* both are charged while a copy is made */
+        return NULL;
+    moved = context_enter()
+                ? NULL
+                : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object, size);
     context_leave();
+    if (moved)
+        (void)account_large_resized(moved, had, STOOK_WAIT);
     return moved;
 }
 
@@ -161,61 +196,6 @@ void stook_private_totals(struct stook_private_totals *totals)
         totals->used = arena.used;
     }
     context_leave();
-}
-
-/* The group that malloc's objects are charged to, or 0. */
-static uint32_t private_group;
-
-bool stook_private_limit(void)
-{
-    const char *text = os_getenv("STOOK_LIMIT");
-    size_t limit;
-
-    if (!text)
-        return false;
-    init_once();
-    if (!os_parse_size(text, &limit) || limit == 0) {
-        report_warn("STOOK_LIMIT=%s is no size such as 512M: there is no limit", text);
-        return false;
-    }
-    private_group = group_number(group_make("malloc", NULL, limit));
-    if (!private_group)
-        report_fatal("STOOK_LIMIT=%s: no address space for groups", text);
-    return true;
-}
-
-bool stook_private_charge(size_t bytes)
-{
-    uint32_t number = private_group;
-
-    if (group_charge(&number, bytes, STOOK_WAIT, context_self()->depth != 0))
-        return true;
-    errno = ENOMEM;
-    return false;
-}
-
-void stook_private_uncharge(size_t bytes)
-{
-    group_uncharge(private_group, bytes);
-}
-
-void *stook_private_limited_alloc(struct stook_cache *cache, size_t bytes, bool *refused)
-{
-    void *object;
-
-    *refused = !stook_private_charge(bytes);
-    if (__builtin_expect(*refused, 0))
-        return NULL;
-    object = stook_alloc(cache, STOOK_WAIT);
-    if (__builtin_expect(!object, 0))
-        group_uncharge(private_group, bytes);
-    return object;
-}
-
-void stook_private_limited_free(struct stook_cache *cache, void *object, size_t bytes)
-{
-    stook_free(cache, object);
-    group_uncharge(private_group, bytes);
 }
 
 const char *stook_private_getenv(const char *name)

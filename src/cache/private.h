@@ -29,6 +29,13 @@ STOOK_API void stook_private_view(struct stook_private_view *view);
 STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
                                                   uintptr_t *slot_offset);
 
+/* An object of a class, for a call that returns to `from`. */
+STOOK_API void *stook_private_alloc(struct stook_cache *cache, const void *from);
+
+/* What malloc does when its objects begin or cease to be accounted: its fast way closes or opens.
+ * Called at once with what is so now, and whenever that changes. */
+STOOK_API void stook_private_on_closing(void (*fn)(bool closed));
+
 /*
  * For stook-bench and tests: a cache with its links in the objects whose new slabs are linked whole
  * and then drained, which is how slabs were consumed before an iterator emitted them.
@@ -40,8 +47,8 @@ STOOK_API struct stook_cache *stook_private_link_first_cache(const char *name, s
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
 
 /* Large objects: page/large.h. */
-STOOK_API size_t stook_private_large_takes(size_t size, size_t align);
-STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed);
+STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed,
+                                          const void *from);
 STOOK_API size_t stook_private_large_size(const void *object);
 STOOK_API bool stook_private_large_free(void *object);
 STOOK_API bool stook_private_large_resize(void *object, size_t size);
@@ -59,17 +66,6 @@ struct stook_private_totals {
     size_t used;                 /* bytes of pages in use, all caches */
 };
 STOOK_API void stook_private_totals(struct stook_private_totals *totals);
-
-/*
- * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc".  Once, before the
- * first object; true: there is a limit.  Then each object is charged before it is handed out: NULL or
- * false with errno ENOMEM at the limit (*refused: that was it).  The charge comes back with the free.
- */
-STOOK_API bool stook_private_limit(void);
-STOOK_API void *stook_private_limited_alloc(struct stook_cache *cache, size_t bytes, bool *refused);
-STOOK_API void stook_private_limited_free(struct stook_cache *cache, void *object, size_t bytes);
-STOOK_API bool stook_private_charge(size_t bytes);
-STOOK_API void stook_private_uncharge(size_t bytes);
 
 /* The environment, unless the process runs with raised privileges. */
 STOOK_API const char *stook_private_getenv(const char *name);

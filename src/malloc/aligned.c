@@ -17,7 +17,7 @@ static bool aligned_power(size_t align)
 }
 
 /* `align` is a power of two. */
-static void *aligned_object(size_t align, size_t size)
+static void *aligned_object(size_t align, size_t size, const void *from)
 {
     void *object;
 
@@ -26,8 +26,8 @@ static void *aligned_object(size_t align, size_t size)
         return NULL;
     }
     if (align > SIZES_STEP)
-        return class_alloc_aligned(align, size);
-    return fast_alloc(size, &object) ? object : class_alloc(size);
+        return class_alloc_aligned(align, size, from);
+    return fast_alloc(size, &object) ? object : class_alloc(size, from);
 }
 
 void *MALLOC_NAME(memalign)(size_t align, size_t size)
@@ -36,7 +36,7 @@ void *MALLOC_NAME(memalign)(size_t align, size_t size)
         errno = EINVAL;
         return NULL;
     }
-    return aligned_object(align, size);
+    return aligned_object(align, size, CLASS_FROM);
 }
 
 /* `size` need be no multiple of `align`. */
@@ -46,7 +46,7 @@ void *MALLOC_NAME(aligned_alloc)(size_t align, size_t size)
         errno = EINVAL;
         return NULL;
     }
-    return aligned_object(align, size);
+    return aligned_object(align, size, CLASS_FROM);
 }
 
 int MALLOC_NAME(posix_memalign)(void **result, size_t align, size_t size)
@@ -56,7 +56,7 @@ int MALLOC_NAME(posix_memalign)(void **result, size_t align, size_t size)
 
     if (!aligned_power(align) || align % sizeof(void *) != 0)
         return EINVAL;
-    object = aligned_object(align, size);
+    object = aligned_object(align, size, CLASS_FROM);
     errno = saved;
     if (!object)
         return ENOMEM;
@@ -66,7 +66,7 @@ int MALLOC_NAME(posix_memalign)(void **result, size_t align, size_t size)
 
 void *MALLOC_NAME(valloc)(size_t size)
 {
-    return aligned_object(ALIGNED_PAGE, size);
+    return aligned_object(ALIGNED_PAGE, size, CLASS_FROM);
 }
 
 void *MALLOC_NAME(pvalloc)(size_t size)
@@ -75,5 +75,5 @@ void *MALLOC_NAME(pvalloc)(size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    return aligned_object(ALIGNED_PAGE, size & ~(size_t)(ALIGNED_PAGE - 1));
+    return aligned_object(ALIGNED_PAGE, size & ~(size_t)(ALIGNED_PAGE - 1), CLASS_FROM);
 }

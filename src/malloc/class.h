@@ -11,17 +11,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Where a call of malloc returns to. */
+#define CLASS_FROM __builtin_return_address(0)
+
 /* Makes the caches of the classes, and the fast way fast; once.  Those below see to it. */
 void class_make(void);
 
-/* At least `size` bytes at a multiple of 16; NULL with errno ENOMEM. */
-void *class_alloc(size_t size);
+/* At least `size` bytes at a multiple of 16; NULL with errno ENOMEM.  `from`: the code that asks for
+ * them, for profiles. */
+void *class_alloc(size_t size, const void *from);
 /* The same at a multiple of `align`, a power of two. */
-void *class_alloc_aligned(size_t align, size_t size);
+void *class_alloc_aligned(size_t align, size_t size, const void *from);
 /* *zeroed: the object reads as zeros already. */
-void *class_alloc_zeroed(size_t size, bool *zeroed);
-/* A large object becomes a larger or smaller one, where it is or with its pages; or NULL. */
-void *class_resize(void *object, size_t size);
+void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from);
 /* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one. */
 void class_free(void *object, const char *call);
 /* Usable bytes of an object, or the report. */

@@ -28,13 +28,13 @@ __attribute__((aligned(64))) void *MALLOC_NAME(malloc)(size_t size)
 
     if (fast_alloc(size, &object))
         return object;
-    return class_alloc(size);
+    return class_alloc(size, CLASS_FROM);
 }
 
-static __attribute__((noinline, cold)) void *calloc_slow(size_t size)
+static __attribute__((noinline, cold)) void *calloc_slow(size_t size, const void *from)
 {
     bool zeroed;
-    void *object = class_alloc_zeroed(size, &zeroed);
+    void *object = class_alloc_zeroed(size, &zeroed, from);
 
     return object && !zeroed ? memset(object, 0, size) : object;
 }
@@ -49,7 +49,7 @@ void *MALLOC_NAME(calloc)(size_t count, size_t size)
     }
     if (fast_alloc(size, &object))
         return memset(object, 0, size);
-    return calloc_slow(size);
+    return calloc_slow(size, CLASS_FROM);
 }
 
 static __attribute__((noinline, cold)) void free_slow(void *object)

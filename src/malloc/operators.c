@@ -69,18 +69,19 @@ static void operators_out_of_memory(void)
     stook_private_fatal("operator new: out of memory, and no C++ library to throw from");
 }
 
-static void *operators_try(size_t align, size_t size)
+static void *operators_try(size_t align, size_t size, const void *from)
 {
     if ((align & (align - 1)) != 0)
         return NULL;
-    return align > SIZES_STEP ? class_alloc_aligned(align, size) : class_alloc(size);
+    return align > SIZES_STEP ? class_alloc_aligned(align, size, from) : class_alloc(size, from);
 }
 
-static __attribute__((noinline, cold)) void *operators_new(size_t align, size_t size)
+static __attribute__((noinline, cold)) void *operators_new(size_t align, size_t size,
+                                                           const void *from)
 {
     void *object;
 
-    while (!(object = operators_try(align, size))) {
+    while (!(object = operators_try(align, size, from))) {
         operators_handler handler = operators_handler_now();
         if (!handler)
             operators_out_of_memory();
@@ -104,19 +105,19 @@ static __attribute__((noinline, cold)) void operators_delete(void *object)
         void *object;                                                                              \
         if (fast_alloc(size, &object))                                                             \
             return object;                                                                         \
-        return operators_new(1, size);                                                             \
+        return operators_new(1, size, CLASS_FROM);                                                 \
     }
 OPERATOR_NEW(operators_new_plain, "_Znwm")
 OPERATOR_NEW(operators_new_array, "_Znam")
 
 OPERATOR(void *, operators_new_aligned, "_ZnwmSt11align_val_t", size_t size, size_t align)
 {
-    return operators_new(align, size);
+    return operators_new(align, size, CLASS_FROM);
 }
 
 OPERATOR(void *, operators_new_array_aligned, "_ZnamSt11align_val_t", size_t size, size_t align)
 {
-    return operators_new(align, size);
+    return operators_new(align, size, CLASS_FROM);
 }
 
 #ifndef STOOK_OPERATORS_STATIC
@@ -126,9 +127,10 @@ OPERATOR(void *, operators_new_array_aligned, "_ZnamSt11align_val_t", size_t siz
  */
 static __attribute__((noinline, cold)) void *operators_new_nothrow(size_t align, size_t size,
                                                                    const void *nothrow,
-                                                                   const char *mangled)
+                                                                   const char *mangled,
+                                                                   const void *from)
 {
-    void *object = operators_try(align, size);
+    void *object = operators_try(align, size, from);
 
     if (object || !operators_handler_now())
         return object;
@@ -146,7 +148,7 @@ static __attribute__((noinline, cold)) void *operators_new_nothrow(size_t align,
         void *object;                                                                              \
         if (fast_alloc(size, &object))                                                             \
             return object;                                                                         \
-        return operators_new_nothrow(1, size, nothrow, mangled);                                   \
+        return operators_new_nothrow(1, size, nothrow, mangled, CLASS_FROM);                       \
     }
 OPERATOR_NEW_NOTHROW(operators_nothrow_plain, "_ZnwmRKSt9nothrow_t")
 OPERATOR_NEW_NOTHROW(operators_nothrow_array, "_ZnamRKSt9nothrow_t")
@@ -154,7 +156,7 @@ OPERATOR_NEW_NOTHROW(operators_nothrow_array, "_ZnamRKSt9nothrow_t")
 #define OPERATOR_NEW_ALIGNED_NOTHROW(name, mangled)                                                \
     OPERATOR(void *, name, mangled, size_t size, size_t align, const void *nothrow)                \
     {                                                                                              \
-        return operators_new_nothrow(align, size, nothrow, mangled);                               \
+        return operators_new_nothrow(align, size, nothrow, mangled, CLASS_FROM);                   \
     }
 OPERATOR_NEW_ALIGNED_NOTHROW(operators_nothrow_aligned, "_ZnwmSt11align_val_tRKSt9nothrow_t")
 OPERATOR_NEW_ALIGNED_NOTHROW(operators_nothrow_array_aligned, "_ZnamSt11align_val_tRKSt9nothrow_t")

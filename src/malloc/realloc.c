@@ -3,6 +3,7 @@
  * realloc.c - an object grows or shrinks: within its class or pages, in place by pages behind it,
  * by moving its pages, or by copying, in this order.
  */
+#include "cache/private.h"
 #include "malloc/class.h"
 #include "malloc/fast.h"
 #include "malloc/names.h"
@@ -15,17 +16,17 @@ enum {
     REALLOC_SLACK = 8, /* what had to move once because it grew gets 1/8 more, to grow in place */
 };
 
-static void *realloc_copy(void *object, size_t had, size_t size, size_t wanted)
+static void *realloc_copy(void *object, size_t had, size_t size, size_t wanted, const void *from)
 {
     void *fresh = NULL;
 
     if (wanted > size) {
         int saved = errno;
-        fresh = class_alloc(wanted);
+        fresh = class_alloc(wanted, from);
         errno = fresh ? errno : saved;
     }
     if (!fresh && !fast_alloc(size, &fresh))
-        fresh = class_alloc(size);
+        fresh = class_alloc(size, from);
     if (!fresh)
         return NULL;
     memcpy(fresh, object, had < size ? had : size);
@@ -35,7 +36,7 @@ static void *realloc_copy(void *object, size_t had, size_t size, size_t wanted)
 }
 
 /* Large before, large after. */
-static void *realloc_large(void *object, size_t had, size_t size)
+static void *realloc_large(void *object, size_t had, size_t size, const void *from)
 {
     size_t wanted = size;
     void *moved;
@@ -46,26 +47,28 @@ static void *realloc_large(void *object, size_t had, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    moved = class_resize(object, size);
+    if (stook_private_large_resize(object, size))
+        return object;
+    moved = stook_private_large_move(object, size);
     if (moved)
         return moved;
     if (size > had)
         wanted = size + size / REALLOC_SLACK;
-    return realloc_copy(object, had, size, wanted);
+    return realloc_copy(object, had, size, wanted, from);
 }
 
-static void *realloc_object(void *object, size_t size)
+static void *realloc_object(void *object, size_t size, const void *from)
 {
     size_t had = class_size(object, "realloc");
     void *fresh;
 
     if (had > SIZES_MAX || size > SIZES_MAX) {
         if (had > SIZES_MAX && size > SIZES_MAX)
-            return realloc_large(object, had, size);
+            return realloc_large(object, had, size, from);
     } else if (size <= had && (size > had / 2 || had <= 2 * SIZES_STEP)) {
         return object;
     }
-    fresh = realloc_copy(object, had, size, size);
+    fresh = realloc_copy(object, had, size, size, from);
     /* What shrinks need not move. */
     return fresh || size > had ? fresh : object;
 }
@@ -78,7 +81,7 @@ void *MALLOC_NAME(realloc)(void *object, size_t size)
         MALLOC_NAME(free)(object);
         return NULL;
     }
-    return realloc_object(object, size);
+    return realloc_object(object, size, CLASS_FROM);
 }
 
 void *MALLOC_NAME(reallocarray)(void *object, size_t count, size_t size)

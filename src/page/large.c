@@ -17,6 +17,7 @@ struct large {
     uint32_t blocks;    /* 0: a run */
     struct large *next; /* among those that a handler left to be freed */
     void *object;
+    struct large_note note;
 };
 
 static _Atomic uint64_t large_objects, large_pages;
@@ -67,14 +68,6 @@ static bool large_is_run(size_t pages, size_t align)
     return pages <= ARENA_RUN_PAGES_MAX && align <= BLOCK_SIZE;
 }
 
-size_t large_takes(size_t size, size_t align)
-{
-    size_t pages = size > 0 ? large_pages_of(size) : 1;
-
-    return large_is_run(pages, align) ? pages * PAGE_SIZE
-                                      : large_blocks_of(pages * PAGE_SIZE) * BLOCK_SIZE;
-}
-
 /* Back to the arena; the descriptor is gone already. */
 static void large_release(void *object, size_t pages, size_t blocks)
 {
@@ -113,6 +106,7 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
     large->blocks = (uint32_t)blocks;
     large->next = NULL;
     large->object = object;
+    large->note = (struct large_note){0};
     if (blocks > 0)
         large_advise(large, size);
     *pagemap_at(object) = pagemap_entry(0, arena_granule(object, large));
@@ -125,6 +119,13 @@ size_t large_size(const void *object)
     const struct large *large = large_of(object);
 
     return large ? (size_t)large->pages * PAGE_SIZE : 0;
+}
+
+struct large_note *large_note(const void *object)
+{
+    struct large *large = large_of(object);
+
+    return large ? &large->note : NULL;
 }
 
 static void large_finish(struct large *large)
@@ -243,6 +244,7 @@ void *large_move(unsigned zone, void *object, size_t size)
     }
     arena_moved_span(object, moved, blocks);
     large_advise(large_of(moved), size);
+    large_of(moved)->note = large->note;
     *pagemap_at(object) = 0;
     large_account(-(uint64_t)1, -(uint64_t)pages);
     arena_free_meta(object, large, sizeof(*large));

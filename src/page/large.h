@@ -17,9 +17,6 @@
 /* At least `size` bytes at a multiple of `align` (a power of two); NULL with errno ENOMEM. */
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed);
 
-/* What one of `size` bytes, up to PTRDIFF_MAX, takes; its usable bytes. */
-size_t large_takes(size_t size, size_t align);
-
 /* Usable bytes of the large object that begins at `object`; 0: none does.  Any pointer. */
 size_t large_size(const void *object);
 
@@ -34,6 +31,13 @@ bool large_resize(void *object, size_t size);
 
 /* Moves its pages, unread, to a new object of at least `size` bytes; NULL: copy instead. */
 void *large_move(unsigned zone, void *object, size_t size);
+
+/* What whoever allocates says of a large object: zeros at first; NULL: none begins at `object`.  Only
+ * whoever has the object in hand reads or writes it. */
+struct large_note {
+    uint32_t owner, tag;
+};
+struct large_note *large_note(const void *object);
 
 /* The large objects alive and the bytes of their pages: racy sums. */
 void large_count(uint64_t *objects, uint64_t *bytes);

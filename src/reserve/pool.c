@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/report.h"
+#include "cache/alloc.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
 #include "os/counter.h"
@@ -193,7 +194,8 @@ static void *pool_wait(struct stook_pool *pool)
         uint32_t turn = atomic_load(&pool->turn);
         object = pool_take_outside(pool, 0);
         if (!object)
-            object = stook_alloc(pool->cache, STOOK_WAIT); /* reclaims: everybody's sheaves too */
+            /* Reclaims: everybody's sheaves too. */
+            object = alloc_object(pool->cache, STOOK_WAIT, 0, ACCOUNT_NOBODY);
         if (!object) {
             os_wait(&pool->turn, turn, pool_nap);
             object = pool_take_outside(pool, 0);
@@ -205,12 +207,35 @@ static void *pool_wait(struct stook_pool *pool)
 
 /* ---- alloc and free ------------------------------------------------------------------------- */
 
+/*
+ * An object of the reserve: it was nobody's there, and is charged to whoever takes it; waiting does
+ * not help one who is at his limit.
+ */
+static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_t where)
+{
+    bool hooked = account_hooks(pool->cache), nested;
+    struct account account;
+    void *object;
+
+    if (hooked && !account_begin(pool->cache, &account, 1, flags, where, ACCOUNT_CURRENT))
+        return NULL;
+    nested = context_enter();
+    object = pool_take(pool, 0, nested);
+    context_leave();
+    if (!object && reclaim_may(flags, nested))
+        object = pool_wait(pool);
+    if (hooked)
+        account_end(pool->cache, &account, &object, object != NULL, 1);
+    if (!object)
+        errno = ENOMEM;
+    return object;
+}
+
 static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *pool,
-                                                             unsigned flags)
+                                                             unsigned flags, uint64_t where)
 {
     int saved = errno;
-    void *object = stook_alloc(pool->cache, flags | STOOK_NOWAIT);
-    bool nested;
+    void *object = alloc_object(pool->cache, flags | STOOK_NOWAIT, where, ACCOUNT_CURRENT);
 
     if (object) {
         errno = saved; /* a zone was used up perhaps, and another was not */
@@ -219,15 +244,9 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     }
     if (errno == EINVAL)
         return NULL;
-    nested = context_enter();
-    object = pool_take(pool, 0, nested);
-    context_leave();
-    if (!object && reclaim_may(flags, nested))
-        object = pool_wait(pool);
-    if (!object) {
-        errno = ENOMEM;
+    object = pool_alloc_reserve(pool, flags, where);
+    if (!object)
         return NULL;
-    }
     errno = saved;
     counter_count(pool->out, COUNTER_CAME);
     if (flags & STOOK_ZERO)
@@ -235,7 +254,8 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     return object;
 }
 
-void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
+static inline __attribute__((always_inline)) void *pool_alloc_fast(struct stook_pool *pool,
+                                                                   unsigned flags)
 {
 #if COUNTER_HAS_SECTIONS
     const struct stook_cache_head *head = &pool->cache->head;
@@ -246,8 +266,31 @@ void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
         counter_count(pool->out, COUNTER_CAME);
         return object;
     }
+#else
+    (void)pool;
+    (void)flags;
 #endif
-    return pool_alloc_slow(pool, flags);
+    return NULL;
+}
+
+void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
+{
+    void *object = pool_alloc_fast(pool, flags);
+
+    return __builtin_expect(object != NULL, 1)
+               ? object
+               : pool_alloc_slow(pool, flags, account_address(__builtin_return_address(0)));
+}
+
+void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_site *site)
+{
+    void *object = pool_alloc_fast(pool, flags);
+
+    return __builtin_expect(object != NULL, 1)
+               ? object
+               : pool_alloc_slow(pool, flags,
+                                 site ? account_site(site)
+                                      : account_address(__builtin_return_address(0)));
 }
 
 /* The reserve lacks something, somebody waits, or this is a child. */
@@ -256,7 +299,10 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
     uint32_t index;
     bool nested, put;
 
-    slab_of(pool->cache, object, &index); /* the report, if it is none of ours */
+    if (account_hooks(pool->cache))
+        account_clear(pool->cache, &object, 1);
+    else
+        slab_of(pool->cache, object, &index); /* the report, if it is none of ours */
     nested = context_enter();
     put = pool_put(pool, object, nested);
     context_leave();
@@ -319,7 +365,7 @@ static bool pool_fill(struct stook_pool *pool)
             return true;
         if (n > batch)
             n = batch;
-        if (stook_alloc_bulk(pool->cache, STOOK_WAIT, n, objects) == 0) {
+        if (bulk_alloc(pool->cache, STOOK_WAIT, n, objects, 0, ACCOUNT_NOBODY) == 0) {
             if (n == 1)
                 return false;
             batch = n / 2;

@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/report.h"
+#include "cache/alloc.h"
 #include "cache/reclaim.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -152,6 +153,50 @@ static bool prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool 
 
 /* ---- filling -------------------------------------------------------------------------------- */
 
+/* The objects from `had` on go back. */
+static void prefilled_cut(struct stook_cache *cache, struct sheaf *sheaf, uint32_t had, bool nospin)
+{
+    bool nested = context_enter();
+    uint32_t n = sheaf->size - had;
+
+    sheaf->size = had;
+    if (n > 0)
+        slot_free(cache, &sheaf->object[had], n, nested || nospin);
+    context_leave();
+}
+
+/*
+ * Who fills a sheaf pays for what is in it, so that taking from it cannot fail.  At a limit it is
+ * filled no further than asked for.  False with errno: the objects from `had` on went back.
+ */
+static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf,
+                             uint32_t had, uint32_t size)
+{
+    bool nospin = flags & STOOK_NOSPIN;
+    uint32_t n = sheaf->size - had;
+    struct account account;
+
+    if (!account_hooks(cache))
+        return true;
+    if (!account_begin(cache, &account, n, flags, 0, ACCOUNT_CURRENT)) {
+        uint32_t least = size > had ? size : had;
+        int saved = errno;
+        n = least - had;
+        if (sheaf->size > least)
+            prefilled_cut(cache, sheaf, least, nospin);
+        if (n > 0 && !account_begin(cache, &account, n, flags, 0, ACCOUNT_CURRENT)) {
+            saved = errno;
+            prefilled_cut(cache, sheaf, had, nospin);
+            errno = saved;
+            return false;
+        }
+        errno = saved;
+    }
+    if (n > 0)
+        account_end(cache, &account, sheaf->object + had, n, n);
+    return true;
+}
+
 /* At least `size` objects in the sheaf, and up to its capacity if memory allows.  False: as it was. */
 static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf,
                            unsigned size)
@@ -177,14 +222,7 @@ static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct she
         errno = saved;
         return true;
     }
-    context_enter();
-    while (sheaf->size > had) {
-        void **objects = &sheaf->object[had];
-        uint32_t n = sheaf->size - had;
-        sheaf->size = had;
-        slot_free(cache, objects, n, nospin);
-    }
-    context_leave();
+    prefilled_cut(cache, sheaf, had, nospin);
     errno = ENOMEM;
     return false;
 }
@@ -250,11 +288,13 @@ struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flag
     if (!sheaf)
         return NULL;
     stat_add(cache, STAT_sheaf_prefill_oversize, size > cache_capacity(cache));
-    if (!prefilled_fill(cache, flags, sheaf, size)) {
+    if (!prefilled_fill(cache, flags, sheaf, size) ||
+        !prefilled_charge(cache, flags, sheaf, 0, size)) {
+        int saved = errno;
         nested = context_enter();
         prefilled_drop(cache, sheaf, nested || (flags & STOOK_NOSPIN));
         context_leave();
-        errno = ENOMEM;
+        errno = saved;
         return NULL;
     }
     sheaf->next = (struct sheaf *)(void *)cache;
@@ -273,12 +313,14 @@ static struct sheaf *prefilled_grow(struct stook_cache *cache, unsigned flags, s
         return NULL;
     memcpy(larger->object, sheaf->object, sheaf->size * sizeof(void *));
     larger->size = sheaf->size;
-    if (!prefilled_fill(cache, flags, larger, size)) {
+    if (!prefilled_fill(cache, flags, larger, size) ||
+        !prefilled_charge(cache, flags, larger, sheaf->size, size)) {
+        int saved = errno;
         larger->size = 0;
         nospin = context_enter() || (flags & STOOK_NOSPIN);
         prefilled_unmake(larger, nospin);
         context_leave();
-        errno = ENOMEM;
+        errno = saved;
         return NULL;
     }
     nospin = context_enter() || (flags & STOOK_NOSPIN);
@@ -301,8 +343,13 @@ int stook_sheaf_refill(struct stook_cache *cache, unsigned flags, struct stook_s
     sheaf = prefilled_of(cache, *given);
     if (sheaf->size >= size)
         return 0;
-    if (size <= sheaf->capacity)
-        return prefilled_fill(cache, flags, sheaf, size) ? 0 : -1;
+    if (size <= sheaf->capacity) {
+        uint32_t had = sheaf->size;
+        return prefilled_fill(cache, flags, sheaf, size) &&
+                       prefilled_charge(cache, flags, sheaf, had, size)
+                   ? 0
+                   : -1;
+    }
     sheaf = prefilled_grow(cache, flags, sheaf, size);
     if (!sheaf)
         return -1;
@@ -315,7 +362,10 @@ unsigned stook_sheaf_size(const struct stook_sheaf *sheaf)
     return ((const struct sheaf *)(const void *)sheaf)->size;
 }
 
-void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags, struct stook_sheaf *given)
+static inline __attribute__((always_inline)) void *prefilled_alloc(struct stook_cache *cache,
+                                                                   unsigned flags,
+                                                                   struct stook_sheaf *given,
+                                                                   uint64_t where)
 {
     struct sheaf *sheaf = prefilled_of(cache, given);
     void *object;
@@ -330,9 +380,24 @@ void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags, struct stook_
         return NULL;
     }
     object = sheaf->object[--sheaf->size];
+    if (__builtin_expect(account_hooks(cache) != 0, 0))
+        account_retag(cache, object, where);
     if (__builtin_expect(flags & STOOK_ZERO, 0))
         memset(object, 0, cache->object_size);
     return object;
+}
+
+void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags, struct stook_sheaf *given)
+{
+    return prefilled_alloc(cache, flags, given, account_address(__builtin_return_address(0)));
+}
+
+void *stook_sheaf_alloc_at(struct stook_cache *cache, unsigned flags, struct stook_sheaf *given,
+                           struct stook_site *site)
+{
+    return prefilled_alloc(cache, flags, given,
+                           site ? account_site(site)
+                                : account_address(__builtin_return_address(0)));
 }
 
 void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)
@@ -344,6 +409,8 @@ void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)
     if (!given)
         return;
     sheaf = prefilled_of(cache, given);
+    if (account_hooks(cache))
+        account_clear(cache, sheaf->object, sheaf->size);
     nested = context_enter();
     stat_add(cache,
              prefilled_drop(cache, sheaf, nested) ? STAT_sheaf_return_fast : STAT_sheaf_return_slow,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "reserve/rcu.h"
 
+#include "account/account.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
@@ -300,6 +301,9 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
                      cache->name);
     if (__builtin_expect(slab_cache_of(object) != cache, 0))
         slab_report(cache, object, "is of no slab of this cache");
+    if (__builtin_expect(account_hooks(cache) != 0,
+                         0)) /* while readers look at it, it is nobody's */
+        account_clear(cache, &object, 1);
     nested = context_enter();
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
         rcu_use(counts);

@@ -81,10 +81,10 @@ static void slot_tally_free(struct stook_cache *cache, uint32_t n, uint64_t *tou
     slot_tally(cache, STAT_free_fastpath, STAT_free_slowpath, n, touches);
 }
 
-/* Whether the caller has tried no section on this slot: there are none, or calls are counted. */
+/* Whether the caller has tried no section on this slot: there are none, or the fast path is closed. */
 static bool slot_untried(const struct stook_cache *cache)
 {
-    return cache_capacity(cache) > 0 && (!percpu.rseq || stat_counts_fast(cache));
+    return cache_capacity(cache) > 0 && (!percpu.rseq || stat_closed(cache));
 }
 
 /* ---- alloc ---------------------------------------------------------------------------------- */

@@ -53,6 +53,14 @@ struct cache_node {
     struct barn barn __attribute__((aligned(64)));
 };
 
+/* Why a cache's calls all go the slow way (stook_cache.closed). */
+enum {
+    CACHE_CLOSED_STAT = 1,  /* they are counted */
+    CACHE_CLOSED_GROUP = 2, /* objects are charged: from the cache's creation to its end */
+    CACHE_CLOSED_TAG = 4,   /* objects are counted by call site */
+    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
+};
+
 struct stook_cache {
     struct stook_cache_head head; /* known to stook/inline.h */
     struct layout layout;
@@ -70,6 +78,10 @@ struct stook_cache {
     uint32_t
         defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
     uint16_t secret;  /* links are stored xor this and their index */
+    _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
+    uint32_t owner;  /* the group that all objects are charged to; 0: that of whoever takes one */
+    uint32_t charge; /* bytes an object costs: its stride and what its columns take elsewhere */
+    uint64_t key;    /* owners and tags are stored xor this and their index */
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
     uint16_t *permutation;
     uint16_t users; /* creates less destroys, under the cache list's lock; 0: it is going */

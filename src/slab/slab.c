@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "page/arena.h"
+#include "slab/column.h"
 #include "slab/stat.h"
 
 #include <errno.h>
@@ -42,10 +43,10 @@ static void slab_each(const struct stook_cache *cache, char *base, unsigned obje
 
 /* Pages of the node; where address space is limited, the other zone of the node has some left. */
 static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned order,
-                        unsigned objects, bool nospin, void **meta)
+                        unsigned flags, bool nospin, void **meta)
 {
     unsigned zone = slab_zone(cache, node);
-    size_t bytes = layout_meta(&cache->layout, objects);
+    size_t bytes = column_meta(cache, flags);
     char *base = arena_alloc_slab(zone, order, bytes, nospin, meta);
 
     return base ? base : arena_alloc_slab(zone ^ pagemap.zones / 2, order, bytes, nospin, meta);
@@ -54,15 +55,18 @@ static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
 {
     const struct layout *l = &cache->layout;
-    unsigned order = l->order, objects = l->objects, flags = 0;
+    unsigned order = l->order, objects = l->objects;
+    unsigned flags = atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_TAG
+                         ? SLAB_TAGGED
+                         : 0;
     void *meta = NULL;
-    char *base = slab_pages(cache, node, order, objects, nospin, &meta);
+    char *base = slab_pages(cache, node, order, flags, nospin, &meta);
 
     if (!base && l->min_order < order) { /* memory is short: the least that holds an object */
         order = l->min_order;
         objects = l->min_objects;
-        flags = SLAB_MIN;
-        base = slab_pages(cache, node, order, objects, nospin, &meta);
+        flags |= SLAB_MIN;
+        base = slab_pages(cache, node, order, flags, nospin, &meta);
     }
     if (!base) {
         errno = ENOMEM;
@@ -74,6 +78,8 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
     slab->deferred = 0;
     atomic_store_explicit(&slab->state, slab_word(SLAB_NONE, objects, 0, flags),
                           memory_order_relaxed);
+    if (flags & SLAB_TAGGED)
+        column_clear(cache, slab);
     slab_map(slab, order, pagemap_entry(cache->index, arena_granule(base, meta)));
     if (cache->ctor)
         slab_each(cache, base, objects, cache->ctor);
@@ -94,6 +100,7 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     unsigned order = slab_order(cache, word), objects = slab_objects(cache, word);
+    size_t meta = column_meta(cache, slab_flags(word));
     char *base = slab_base(slab);
 
     STOOK_ASSERT(slab_inuse(word) == 0 && !list_linked(&slab->link));
@@ -102,7 +109,7 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
         slab_each(cache, base, objects, cache->dtor);
     slab_map(slab, order, 0);
     stat_add(cache, STAT_free_slab, 1);
-    arena_free_slab(base, order, slab, layout_meta(&cache->layout, objects));
+    arena_free_slab(base, order, slab, meta);
 }
 
 uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,

@@ -7,6 +7,7 @@
  *   in use   objects handed out (to users, sheaves or barns)
  *   sequence grows with every change, so that a word that looks unchanged is unchanged
  *   flags    SLAB_MIN: made with the cache's minimum order
+ *            SLAB_TAGGED: it has the column of tags; made while call sites were counted
  *            SLAB_PENDING: a handler left this slab's list work to the interrupted holder
  *
  * States and lists (a slab is on its node's partial list if and only if it is `partial`, or
@@ -37,6 +38,7 @@ enum {
     SLAB_NONE = 0xffff,
     SLAB_MIN = 1,
     SLAB_PENDING = 2,
+    SLAB_TAGGED = 4,
 };
 
 struct slab {
@@ -151,6 +153,16 @@ void slab_release(struct stook_cache *cache, struct slab *slab);
  * called without locks; the slab's link is its own meanwhile. */
 extern void (*slab_deferrer)(struct stook_cache *cache, struct slab *slab)
     __attribute__((visibility("hidden")));
+
+/* The slab of an object that is known to be one of the cache, and its index there. */
+static inline struct slab *slab_find(const struct stook_cache *cache, const void *object,
+                                     uint32_t *index)
+{
+    struct slab *slab = slab_at(object, *pagemap_at(object));
+
+    *index = layout_index(&cache->layout, (uint32_t)((const char *)object - slab_base(slab)));
+    return slab;
+}
 
 /* The slab of an object and its index there, checked: cache, bounds, stride; or the report. */
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index);

@@ -97,10 +97,19 @@ void stat_clear(struct stook_cache *cache)
             __atomic_store_n(&rows[i], 0, __ATOMIC_RELAXED);
 }
 
+void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
+{
+    uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed);
+
+    closed = close ? closed | reason : closed & ~reason;
+    /* Any order will do for objects: slot 0 and the cache's own serve at the same time. */
+    atomic_store_explicit(&cache->closed, closed, memory_order_relaxed);
+    __atomic_store_n(&cache->head.slots, percpu.areas + percpu_offset(closed ? 0 : cache->index),
+                     __ATOMIC_RELAXED);
+}
+
 bool stat_switch(struct stook_cache *cache, int mode)
 {
-    unsigned slot = cache->index;
-
     /* The sections of malloc know their slots without the cache. */
     if (mode == STOOK_STATS_ALL && (cache->flags & CACHE_MALLOC))
         mode = STOOK_STATS_SLOW;
@@ -110,13 +119,10 @@ bool stat_switch(struct stook_cache *cache, int mode)
             return false;
         __atomic_store_n(&cache->stat_kept, rows, __ATOMIC_RELEASE);
     }
-    /* Any order will do for objects: slot 0 and the cache's own serve at the same time. */
     __atomic_store_n(&cache->stat_mode, mode, __ATOMIC_RELAXED);
     __atomic_store_n(&cache->stat, mode == STOOK_STATS_OFF ? NULL : cache->stat_kept,
                      __ATOMIC_RELEASE);
-    if (mode == STOOK_STATS_ALL)
-        slot = 0;
-    __atomic_store_n(&cache->head.slots, percpu.areas + percpu_offset(slot), __ATOMIC_RELAXED);
+    stat_close(cache, CACHE_CLOSED_STAT, mode == STOOK_STATS_ALL);
     return true;
 }
 

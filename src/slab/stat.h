@@ -17,6 +17,7 @@
 
 #include <stook/stat.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -66,12 +67,21 @@ static inline void stat_add_lock(struct stook_cache *cache, enum stat_event own,
         stat_count_lock(cache, rows, own, node);
 }
 
-/* Whether the fast path is closed: who works on slots must try what the section would have done. */
+/* Whether the four events of the fast path are counted. */
 static inline bool stat_counts_fast(const struct stook_cache *cache)
 {
-    return __builtin_expect(__atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED) == STOOK_STATS_ALL,
-                            0);
+    return __builtin_expect(
+        atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_STAT, 0);
 }
+
+/* Whether the fast path is closed: who works on slots must try what the section would have done. */
+static inline bool stat_closed(const struct stook_cache *cache)
+{
+    return __builtin_expect(atomic_load_explicit(&cache->closed, memory_order_relaxed) != 0, 0);
+}
+
+/* Closes or opens the fast path for one reason of CACHE_CLOSED_*.  Under the cache list's lock. */
+void stat_close(struct stook_cache *cache, uint32_t reason, bool close);
 
 /* What one CPU (or STAT_NO_CPU) has counted since it was first switched on; 0 for unknown CPUs. */
 uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event event);

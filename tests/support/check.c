@@ -14,6 +14,7 @@
 #include "sheaf/remote.h"
 #include "sheaf/sheaf.h"
 #include "slab/node.h"
+#include "slab/column.h"
 #include "slab/slab.h"
 
 #include <errno.h>
@@ -203,7 +204,8 @@ static uint32_t check_pages(const struct block *block, uint32_t first)
                 CHECK(pagemap.entry[first + i + k] == entry &&
                           !(block->free[(i + k) / 64] >> (i + k) % 64 & 1),
                       "cache %s: page %u of a slab is not its own", seen->cache->name, k);
-            granules += check_granules(layout_meta(&seen->cache->layout, seen->objects));
+            granules += check_granules(
+                column_meta(seen->cache, slab_flags(atomic_load(&seen->slab->state))));
         } else if (taken) {
             large = true;
         }

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "account/account.h"
+
+#include "account/group.h"
+#include "account/tag.h"
+#include "base/context.h"
+#include "base/report.h"
+#include "page/large.h"
+#include "slab/column.h"
+#include "slab/slab.h"
+
+#include <errno.h>
+
+/* Charges and counts of neighbours in an array are made as one while they are for the same. */
+struct account_run {
+    uint32_t which, n;
+};
+
+/* Whether this is a handler that interrupted the library: outside of the context nobody else asks. */
+static bool account_nested(void)
+{
+    return context_self()->depth > 0;
+}
+
+static uint32_t account_tag(uint64_t where)
+{
+    return where & 1 ? tag_of_site((struct stook_site *)(uintptr_t)(where >> 1))
+                     : tag_of_address((const void *)(uintptr_t)(where >> 1));
+}
+
+bool account_begin(const struct stook_cache *cache, struct account *account, size_t n,
+                   unsigned flags, uint64_t where, uint32_t group)
+{
+    uint32_t hooks = account_hooks(cache);
+
+    account->group = account->tag = 0;
+    if ((hooks & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
+        account->group = cache->owner               ? cache->owner
+                         : group == ACCOUNT_CURRENT ? group_current()
+                                                    : group;
+        if (account->group) {
+            size_t bytes;
+            if (__builtin_mul_overflow(n, (size_t)cache->charge, &bytes)) {
+                errno = ENOMEM;
+                return false;
+            }
+            if (!group_charge(&account->group, bytes, flags, account_nested()))
+                return false;
+        }
+    }
+    if ((hooks & CACHE_CLOSED_TAG) && where)
+        account->tag = account_tag(where);
+    return true;
+}
+
+/* A tag column that still says something is of an object that was freed past the hooks, by a
+ * thread that had not noticed yet that they are on. */
+static void account_write_tag(const struct stook_cache *cache, uint64_t *tag, uint32_t index,
+                              uint32_t now)
+{
+    uint32_t old;
+
+    if (__builtin_expect(*tag != 0, 0) && column_decode(cache, index, *tag, &old))
+        tag_count_free(old, 1, cache->charge);
+    *tag = column_encode(cache, index, now);
+}
+
+void account_end(const struct stook_cache *cache, const struct account *account,
+                 void *const *objects, size_t got, size_t n)
+{
+    uint32_t hooks = account_hooks(cache);
+
+    if (__builtin_expect(got < n && account->group, 0))
+        group_uncharge(account->group, (n - got) * cache->charge);
+    for (size_t i = 0; i < got; i++) {
+        uint32_t index;
+        struct slab *slab = slab_find(cache, objects[i], &index);
+        uint64_t *tag = column_at(cache, slab, LAYOUT_TAG, index), *owner;
+        if ((hooks & CACHE_CLOSED_GROUP) && !cache->owner) {
+            owner = column_at(cache, slab, LAYOUT_GROUP, index);
+            *owner = column_encode(cache, index, account->group);
+        }
+        if (tag)
+            account_write_tag(cache, tag, index, account->tag);
+    }
+    if (account->tag && got > 0)
+        tag_count_alloc(account->tag, (uint32_t)got, got * cache->charge);
+}
+
+void account_retag(const struct stook_cache *cache, const void *object, uint64_t where)
+{
+    uint32_t index, tag;
+    struct slab *slab = slab_find(cache, object, &index);
+    uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
+
+    if (!(account_hooks(cache) & CACHE_CLOSED_TAG))
+        return;
+    tag = account_tag(where);
+    if (column)
+        account_write_tag(cache, column, index, tag);
+    if (tag)
+        tag_count_alloc(tag, 1, cache->charge);
+}
+
+static void account_flush_group(const struct stook_cache *cache, struct account_run *run)
+{
+    if (run->which && run->n > 0)
+        group_uncharge(run->which, (size_t)run->n * cache->charge);
+    run->n = 0;
+}
+
+static void account_flush_tag(const struct stook_cache *cache, struct account_run *run)
+{
+    if (run->which && run->n > 0)
+        tag_count_free(run->which, run->n, (uint64_t)run->n * cache->charge);
+    run->n = 0;
+}
+
+/* What a column of a live object says, which is cleared. */
+static uint32_t account_take(const struct stook_cache *cache, const void *object, uint64_t *column,
+                             uint32_t index, const char *what)
+{
+    uint32_t value;
+
+    if (__builtin_expect(!column_decode(cache, index, *column, &value), 0))
+        report_fatal("corrupt %s: cache %s: that of object %p was written over; the object before "
+                     "it overran, or it itself did",
+                     what, cache->name, object);
+    *column = 0;
+    return value;
+}
+
+void account_clear(const struct stook_cache *cache, void *const *objects, size_t n)
+{
+    bool owned = (account_hooks(cache) & CACHE_CLOSED_GROUP) && !cache->owner;
+    struct account_run group = {.which = cache->owner}, tag = {0};
+    int saved = errno;
+
+    for (size_t i = 0; i < n; i++) {
+        uint32_t index, which;
+        struct slab *slab;
+        uint64_t *column;
+        if (!objects[i])
+            continue;
+        slab = slab_of(cache, objects[i], &index);
+        if (owned) {
+            which = account_take(cache, objects[i], column_at(cache, slab, LAYOUT_GROUP, index),
+                                 index, "owner");
+            if (which != group.which)
+                account_flush_group(cache, &group);
+            group.which = which;
+        }
+        group.n++;
+        column = column_at(cache, slab, LAYOUT_TAG, index);
+        if (column) {
+            which = account_take(cache, objects[i], column, index, "tag");
+            if (which != tag.which)
+                account_flush_tag(cache, &tag);
+            tag.which = which;
+            tag.n++;
+        }
+    }
+    account_flush_group(cache, &group);
+    account_flush_tag(cache, &tag);
+    errno = saved;
+}
+
+/* ---- large objects -------------------------------------------------------------------------- */
+
+uint32_t account_process;
+bool account_tagged;
+
+bool account_large(void *object, unsigned flags, uint64_t where)
+{
+    size_t size = large_size(object);
+    uint32_t owner = account_process;
+
+    if (owner && !group_charge(&owner, size, flags, account_nested()))
+        return false;
+    *large_note(object) = (struct large_note){
+        .owner = owner, .tag = account_tagged && where ? account_tag(where) : 0};
+    tag_count_alloc(large_note(object)->tag, 1, size);
+    return true;
+}
+
+bool account_large_resized(void *object, size_t had, unsigned flags)
+{
+    struct large_note note = *large_note(object);
+    size_t size = large_size(object);
+
+    if (note.owner && size > had && !group_charge(&note.owner, size - had, flags, account_nested()))
+        return false;
+    if (note.owner && size < had)
+        group_uncharge(note.owner, had - size);
+    tag_count_free(note.tag, 1, had);
+    tag_count_alloc(note.tag, 1, size);
+    return true;
+}
+
+void account_large_clear(void *object)
+{
+    struct large_note *note = large_note(object), had;
+
+    if (!note)
+        return;
+    had = *note;
+    *note = (struct large_note){0};
+    if (had.owner)
+        group_uncharge(had.owner, large_size(object));
+    tag_count_free(had.tag, 1, large_size(object));
+}
+
+static uint32_t account_read(const void *object, enum layout_which which)
+{
+    struct stook_cache *cache = slab_cache_of(object);
+    uint32_t index, value = 0;
+    uint64_t *column;
+
+    if (!cache) {
+        struct large_note *note = large_note(object);
+        return !note ? 0 : which == LAYOUT_GROUP ? note->owner : note->tag;
+    }
+    if ((which == LAYOUT_GROUP && !(account_hooks(cache) & CACHE_CLOSED_GROUP)))
+        return 0;
+    if (which == LAYOUT_GROUP && cache->owner)
+        return cache->owner;
+    column = column_at(cache, slab_of(cache, object, &index), which, index);
+    return column && column_decode(cache, index, *column, &value) ? value : 0;
+}
+
+uint32_t account_owner_of(const void *object)
+{
+    return account_read(object, LAYOUT_GROUP);
+}
+
+uint32_t account_tag_of(const void *object)
+{
+    return account_read(object, LAYOUT_TAG);
+}

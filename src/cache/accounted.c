@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* The public calls of stook/group.h and stook/tag.h that have to do with objects. */
+#include "account/group.h"
+#include "account/tag.h"
+#include "base/context.h"
+#include "cache/alloc.h"
+#include "cache/cache_list.h"
+#include "cache/init.h"
+#include "cache/private.h"
+#include "slab/node.h"
+#include "slab/slab.h"
+#include "slab/stat.h"
+
+#include <errno.h>
+
+static void (*accounted_closing)(bool closed); /* malloc's; under the cache list's lock */
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+/* The number of a group that the caller names; false with errno EINVAL: it was destroyed. */
+static bool accounted_group(const struct stook_group *group, uint32_t *number)
+{
+    *number = group ? group_number(group) : ACCOUNT_NOBODY;
+    if (group && *number == 0) {
+        errno = EINVAL;
+        return false;
+    }
+    return true;
+}
+
+void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_group *group)
+{
+    uint32_t number;
+
+    if (!accounted_group(group, &number))
+        return NULL;
+    return alloc_object(cache, flags, account_address(__builtin_return_address(0)), number);
+}
+
+size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                              struct stook_group *group)
+{
+    uint32_t number;
+
+    if (!accounted_group(group, &number))
+        return 0;
+    return bulk_alloc(cache, flags, n, objects, account_address(__builtin_return_address(0)),
+                      number);
+}
+
+struct stook_group *stook_group_of(const void *object)
+{
+    uint32_t number = account_owner_of(object);
+
+    return number ? group_by_number(number) : NULL;
+}
+
+/* ---- tags ----------------------------------------------------------------------------------- */
+
+unsigned stook_tag_of(const void *object)
+{
+    return account_tag_of(object);
+}
+
+/* Under the cache list's lock. */
+static void accounted_tell_malloc(void)
+{
+    if (accounted_closing)
+        accounted_closing(cache_list.tagged || account_process != 0);
+}
+
+void stook_private_on_closing(void (*fn)(bool closed))
+{
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    accounted_closing = fn;
+    accounted_tell_malloc();
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+}
+
+int stook_tags_enable(struct stook_cache *cache, int on)
+{
+    if (on != 0 && on != 1) {
+        errno = EINVAL;
+        return -1;
+    }
+    init_once();
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    if (cache) {
+        stat_close(cache, CACHE_CLOSED_TAG, on);
+    } else {
+        cache_list.tagged = account_tagged = on;
+        for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
+            struct stook_cache *each = LIST_ENTRY(l, struct stook_cache, link);
+            if (!(each->flags & CACHE_INTERNAL))
+                stat_close(each, CACHE_CLOSED_TAG, on);
+        }
+        accounted_tell_malloc();
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    return 0;
+}
