@@ -7,6 +7,7 @@
  * other object of another node.
  */
 #include "base/context.h"
+#include "cache/alloc.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
 #include "os/percpu.h"
@@ -35,7 +36,7 @@ static bool alloc_node_try(void *arg)
     struct alloc_node *take = arg;
     void *object = NULL;
 
-    if (take->cache->capacity > 0)
+    if (cache_capacity(take->cache) > 0)
         object = barn_take_object(take->cache, take->node, take->nospin);
     if (object && pagemap_node(object) == take->node) {
         stat_add(take->cache, STAT_alloc_fastpath, 1);
@@ -52,17 +53,24 @@ static bool alloc_node_try(void *arg)
 }
 
 /* Past this CPU's sheaves; reclaims where the caller may. */
-static void *alloc_node_direct(struct stook_cache *cache, unsigned flags, unsigned node)
+static void *alloc_node_direct(struct stook_cache *cache, unsigned flags, unsigned node,
+                               uint64_t where)
 {
     struct alloc_node take = {.cache = cache, .node = node};
+    bool hooked = account_hooks(cache) != 0, nested;
+    struct account account;
     int saved = errno;
-    bool nested = context_enter();
 
+    if (hooked && !account_begin(cache, &account, 1, flags, where, ACCOUNT_CURRENT))
+        return NULL;
+    nested = context_enter();
     take.nospin = nested || (flags & STOOK_NOSPIN);
     (void)alloc_node_try(&take);
     context_leave();
     if (!take.object && reclaim_may(flags, nested))
         (void)reclaim_until(cache, (size_t)PAGE_SIZE << cache->layout.order, alloc_node_try, &take);
+    if (hooked)
+        account_end(cache, &account, &take.object, take.object != NULL, 1);
     if (take.object) {
         errno = saved;
         if (flags & STOOK_ZERO)
@@ -78,12 +86,13 @@ static bool alloc_node_exists(int node)
 
 void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
 {
+    uint64_t where = account_address(__builtin_return_address(0));
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
     void *object = NULL, *found;
     int saved = errno;
 
     if (node == -1)
-        return stook_alloc(cache, plain);
+        return alloc_object(cache, plain, where, ACCOUNT_CURRENT);
     if (!alloc_node_exists(node) || (plain & ~ALLOC_NODE_FLAGS) ||
         ((flags & STOOK_ZERO) && cache->ctor)) {
         errno = EINVAL;
@@ -95,19 +104,19 @@ void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
         return NULL;
     }
     if (wanted == topology.home_of_node[percpu_node(percpu_cpu())])
-        object = stook_alloc(cache, plain);
+        object = alloc_object(cache, plain, where, ACCOUNT_CURRENT);
     if (object && pagemap_node(object) == wanted)
         return object;
     /* Another node, or this thread moved meanwhile, or its home has run out of memory. */
-    found = alloc_node_direct(cache, plain, wanted);
+    found = alloc_node_direct(cache, plain, wanted, where);
     if (found || (flags & STOOK_THISNODE)) {
         stook_free(cache, object);
-        if (!found)
+        if (!found && errno != EDQUOT)
             errno = ENOMEM;
         return found;
     }
     errno = saved;
-    return object ? object : stook_alloc(cache, plain);
+    return object ? object : alloc_object(cache, plain, where, ACCOUNT_CURRENT);
 }
 
 /* ---- of any size ---------------------------------------------------------------------------- */
