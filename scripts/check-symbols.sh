@@ -19,6 +19,7 @@ noun_of() {
     slab) echo 'slab|cache_table' ;;
     class) echo 'class|fast' ;;
     slot_all) echo slot ;;
+    group_stock) echo 'group_stock|group_stocks' ;;
     *) echo "$1" ;;
     esac
 }

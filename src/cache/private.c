@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/private.h"
 
+#include "account/group.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/alloc.h"
@@ -12,6 +13,7 @@
 #include "page/large.h"
 #include "sheaf/slot.h"
 #include "slab/slab.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,8 +37,13 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     context_enter();
     cache = cache_make(name, size, &args);
     context_leave();
-    if (cache)
-        *slot_offset = percpu_offset(cache->index);
+    if (!cache)
+        return NULL;
+    *slot_offset = percpu_offset(cache->index);
+    if (account_process) { /* before its first object */
+        cache->owner = account_process;
+        stat_close(cache, CACHE_CLOSED_GROUP, true);
+    }
     return cache;
 }
 
@@ -196,6 +203,21 @@ void stook_private_totals(struct stook_private_totals *totals)
         totals->used = arena.used;
     }
     context_leave();
+}
+
+void stook_private_limit(void)
+{
+    const char *text = os_getenv("STOOK_LIMIT");
+    size_t limit;
+
+    if (!text)
+        return;
+    init_once();
+    if (!os_parse_size(text, &limit) || limit == 0)
+        report_fatal("STOOK_LIMIT=%s is no size such as 512M", text);
+    account_process = group_number(group_make("malloc", NULL, limit));
+    if (!account_process)
+        report_fatal("STOOK_LIMIT=%s: no address space for groups", text);
 }
 
 const char *stook_private_getenv(const char *name)

@@ -67,6 +67,12 @@ struct stook_private_totals {
 };
 STOOK_API void stook_private_totals(struct stook_private_totals *totals);
 
+/*
+ * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc", the owner of its
+ * classes and of large objects.  Once, before the first class.
+ */
+STOOK_API void stook_private_limit(void);
+
 /* The environment, unless the process runs with raised privileges. */
 STOOK_API const char *stook_private_getenv(const char *name);
 

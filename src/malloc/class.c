@@ -42,6 +42,7 @@ void class_make(void)
     char name[32];
 
     stook_private_view(&view);
+    stook_private_limit();
     for (unsigned i = 0; i < SIZES_CLASSES; i++) {
         snprintf(name, sizeof(name), "malloc-%zu", sizes_of(i));
         class_cache[i] = stook_private_class(name, sizes_of(i), &offset[i]);

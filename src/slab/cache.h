@@ -79,6 +79,7 @@ struct stook_cache {
         defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
     uint16_t secret;  /* links are stored xor this and their index */
     _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
+    _Atomic uint64_t tagged; /* bytes of slabs that have the column of tags */
     uint32_t owner;  /* the group that all objects are charged to; 0: that of whoever takes one */
     uint32_t charge; /* bytes an object costs: its stride and what its columns take elsewhere */
     uint64_t key;    /* owners and tags are stored xor this and their index */

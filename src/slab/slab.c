@@ -78,8 +78,11 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
     slab->deferred = 0;
     atomic_store_explicit(&slab->state, slab_word(SLAB_NONE, objects, 0, flags),
                           memory_order_relaxed);
-    if (flags & SLAB_TAGGED)
+    if (flags & SLAB_TAGGED) {
         column_clear(cache, slab);
+        atomic_fetch_add_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
+                                  memory_order_relaxed);
+    }
     slab_map(slab, order, pagemap_entry(cache->index, arena_granule(base, meta)));
     if (cache->ctor)
         slab_each(cache, base, objects, cache->ctor);
@@ -108,6 +111,9 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
     if (cache->dtor)
         slab_each(cache, base, objects, cache->dtor);
     slab_map(slab, order, 0);
+    if (slab_flags(word) & SLAB_TAGGED)
+        atomic_fetch_sub_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
+                                  memory_order_relaxed);
     stat_add(cache, STAT_free_slab, 1);
     arena_free_slab(base, order, slab, meta);
 }
