@@ -42,6 +42,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     *slot_offset = percpu_offset(cache->index);
     if (account_process) { /* before its first object */
         cache->owner = account_process;
+        cache->charge = cache->layout.stride; /* what is handed out, as of large objects */
         stat_close(cache, CACHE_CLOSED_GROUP, true);
     }
     return cache;
