@@ -214,8 +214,10 @@ void stook_private_limit(void)
     if (!text)
         return;
     init_once();
-    if (!os_parse_size(text, &limit) || limit == 0)
-        report_fatal("STOOK_LIMIT=%s is no size such as 512M", text);
+    if (!os_parse_size(text, &limit) || limit == 0) {
+        report_warn("STOOK_LIMIT=%s is no size such as 512M: there is no limit", text);
+        return;
+    }
     account_process = group_number(group_make("malloc", NULL, limit));
     if (!account_process)
         report_fatal("STOOK_LIMIT=%s: no address space for groups", text);
