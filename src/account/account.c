@@ -214,17 +214,21 @@ static uint32_t account_read(const void *object, enum layout_which which)
 {
     struct stook_cache *cache = slab_cache_of(object);
     uint32_t index, value = 0;
+    const struct slab *slab;
     uint64_t *column;
 
     if (!cache) {
         struct large_note *note = large_note(object);
         return !note ? 0 : which == LAYOUT_GROUP ? note->owner : note->tag;
     }
-    if ((which == LAYOUT_GROUP && !(account_hooks(cache) & CACHE_CLOSED_GROUP)))
+    if (which == LAYOUT_GROUP && !(account_hooks(cache) & CACHE_CLOSED_GROUP))
         return 0;
     if (which == LAYOUT_GROUP && cache->owner)
         return cache->owner;
-    column = column_at(cache, slab_of(cache, object, &index), which, index);
+    slab = slab_find(cache, object, &index);
+    if (index >= slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
+        return 0; /* behind the last object */
+    column = column_at(cache, slab, which, index);
     return column && column_decode(cache, index, *column, &value) ? value : 0;
 }
 
