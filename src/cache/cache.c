@@ -172,6 +172,8 @@ static struct stook_cache *cache_find_mergeable(size_t size, size_t align, unsig
         struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
         if ((cache->flags & STOOK_CACHE_MERGE) && cache->flags == flags &&
             cache->object_size == size && cache->align == align && cache->users > 0 &&
+            /* What its objects carry is what the new one's would. */
+            !(account_hooks(cache) & CACHE_CLOSED_TAG) == !cache_list.tagged &&
             cache->users < UINT16_MAX)
             return cache;
     }
