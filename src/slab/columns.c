@@ -116,12 +116,10 @@ static void columns_place_outside(const struct columns_object *object,
                                                     object->element[i], true, LAYOUT_OUTSIDE};
 }
 
-static bool columns_allowed(const struct columns_object *object, uint32_t slab,
+static bool columns_allowed(const struct columns_object *object,
                             const struct columns_bounds *bounds, const struct columns_masks *masks,
                             const struct columns_way *way)
 {
-    if (bounds->waste_part && way->unused > slab / bounds->waste_part)
-        return false;
     if (bounds->meta && masks->outside && way->meta > bounds->meta)
         return false;
     if (bounds->stride && way->stride != bounds->stride)
@@ -173,7 +171,7 @@ static bool columns_none(const struct columns_object *object, uint32_t slab,
     if (!columns_fill(object, slab, &masks, way))
         return false;
     way->meta = way->meta_base = LAYOUT_DESCRIPTOR + object->link_outside * way->objects;
-    return columns_allowed(object, slab, bounds, &masks, way);
+    return columns_allowed(object, bounds, &masks, way);
 }
 
 bool columns_best(const struct columns_object *object, uint32_t slab,
@@ -203,7 +201,7 @@ bool columns_best(const struct columns_object *object, uint32_t slab,
         if (!columns_fill(object, slab, &masks, &way))
             continue;
         columns_place_outside(object, &masks, &way);
-        if (columns_allowed(object, slab, bounds, &masks, &way) &&
+        if (columns_allowed(object, bounds, &masks, &way) &&
             (!found || columns_better(slab, &way, best))) {
             *best = way;
             found = true;

@@ -28,8 +28,7 @@ struct columns_object {
 
 /* What a way must keep to; 0: no bound. */
 struct columns_bounds {
-    uint32_t waste_part; /* unused bytes of the slab: at most one in so many */
-    uint32_t meta;       /* bytes of the descriptor and what is outside, if columns are there */
+    uint32_t meta; /* bytes of the descriptor and what is outside, if columns are there */
     uint32_t stride, objects; /* exactly */
 };
 

@@ -107,12 +107,10 @@ static bool layout_way(const struct layout_plan *plan, unsigned order, struct co
     uint32_t slab = layout_bytes(plan, order);
     struct columns_bounds bounds = {.meta = layout_meta_most(plan, slab)};
 
-    if (!plan->waste_unbound) { /* objects are wanted whether or not columns take one */
-        if (layout_objects(slab, plan->object.stride) <
-            layout_wanted(plan->object.stride, plan->wishes & LAYOUT_DENSE))
-            return false;
-        bounds.waste_part = LAYOUT_WASTE;
-    }
+    /* Objects are wanted whether or not columns take one. */
+    if (!plan->waste_unbound && layout_objects(slab, plan->object.stride) <
+                                    layout_wanted(plan->object.stride, plan->wishes & LAYOUT_DENSE))
+        return false;
     return columns_best(&plan->object, slab, &bounds, way);
 }
 
@@ -145,12 +143,8 @@ static bool layout_trade_order(const struct layout_plan *plan, unsigned *order,
     struct columns_way first, found;
     unsigned best_parts = parts, most = plan->order_common;
 
-    if (!layout_way(plan, natural, way)) { /* or none that wastes so little */
-        struct layout_plan unbound = *plan;
-        unbound.waste_unbound = true;
-        if (!layout_way(&unbound, natural, way))
-            return false;
-    }
+    if (!layout_way(plan, natural, way))
+        return false;
     if (plan->waste_unbound || natural > most)
         most = plan->order_max;
     first = *way;
