@@ -15,6 +15,7 @@
  *   STOOK_TAGS=1               tags for all caches from the start, those of malloc included
  *   STOOK_PROFILE=FILE         the profile, at the process's end; %p becomes the process number, %%
  *                              a percent sign; an existing file is replaced
+ *   STOOK_PROFILE_STACKS=64K   of malloc's callers, a call stack every 64 KiB that a thread allocates
  *   STOOK_PROFILE_SIGNAL=USR2  besides, FILE.1, FILE.2, … at each such signal
  */
 #ifndef STOOK_TAG_H
@@ -33,16 +34,6 @@ extern "C" {
 #define STOOK_TAGS_MAX 65535u
 /* Bytes of a file's or function's name that are kept: a file's last ones, a function's first. */
 #define STOOK_TAG_NAME_MAX 511u
-
-/* What one call site is made of; static storage.  The macros of <stook/stook.h> make it. */
-#if !defined(STOOK_SITE_DECLARED) && !defined(STOOK_CACHE_ACCOUNT)
-#define STOOK_SITE_DECLARED
-struct stook_site {
-    const char *file, *function;
-    unsigned line;
-    unsigned tag; /* the library's: 0 until the site is first used */
-};
-#endif
 
 /* ---- switching ------------------------------------------------------------------------------ */
 
@@ -84,6 +75,13 @@ struct stook_tag_stat {
     uint64_t total_objects, total_bytes; /* allocated there since tags were first on */
     /* Live when all sites together had the most: as of a moment within about 3 % of that. */
     uint64_t peak_objects, peak_bytes;
+    /*
+     * Of objects that were sampled with their stack (STOOK_PROFILE_STACKS): the addresses that the calls
+     * return to, from `address` on outwards.  They are not counted at the site itself: its sums are those
+     * of all tags with its address.  NULL and 0 else.
+     */
+    const uint64_t *stack;
+    uint64_t depth;
 };
 
 /* The tag after `tag` (0: the first); 0 when that was the last.  context: any.  locks: none. */

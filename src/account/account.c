@@ -22,10 +22,10 @@ static bool account_nested(void)
     return context_self()->depth > 0;
 }
 
-static uint32_t account_tag(uint64_t where)
+static uint32_t account_tag(uint64_t where, uint64_t bytes)
 {
     return where & 1 ? tag_of_site((struct stook_site *)(uintptr_t)(where >> 1))
-                     : tag_of_address((const void *)(uintptr_t)(where >> 1));
+                     : tag_of_call((const void *)(uintptr_t)(where >> 1), bytes);
 }
 
 bool account_begin(const struct stook_cache *cache, struct account *account, size_t n,
@@ -49,7 +49,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
         }
     }
     if ((hooks & CACHE_CLOSED_TAG) && where)
-        account->tag = account_tag(where);
+        account->tag = account_tag(where, (uint64_t)n * cache->charge);
     return true;
 }
 
@@ -68,7 +68,7 @@ static void account_write_tag(const struct stook_cache *cache, uint64_t *tag, ui
 void account_end(const struct stook_cache *cache, const struct account *account,
                  void *const *objects, size_t got, size_t n)
 {
-    uint32_t hooks = account_hooks(cache);
+    uint32_t hooks = account_hooks(cache), tagged = 0;
 
     if (__builtin_expect(got < n && account->group, 0))
         group_uncharge(account->group, (n - got) * cache->charge);
@@ -80,11 +80,14 @@ void account_end(const struct stook_cache *cache, const struct account *account,
             owner = column_at(cache, slab, LAYOUT_GROUP, index);
             *owner = column_encode(cache, index, account->group);
         }
-        if (tag)
+        if (tag) {
             account_write_tag(cache, tag, index, account->tag);
+            tagged++;
+        }
     }
-    if (account->tag && got > 0)
-        tag_count_alloc(account->tag, (uint32_t)got, got * cache->charge);
+    /* Others would never be counted off. */
+    if (account->tag && tagged > 0)
+        tag_count_alloc(account->tag, tagged, (uint64_t)tagged * cache->charge);
 }
 
 void account_retag(const struct stook_cache *cache, const void *object, uint64_t where)
@@ -95,11 +98,11 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
 
     if (!(account_hooks(cache) & CACHE_CLOSED_TAG))
         return;
-    tag = account_tag(where);
-    if (column)
-        account_write_tag(cache, column, index, tag);
-    if (tag)
-        tag_count_alloc(tag, 1, cache->charge);
+    if (!column)
+        return;
+    tag = account_tag(where, cache->charge);
+    account_write_tag(cache, column, index, tag);
+    tag_count_alloc(tag, 1, cache->charge);
 }
 
 static void account_flush_group(const struct stook_cache *cache, struct account_run *run)
@@ -178,7 +181,7 @@ bool account_large(void *object, unsigned flags, uint64_t where)
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
     *large_note(object) = (struct large_note){
-        .owner = owner, .tag = account_tagged && where ? account_tag(where) : 0};
+        .owner = owner, .tag = account_tagged && where ? account_tag(where, size) : 0};
     tag_count_alloc(large_note(object)->tag, 1, size);
     return true;
 }

@@ -6,22 +6,42 @@
 #include <errno.h>
 #include <string.h>
 
+enum tag_kind { TAG_SITE = 1, TAG_ADDRESS, TAG_STACK };
+
+struct tag_stack {
+    uint64_t depth, frames[];
+};
+
+/* What a tag is asked for. */
+struct tag_key {
+    enum tag_kind kind;
+    uint64_t key;                  /* never 0 */
+    const struct stook_site *site; /* TAG_SITE */
+    const uint64_t *frames;        /* TAG_STACK: so many, or TAG_ADDRESS: one */
+    unsigned depth;
+};
+
 /*
  * What is known of a site.  Written by whoever made the number, before the number is published; one
  * that lost the race for its key keeps the number for the next.  A record is read by others only
  * once its tag has counts, and then it never changes.
  */
 struct tag_record {
-    const char *file, *function; /* NULL: an address */
-    uint64_t value;              /* the line, or the address */
-    _Atomic uint64_t complete;
+    union {
+        struct {
+            const char *file, *function;
+        };
+        const struct tag_stack *stack; /* whose first address is `value`, too */
+    };
+    uint64_t value;        /* the line, or the address */
+    _Atomic uint64_t kind; /* enum tag_kind; 0: not yet */
 };
 _Static_assert(sizeof(struct tag_record) == sizeof(struct tag_counts), "as long as one more row");
 
 /*
  * From a key to its number; entries are only ever added.  A key is an address, or the hash of a site
- * with the highest bit set, which no address of a program has.  Two of 65535 sites have the same
- * hash once in 2^32 programs.
+ * or of a stack with the highest bit set, which no address of a program has.  Two of 65535 have the
+ * same hash once in 2^31 programs.
  *
  * Most programs have few sites: these are in a small table, whose lines stay in the CPU's cache, and
  * only a key that finds its place there taken goes to the large one.
@@ -39,7 +59,8 @@ enum {
     TAG_FAR_PROBES = 1024,
     TAG_TEXT_BLOCK = 64 << 10,
 };
-#define TAG_SITE_KEY ((uint64_t)1 << 63)
+#define TAG_HASHED ((uint64_t)1 << 63)
+#define TAG_HASHED_STACK ((uint64_t)3 << 62)
 
 /* Names of sites, one behind the other; a full block is left to itself. */
 struct tag_text {
@@ -178,29 +199,59 @@ static uint32_t tag_number_take(void)
     return 0;
 }
 
+static bool tag_fill_site(struct tag_record *record, const struct stook_site *site)
+{
+    const char *function = site->function ? site->function : "?";
+
+    record->value = site->line;
+    record->file = tag_file_copy(site->file ? site->file : "?");
+    record->function = tag_text_copy(function, strnlen(function, STOOK_TAG_NAME_MAX));
+    return record->file && record->function;
+}
+
+static bool tag_fill_stack(struct tag_record *record, const uint64_t *frames, unsigned depth)
+{
+    size_t size = sizeof(struct tag_stack) + depth * sizeof(*frames);
+    uintptr_t text = (uintptr_t)tag_text_take(size + sizeof(uint64_t) - 1);
+    struct tag_stack *stack = (struct tag_stack *)((text + 7) & ~(uintptr_t)7);
+
+    record->value = frames[0];
+    record->stack = text ? stack : NULL;
+    if (!text)
+        return false;
+    stack->depth = depth;
+    memcpy(stack->frames, frames, depth * sizeof(*frames));
+    return true;
+}
+
+static bool tag_fill(struct tag_record *record, const struct tag_key *key)
+{
+    switch (key->kind) {
+    case TAG_SITE:
+        return tag_fill_site(record, key->site);
+    case TAG_STACK:
+        return tag_fill_stack(record, key->frames, key->depth);
+    default:
+        record->value = key->frames[0];
+        return true;
+    }
+}
+
 /* The number of a claimed entry: that of whoever comes first with a complete record. */
-static uint32_t tag_number_make(struct tag_entry *entry, const struct stook_site *site,
-                                uint64_t address)
+static __attribute__((noinline, cold)) uint32_t tag_number_make(struct tag_entry *entry,
+                                                                const struct tag_key *key)
 {
     uint32_t number = tag_number_take(), none = 0;
-    struct tag_record *record;
+    struct tag_record *record = tag_record_of(number);
 
     if (number == 0)
         return 0;
-    record = tag_record_of(number);
-    record->file = record->function = NULL;
-    record->value = address;
-    if (site) {
-        const char *function = site->function ? site->function : "?";
-        record->value = site->line;
-        record->file = tag_file_copy(site->file ? site->file : "?");
-        record->function = tag_text_copy(function, strnlen(function, STOOK_TAG_NAME_MAX));
-        if (!record->file || !record->function) {
-            tag_number_return(number);
-            return 0;
-        }
+    atomic_store_explicit(&record->kind, 0, memory_order_relaxed);
+    if (!tag_fill(record, key)) {
+        tag_number_return(number);
+        return 0;
     }
-    atomic_store_explicit(&record->complete, 1, memory_order_release);
+    atomic_store_explicit(&record->kind, key->kind, memory_order_release);
     /* Pairs with the acquire of whoever finds the number. */
     if (atomic_compare_exchange_strong_explicit(&entry->number, &none, number, memory_order_acq_rel,
                                                 memory_order_acquire))
@@ -243,22 +294,39 @@ static struct tag_entry *tag_far(uint64_t key)
     return far ? tag_probe(far, TAG_FAR_BITS, TAG_FAR_PROBES, key) : NULL;
 }
 
-static inline uint32_t tag_find(uint64_t key, const struct stook_site *site, uint64_t address)
+static inline __attribute__((always_inline)) uint32_t tag_find(const struct tag_key *key)
 {
-    struct tag_entry *entry = tag_probe(tags.near, TAG_NEAR_BITS, TAG_NEAR_PROBES, key);
+    struct tag_entry *entry = tag_probe(tags.near, TAG_NEAR_BITS, TAG_NEAR_PROBES, key->key);
     uint32_t number;
 
-    if (__builtin_expect(!entry, 0) && !(entry = tag_far(key)))
+    if (__builtin_expect(!entry, 0) && !(entry = tag_far(key->key)))
         return 0;
     number = atomic_load_explicit(&entry->number, memory_order_acquire);
-    return __builtin_expect(number != 0, 1) ? number : tag_number_make(entry, site, address);
+    return __builtin_expect(number != 0, 1) ? number : tag_number_make(entry, key);
 }
 
 uint32_t tag_of_address(const void *address)
 {
-    uint64_t key = (uintptr_t)address;
+    uint64_t frame = (uintptr_t)address;
+    const struct tag_key key = {.kind = TAG_ADDRESS, .key = frame, .frames = &frame, .depth = 1};
 
-    return key != 0 ? tag_find(key, NULL, key) : 0;
+    return frame != 0 ? tag_find(&key) : 0;
+}
+
+uint32_t tag_of_stack(const uint64_t *frames, unsigned depth)
+{
+    struct tag_key key = {.kind = TAG_STACK, .frames = frames, .depth = depth};
+    uint64_t hash = depth;
+
+    /* Sites have the rest of the numbers to themselves. */
+    if (depth == 0 || tag_made() > STOOK_TAGS_MAX / 4 * 3)
+        return 0;
+    for (unsigned i = 0; i < depth; i++) {
+        hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    key.key = hash | TAG_HASHED_STACK;
+    return tag_find(&key);
 }
 
 static uint64_t tag_hash(uint64_t hash, const char *text)
@@ -270,11 +338,13 @@ static uint64_t tag_hash(uint64_t hash, const char *text)
 
 __attribute__((noinline, cold)) uint32_t tag_of_site_slow(struct stook_site *site)
 {
-    uint64_t key = tag_hash(tag_hash(0xcbf29ce484222325u, site->file), site->function);
+    struct tag_key key = {.kind = TAG_SITE, .site = site};
+    uint64_t hash = tag_hash(tag_hash(0xcbf29ce484222325u, site->file), site->function);
     uint32_t number;
 
-    key = (key ^ site->line) * 0x100000001b3u;
-    number = tag_find(key | TAG_SITE_KEY, site, 0);
+    hash = (hash ^ site->line) * 0x100000001b3u;
+    key.key = (hash & ~TAG_HASHED_STACK) | TAG_HASHED;
+    number = tag_find(&key);
     if (number != 0)
         __atomic_store_n(&site->tag, number, __ATOMIC_RELEASE);
     return number;
@@ -292,7 +362,7 @@ static struct tag_record *tag_known(uint32_t tag, struct tally *came, struct tal
     /* Frees first: of those counted, the allocations are counted too. */
     *went = tally_read(&tag_counts_of(tag)->went);
     *came = tally_read(&tag_counts_of(tag)->came);
-    if (came->count == 0 || !atomic_load_explicit(&record->complete, memory_order_acquire))
+    if (came->count == 0 || !atomic_load_explicit(&record->kind, memory_order_acquire))
         return NULL;
     return record;
 }
@@ -301,7 +371,9 @@ uint64_t tag_address(uint32_t tag)
 {
     struct tag_record *record = tag != 0 && tag <= STOOK_TAGS_MAX ? tag_record_of(tag) : NULL;
 
-    return record && !record->file ? record->value : 0;
+    return record && atomic_load_explicit(&record->kind, memory_order_acquire) > TAG_SITE
+               ? record->value
+               : 0;
 }
 
 unsigned stook_tag_next(unsigned tag)
@@ -319,6 +391,7 @@ int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat)
 {
     const struct tag_record *record;
     struct tally came, went;
+    uint64_t kind;
 
     if (stat->size != sizeof(*stat)) {
         errno = EINVAL;
@@ -329,10 +402,13 @@ int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat)
         errno = ENOENT;
         return -1;
     }
-    stat->file = record->file;
-    stat->function = record->function;
-    stat->address = record->file ? 0 : record->value;
-    stat->line = record->file ? record->value : 0;
+    kind = atomic_load_explicit(&record->kind, memory_order_relaxed);
+    stat->file = kind == TAG_SITE ? record->file : NULL;
+    stat->function = kind == TAG_SITE ? record->function : NULL;
+    stat->address = kind == TAG_SITE ? 0 : record->value;
+    stat->line = kind == TAG_SITE ? record->value : 0;
+    stat->stack = kind == TAG_STACK ? record->stack->frames : NULL;
+    stat->depth = kind == TAG_STACK ? record->stack->depth : 0;
     stat->live_objects = came.count - went.count;
     stat->live_bytes = came.bytes - went.bytes;
     stat->total_objects = came.count;

@@ -49,7 +49,28 @@ static inline uint32_t tag_of_site(struct stook_site *site)
 /* The tag of the code that a call returns to; 0 for NULL, and when there is no more room. */
 uint32_t tag_of_address(const void *address);
 
-/* The address of a tag made by tag_of_address(), else 0. */
+/* The tag of a call stack, innermost first; 0 when there is no more room. */
+uint32_t tag_of_stack(const uint64_t *frames, unsigned depth);
+
+/* Every so many bytes that a thread allocates an object is tagged with its stack (tag_stack.c); 0: none. */
+extern uint64_t tag_stack_every __attribute__((visibility("hidden")));
+uint32_t tag_stack_sample(const void *address, uint64_t bytes);
+
+/*
+ * The tag of the code that a call for objects of `bytes` in sum returns to: what malloc uses.  Sampled
+ * stacks begin at that address.  Not within the library's locks: it unwinds.
+ */
+static inline uint32_t tag_of_call(const void *address, uint64_t bytes)
+{
+    if (__builtin_expect(__atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED) != 0, 0)) {
+        uint32_t tag = tag_stack_sample(address, bytes);
+        if (tag != 0)
+            return tag;
+    }
+    return tag_of_address(address);
+}
+
+/* The address of a tag made by tag_of_address(), the first of a stack's; else 0. */
 uint64_t tag_address(uint32_t tag);
 
 static inline struct tag_counts *tag_counts_of(uint32_t tag)

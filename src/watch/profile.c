@@ -57,6 +57,7 @@ static void profile_sums(struct writer *w)
     struct stats_large large;
 
     profile_key(w, "peak_bytes", tag_peak(), ", ");
+    profile_key(w, "stack_every", __atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED), ", ");
     if (!stats_readable()) {
         writer_print(w, "\"in_use_bytes\": null,\n ");
         return;
@@ -89,6 +90,12 @@ static void profile_sites(struct writer *w)
             profile_key(w, "line", stat.line, ", ");
         } else {
             profile_key(w, "address", stat.address, ", ");
+        }
+        if (stat.stack) {
+            writer_print(w, "\"stack\": [");
+            for (uint64_t i = 0; i < stat.depth; i++)
+                writer_print(w, i > 0 ? ", %llu" : "%llu", (unsigned long long)stat.stack[i]);
+            writer_print(w, "], ");
         }
         profile_key(w, "live_objects", stat.live_objects, ", ");
         profile_key(w, "live_bytes", stat.live_bytes, ", ");

@@ -67,7 +67,11 @@ profile = load("a")
 with open(DOCUMENT, encoding="utf-8") as file:
     section = file.read().split("\n## The file\n")[1]
 promised = set(re.findall(r"^\| `([a-z_.\[\]]+)` \|", section, re.M))
-assert promised == set(paths(profile)), sorted(promised ^ set(paths(profile)))
+with open("stacks", "wb") as file:
+    file.write(run(PROGRAM, "stacks", "2000", STOOK_PROFILE_STACKS="1000").stdout)
+written = set(paths(profile)) | set(paths(load("stacks")))
+assert promised == written, sorted(promised ^ written)
+assert "stack" not in set(paths(profile)) and profile["stack_every"] == 0
 
 sites = {site.get("function"): site for site in profile["sites"]}
 assert len(sites) == 4
@@ -144,7 +148,7 @@ assert "STOOK_PROFILE_SIGNAL=9 is no signal that can be handled" in said, said
 stacks = dict(line.rsplit(" ", 1) for line in tool("--collapsed", "-", "a").decode().splitlines())
 assert stacks.pop("prog_profile;plain src/plain.c:12") == "102400"
 assert len(stacks) == 2 and "0" not in stacks.values()
-assert any(stack.startswith("prog_profile;prog_profile;prog_caller") for stack in stacks)
+assert any(stack.startswith("prog_profile;prog_caller") for stack in stacks)
 tool("--collapsed", "c", "--by", "calls", "a")
 with open("c", encoding="utf-8") as file:
     assert sorted(int(line.rsplit(" ", 1)[1]) for line in file) == [1, 3, 9, 500]
@@ -220,6 +224,36 @@ assert samples["plain"][0]["inuse_space"] == -200 * 256
 assert samples["prog_caller"][0]["inuse_space"] == 0
 samples, *_ = pprof("many") # more than one block of gzip's
 assert len(samples) == 3004
+
+# --- stacks: the site's sums are exact, and shared out as was sampled ------------------------------
+sampled = [site for site in load("stacks")["sites"] if "stack" in site]
+assert len(sampled) == 2 and load("stacks")["stack_every"] == 1000
+assert 300 < sum(site["total_objects"] for site in sampled) < 1300 # 800 are expected
+inner = [site for site in parse(tool("--json", "--top", "0", "stacks"))["sites"] if site["stacks"]]
+assert len(inner) == 1 and inner[0]["frames"][-1]["function"] == "prog_inner", inner
+counts = inner[0]["counts"]
+assert (counts["total_objects"], counts["total_bytes"]) == (8000, 800000), counts
+assert (counts["live_objects"], counts["live_bytes"]) == (6000, 600000), counts
+parts = {stack["functions"][0]: stack["counts"] for stack in inner[0]["stacks"]}
+assert set(parts) == {"prog_left", "prog_right"}, inner[0]["stacks"]
+assert all("main" in stack["functions"] for stack in inner[0]["stacks"])
+assert parts["prog_left"]["live_bytes"] == 600000 and parts["prog_right"]["live_bytes"] == 0
+assert sum(part["total_bytes"] for part in parts.values()) == 800000
+assert 0.6 < parts["prog_left"]["total_bytes"] / 800000 < 0.9, parts
+table = tool("--by", "calls", "stacks").decode()
+assert re.search(r"^ +\d\d % from prog_left < main", table, re.M), table
+assert re.search(r"^ +\d\d % from prog_right < main", table, re.M), table
+assert "100 % from prog_left < main" in tool("--by", "live", "stacks").decode()
+stacks = tool("--collapsed", "-", "stacks").decode()
+assert re.search(r"^prog_profile;.*;main;prog_left;prog_inner.* 600000$", stacks, re.M), stacks
+assert "prog_right" not in stacks
+tool("--pprof", "p.gz", "stacks")
+with gzip.open("p.gz") as file:
+    whole = message(file.read())
+samples = [message(sample) for sample in whole[2]]
+deep = [(packed(s[1][0]), packed(s[2][0])) for s in samples if len(packed(s[1][0])) > 2]
+assert len(deep) == 2 and sum(values[1] for _, values in deep) == 800000
+assert len({locations[0] for locations, _ in deep}) == 1
 
 # --- another build of the file than the one that ran ------------------------------------------------
 text = json.dumps(profile)

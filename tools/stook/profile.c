@@ -7,6 +7,8 @@
 
 #include "stook/command.h"
 
+#include "os/os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -22,7 +24,7 @@ struct profile_options {
     enum profile_by by;
     bool by_given, json;
     unsigned top;
-    const char *pprof, *collapsed, *save, *signal;
+    const char *pprof, *collapsed, *save, *signal, *stacks;
 };
 
 static int profile_by(const char *text, struct profile_options *options)
@@ -59,9 +61,11 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
         {"collapsed", required_argument, NULL, 'c'},
         {"save", required_argument, NULL, 's'},
         {"signal", required_argument, NULL, 'g'},
+        {"stacks", required_argument, NULL, 'k'},
         {NULL, 0, NULL, 0},
     };
     int option, status = STATUS_OK;
+    size_t bytes;
 
     opterr = 0;
     while (status == STATUS_OK && (option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
@@ -86,6 +90,12 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
             break;
         case 'g':
             options->signal = optarg;
+            break;
+        case 'k':
+            options->stacks = optarg;
+            if (!os_parse_size(optarg, &bytes) || bytes == 0)
+                status =
+                    complain(STATUS_USAGE, "--stacks takes a size such as 64K, not %s", optarg);
             break;
         case ':':
             return complain(STATUS_USAGE, "%s needs a value; see stook help profile",
@@ -176,7 +186,8 @@ static _Noreturn void profile_become(char **program, const char *pattern,
     if (!argv || setenv("STOOK_TAGS", "1", 1) != 0 || setenv("STOOK_PROFILE", pattern, 1) != 0 ||
         setenv("STOOK_PROFILE_PID", self, 1) != 0 ||
         (options->signal ? setenv("STOOK_PROFILE_SIGNAL", options->signal, 1)
-                         : unsetenv("STOOK_PROFILE_SIGNAL")) != 0)
+                         : unsetenv("STOOK_PROFILE_SIGNAL")) != 0 ||
+        (options->stacks && setenv("STOOK_PROFILE_STACKS", options->stacks, 1) != 0))
         _exit(complain(STATUS_RUN, "no memory"));
     argv[0] = (char *)(uintptr_t) "stook";
     argv[1] = (char *)(uintptr_t) "run";
@@ -318,6 +329,8 @@ const struct command command_profile = {
         "  --json            the sites as JSON\n"
         "  --pprof PATH      write a profile for go tool pprof and others instead; - for stdout\n"
         "  --collapsed PATH  write collapsed stacks for flame graphs instead, of what --by says\n"
+        "  --stacks SIZE     who called these places, too: a call stack every SIZE bytes that a\n"
+        "                    thread allocates, 64K for instance\n"
         "  --save PATH       keep what PROGRAM wrote, to read it again\n"
         "  --signal NAME     with --save: a snapshot PATH.1, PATH.2, ... at each such signal,\n"
         "                    USR2 for instance\n"

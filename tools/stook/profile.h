@@ -35,6 +35,14 @@ struct profile_site {
     struct profile_frame frames[PROFILE_FRAMES]; /* innermost first: the last is the function, */
     unsigned nr_frames;                          /* others were inlined into it */
     struct profile_counts counts, growth;        /* growth: against an earlier profile */
+    size_t number;                               /* of this site alone, whatever the order */
+};
+
+/* Objects that were sampled with their callers. */
+struct profile_stack {
+    size_t *places; /* innermost first, of profile.places; the first one's address is the site's */
+    size_t depth, site; /* site: the `number` of the site that has its objects */
+    struct profile_counts counts;
 };
 
 struct profile_map {
@@ -50,10 +58,15 @@ struct profile {
     char *text;
     const char *program, *exe;
     uint64_t pid, time_ns, in_use_bytes; /* in_use_bytes ~0: unknown */
+    uint64_t stack_every;                /* bytes of a thread's between two stacks */
     struct profile_site *sites;
     size_t nr_sites;
     struct profile_map *maps;
     size_t nr_maps;
+    struct profile_site *places; /* addresses on stacks, each once; no counts */
+    size_t nr_places;
+    struct profile_stack *stacks; /* by site, then by weight */
+    size_t nr_stacks;
     char **strings; /* made on the way */
     size_t nr_strings;
     struct profile_counts sum, growth;
@@ -68,6 +81,20 @@ const char *profile_keep(struct profile *profile, const char *text);
 
 /* Functions, files and lines of all addresses. */
 void profile_resolve(struct profile *profile);
+void profile_set_map(const struct profile *profile, struct profile_site *site);
+/* The order of sites by what they are; 0: the same. */
+int profile_order(const struct profile_site *a, const struct profile_site *b);
+
+/* The stacks of a document, before its addresses are resolved; false: no memory. */
+bool profile_read_stacks(struct profile *profile, const struct json *sites);
+/* Which site has which stack, once sites are merged. */
+void profile_match_stacks(struct profile *profile);
+void profile_free_stacks(struct profile *profile);
+/* The stacks of a site, and what each stands for: the site's counts, shared out as sampled. */
+const struct profile_stack *profile_stacks_of(const struct profile *profile,
+                                              const struct profile_site *site, size_t *count);
+struct profile_counts profile_stack_part(const struct profile_stack *stacks, size_t count,
+                                         size_t which, const struct profile_counts *whole);
 
 /* Sites that a user would call the same become one. */
 void profile_merge(struct profile *profile);

@@ -155,33 +155,56 @@ static void pprof_mapping(struct pprof *pprof, const struct profile *profile, si
     proto_message(&pprof->out, 3, &pprof->message);
 }
 
-static void pprof_sample(struct pprof *pprof, const struct profile *profile, size_t number)
+/* A place in the code, of a site or on a stack. */
+static void pprof_location(struct pprof *pprof, const struct profile *profile,
+                           const struct profile_site *place, uint64_t number)
 {
-    const struct profile_site *site = &profile->sites[number - 1];
-    const struct profile_counts *counts = profile->compared ? &site->growth : &site->counts;
-    const int64_t values[] = {counts->total_objects, counts->total_bytes,  counts->peak_objects,
-                              counts->peak_bytes,    counts->live_objects, counts->live_bytes};
+    /* A site that only the earlier profile has lies in a mapping of that one's. */
+    bool mapped = place->map >= profile->maps && place->map < profile->maps + profile->nr_maps;
 
-    for (unsigned i = 0; i < site->nr_frames; i++) {
-        proto_number(&pprof->inner, 1, pprof_function(pprof, &site->frames[i]));
-        proto_number(&pprof->inner, 2, site->frames[i].line);
+    for (unsigned i = 0; i < place->nr_frames; i++) {
+        proto_number(&pprof->inner, 1, pprof_function(pprof, &place->frames[i]));
+        proto_number(&pprof->inner, 2, place->frames[i].line);
         proto_message(&pprof->message, 4, &pprof->inner);
     }
     proto_number(&pprof->message, 1, number);
-    /* A site that only the earlier profile has lies in a mapping of that one's. */
-    bool mapped = site->map >= profile->maps && site->map < profile->maps + profile->nr_maps;
     if (mapped)
-        proto_number(&pprof->message, 2, (uint64_t)(site->map - profile->maps) + 1);
-    if (site->address != 0 && (mapped || !site->map))
-        proto_number(&pprof->message, 3, site->address - 1);
+        proto_number(&pprof->message, 2, (uint64_t)(place->map - profile->maps) + 1);
+    if (place->address != 0 && (mapped || !place->map))
+        proto_number(&pprof->message, 3, place->address - 1);
     proto_message(&pprof->out, 4, &pprof->message);
+}
 
-    proto_varint(&pprof->inner, number);
+/* The site's objects, or that part which came by a stack. */
+static void pprof_sample(struct pprof *pprof, const struct profile *profile, uint64_t site,
+                         const struct profile_stack *stack, const struct profile_counts *counts)
+{
+    const int64_t values[] = {counts->total_objects, counts->total_bytes,  counts->peak_objects,
+                              counts->peak_bytes,    counts->live_objects, counts->live_bytes};
+
+    proto_varint(&pprof->inner, site);
+    for (size_t i = 1; stack && i < stack->depth; i++)
+        proto_varint(&pprof->inner, profile->nr_sites + stack->places[i] + 1);
     proto_message(&pprof->message, 1, &pprof->inner);
     for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         proto_varint(&pprof->inner, (uint64_t)values[i]);
     proto_message(&pprof->message, 2, &pprof->inner);
     proto_message(&pprof->out, 2, &pprof->message);
+}
+
+static void pprof_samples(struct pprof *pprof, const struct profile *profile, size_t site)
+{
+    const struct profile_site *one = &profile->sites[site];
+    const struct profile_counts *counts = profile->compared ? &one->growth : &one->counts;
+    size_t count;
+    const struct profile_stack *stacks = profile_stacks_of(profile, one, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct profile_counts part = profile_stack_part(stacks, count, i, counts);
+        pprof_sample(pprof, profile, site + 1, &stacks[i], &part);
+    }
+    if (count == 0)
+        pprof_sample(pprof, profile, site + 1, NULL, counts);
 }
 
 static void pprof_fill(struct pprof *pprof, const struct profile *profile, enum profile_by by)
@@ -196,8 +219,12 @@ static void pprof_fill(struct pprof *pprof, const struct profile *profile, enum 
     pprof_type(pprof, 1, "inuse_space", "bytes");
     for (size_t i = 1; i <= profile->nr_maps; i++)
         pprof_mapping(pprof, profile, i);
-    for (size_t i = 1; i <= profile->nr_sites; i++)
-        pprof_sample(pprof, profile, i);
+    for (size_t i = 0; i < profile->nr_sites; i++) {
+        pprof_location(pprof, profile, &profile->sites[i], i + 1);
+        pprof_samples(pprof, profile, i);
+    }
+    for (size_t i = 0; i < profile->nr_places; i++)
+        pprof_location(pprof, profile, &profile->places[i], profile->nr_sites + i + 1);
     proto_number(&pprof->out, 9, profile->time_ns);
     pprof_type(pprof, 11, "space", "bytes");
     proto_number(&pprof->out, 12, 1); /* every byte is counted */
@@ -257,6 +284,8 @@ bool profile_pprof(const struct profile *profile, enum profile_by by, FILE *to)
 
     for (size_t i = 0; i < profile->nr_sites; i++)
         most += 2 * profile->sites[i].nr_frames;
+    for (size_t i = 0; i < profile->nr_places; i++)
+        most += 2 * profile->places[i].nr_frames;
     while (pprof.room < 2 * most)
         pprof.room *= 2;
     pprof.strings = calloc(pprof.room, sizeof(*pprof.strings));

@@ -76,6 +76,13 @@ static void profile_read_map(struct profile_map *map, const struct json *json)
     map->name = slash ? slash + 1 : map->path;
 }
 
+void profile_set_map(const struct profile *profile, struct profile_site *site)
+{
+    for (size_t i = 0; i < profile->nr_maps && site->address != 0; i++)
+        if (site->address - 1 >= profile->maps[i].start && site->address - 1 < profile->maps[i].end)
+            site->map = &profile->maps[i];
+}
+
 static bool profile_fill(struct profile *profile)
 {
     const struct json *sites = json_member(profile->json, "sites");
@@ -87,6 +94,7 @@ static bool profile_fill(struct profile *profile)
     profile->pid = json_number(profile->json, "pid", 0);
     profile->time_ns = json_number(profile->json, "time_ns", 0);
     profile->in_use_bytes = json_number(profile->json, "in_use_bytes", ~(uint64_t)0);
+    profile->stack_every = json_number(profile->json, "stack_every", 0);
     profile->nr_sites = profile_count(sites);
     profile->nr_maps = profile_count(maps);
     profile->sites = calloc(profile->nr_sites + 1, sizeof(*profile->sites));
@@ -99,10 +107,7 @@ static bool profile_fill(struct profile *profile)
     for (one = sites ? sites->first : NULL; one; one = one->next, i++) {
         struct profile_site *site = &profile->sites[i];
         profile_read_site(site, one);
-        for (size_t m = 0; m < profile->nr_maps && site->address != 0; m++)
-            if (site->address - 1 >= profile->maps[m].start &&
-                site->address - 1 < profile->maps[m].end)
-                site->map = &profile->maps[m];
+        profile_set_map(profile, site);
         profile->sum.live_objects += site->counts.live_objects;
         profile->sum.live_bytes += site->counts.live_bytes;
         profile->sum.total_objects += site->counts.total_objects;
@@ -110,7 +115,7 @@ static bool profile_fill(struct profile *profile)
         profile->sum.peak_objects += site->counts.peak_objects;
         profile->sum.peak_bytes += site->counts.peak_bytes;
     }
-    return true;
+    return profile_read_stacks(profile, sites);
 }
 
 int profile_read(struct profile *profile, const char *path)
@@ -164,6 +169,7 @@ void profile_free(struct profile *profile)
     for (size_t i = 0; i < profile->nr_strings; i++)
         free(profile->strings[i]);
     free(profile->strings);
+    profile_free_stacks(profile);
     free(profile->sites);
     free(profile->maps);
     json_free(profile->json);

@@ -112,6 +112,9 @@ void profile_resolve(struct profile *profile)
     for (size_t i = 0; i < profile->nr_sites; i++)
         if (profile->sites[i].address != 0)
             resolve_site(profile, &profile->sites[i]);
+    for (size_t i = 0; i < profile->nr_places; i++)
+        if (profile->places[i].address != 0)
+            resolve_site(profile, &profile->places[i]);
     for (size_t i = 0; i < profile->nr_maps; i++) {
         struct resolve_module *module = profile->maps[i].module;
         for (size_t j = i; module && j < profile->nr_maps; j++)

@@ -10,7 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOW_SITE = 100 }; /* characters of a function's name in the table */
+enum {
+    SHOW_SITE = 100,    /* characters of a function's name in the table */
+    SHOW_CALLERS = 100, /* about, of a stack */
+    SHOW_STACKS = 3,    /* of a site */
+};
 
 static const char *const show_keys[] = {"live", "peak", "calls", "growth"};
 
@@ -90,6 +94,28 @@ static void show_site(FILE *to, const struct profile_site *site)
     }
 }
 
+/* "a < b < c": who called the site, innermost first, as far as there is room. */
+static void show_callers(FILE *to, const struct profile *profile, const struct profile_stack *stack)
+{
+    const char *before = "";
+    size_t length = 0;
+
+    for (size_t i = 1; i < stack->depth && length < SHOW_CALLERS; i++) {
+        const struct profile_site *place = &profile->places[stack->places[i]];
+        for (unsigned f = 0; f < place->nr_frames || (f == 0 && place->nr_frames == 0); f++) {
+            const char *name = place->nr_frames == 0       ? place->map ? place->map->name : "?"
+                               : place->frames[f].function ? place->frames[f].function
+                                                           : "?";
+            if (strcmp(name, before) == 0)
+                continue;
+            fputs(length > 0 ? " < " : "", to);
+            show_text(to, name, SHOW_SITE);
+            length += strlen(name) + 3;
+            before = name;
+        }
+    }
+}
+
 static double show_share(int64_t part, int64_t whole)
 {
     return whole != 0 ? 100.0 * (double)part / (double)whole : 0;
@@ -150,6 +176,78 @@ static void show_take(struct profile_counts *rest, const struct profile_counts *
     rest->peak_bytes -= counts->peak_bytes;
 }
 
+static int64_t show_key(enum profile_by by, const struct profile_counts *counts)
+{
+    return by == BY_PEAK    ? counts->peak_bytes
+           : by == BY_CALLS ? counts->total_objects
+                            : counts->live_bytes;
+}
+
+/* Stacks that read the same are one line. */
+struct show_line {
+    char *text;
+    int64_t value;
+};
+
+static int show_line_text(const void *a, const void *b)
+{
+    return strcmp(((const struct show_line *)a)->text, ((const struct show_line *)b)->text);
+}
+
+static int show_line_value(const void *left, const void *right)
+{
+    const struct show_line *a = left, *b = right;
+
+    return a->value != b->value ? (a->value > b->value ? -1 : 1) : strcmp(a->text, b->text);
+}
+
+static size_t show_lines(struct show_line *lines, const struct profile *profile, enum profile_by by,
+                         const struct profile_site *site)
+{
+    size_t count, n = 0, size;
+    const struct profile_stack *stacks = profile_stacks_of(profile, site, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        struct profile_counts part = profile_stack_part(stacks, count, i, &site->counts);
+        FILE *text = open_memstream(&lines[i].text, &size);
+        if (!text)
+            return 0;
+        show_callers(text, profile, &stacks[i]);
+        fclose(text);
+        lines[i].value = show_key(by, &part);
+    }
+    qsort(lines, count, sizeof(*lines), show_line_text);
+    for (size_t i = 0; i < count; i++)
+        if (n > 0 && strcmp(lines[n - 1].text, lines[i].text) == 0) {
+            lines[n - 1].value += lines[i].value;
+            free(lines[i].text);
+        } else {
+            lines[n++] = lines[i];
+        }
+    qsort(lines, n, sizeof(*lines), show_line_value);
+    return n;
+}
+
+/* Where the most of a site comes from. */
+static void show_stacks(FILE *to, const struct profile *profile, enum profile_by by,
+                        const struct profile_site *site)
+{
+    size_t count, n;
+    struct show_line *lines;
+
+    (void)profile_stacks_of(profile, site, &count);
+    lines = calloc(count + 1, sizeof(*lines));
+    n = lines ? show_lines(lines, profile, by, site) : 0;
+    for (size_t i = 0; i < n; i++) {
+        double share = show_share(lines[i].value, show_key(by, &site->counts));
+        if (i < SHOW_STACKS && share >= 5)
+            fprintf(to, "%*s%3.0f %% from %s\n", profile->compared ? 94 : 72, "", share,
+                    lines[i].text);
+        free(lines[i].text);
+    }
+    free(lines);
+}
+
 static void show_notes(const struct profile *profile, FILE *to)
 {
     const char *gap = "\n";
@@ -192,6 +290,7 @@ void profile_table(const struct profile *profile, enum profile_by by, unsigned t
         show_row(to, profile, by, &site->counts, &site->growth);
         show_site(to, site);
         fputc('\n', to);
+        show_stacks(to, profile, by, site);
         show_take(&rest, &site->counts);
         show_take(&rest_growth, &site->growth);
     }
@@ -232,6 +331,32 @@ static void show_counts(FILE *to, const struct profile_counts *counts)
             counts->total_objects, counts->total_bytes);
 }
 
+/* Callers, innermost first. */
+static void show_json_stacks(FILE *to, const struct profile *profile,
+                             const struct profile_site *site)
+{
+    size_t count;
+    const struct profile_stack *stacks = profile_stacks_of(profile, site, &count);
+
+    fputs(", \"stacks\": [", to);
+    for (size_t i = 0; i < count; i++) {
+        struct profile_counts part = profile_stack_part(stacks, count, i, &site->counts);
+        const char *before = "";
+        fputs(i > 0 ? ",\n    {\"functions\": [" : "\n    {\"functions\": [", to);
+        for (size_t f = 1; f < stacks[i].depth; f++) {
+            const struct profile_site *place = &profile->places[stacks[i].places[f]];
+            for (unsigned n = 0; n < place->nr_frames; n++, before = ", ") {
+                fputs(before, to);
+                show_string(to, place->frames[n].function);
+            }
+        }
+        fputs("], \"counts\": ", to);
+        show_counts(to, &part);
+        fputc('}', to);
+    }
+    fputc(']', to);
+}
+
 static void show_json_site(FILE *to, const struct profile *profile, const struct profile_site *site)
 {
     fprintf(to, "{\"address\": %" PRIu64 ", \"module\": ", site->address);
@@ -251,6 +376,7 @@ static void show_json_site(FILE *to, const struct profile *profile, const struct
         fputs(",\n   \"growth\": ", to);
         show_counts(to, &site->growth);
     }
+    show_json_stacks(to, profile, site);
     fputc('}', to);
 }
 
@@ -292,32 +418,50 @@ static void show_frame(FILE *to, const char *text)
         fputc(*text == ';' ? ':' : (unsigned char)*text < 0x20 ? '?' : *text, to);
 }
 
+static void show_frames(FILE *to, const struct profile_site *place, bool last)
+{
+    for (unsigned f = place->nr_frames; f-- > 0;) {
+        fputc(';', to);
+        show_frame(to, place->frames[f].function ? place->frames[f].function : "?");
+        if (f == 0 && last && place->frames[0].file) {
+            fputc(' ', to);
+            show_frame(to, show_path(place->frames[0].file));
+            fprintf(to, ":%" PRIu64, place->frames[0].line);
+        }
+    }
+    if (place->nr_frames == 0) {
+        fputc(';', to);
+        show_frame(to, place->map ? place->map->name : "");
+        fprintf(to, "%s0x%" PRIx64, place->map ? " " : "",
+                place->map ? place->place : place->address);
+    }
+}
+
+static int64_t show_value(enum profile_by by, const struct profile_counts *counts,
+                          const struct profile_counts *growth)
+{
+    return by == BY_GROWTH ? growth->live_bytes : show_key(by, counts);
+}
+
 void profile_collapsed(const struct profile *profile, enum profile_by by, FILE *to)
 {
     for (size_t i = 0; i < profile->nr_sites; i++) {
         const struct profile_site *site = &profile->sites[i];
-        int64_t value = by == BY_CALLS    ? site->counts.total_objects
-                        : by == BY_GROWTH ? site->growth.live_bytes
-                        : by == BY_PEAK   ? site->counts.peak_bytes
-                                          : site->counts.live_bytes;
-        if (value <= 0) /* viewers know no negative widths */
-            continue;
-        show_frame(to, profile->program);
-        if (site->map) {
-            fputc(';', to);
-            show_frame(to, site->map->name);
-        }
-        for (unsigned f = site->nr_frames; f-- > 0;) {
-            fputc(';', to);
-            show_frame(to, site->frames[f].function ? site->frames[f].function : "?");
-            if (f == 0 && site->frames[0].file) {
-                fputc(' ', to);
-                show_frame(to, show_path(site->frames[0].file));
-                fprintf(to, ":%" PRIu64, site->frames[0].line);
+        size_t count, n = 0;
+        const struct profile_stack *stacks = profile_stacks_of(profile, site, &count);
+        do { /* once for a site without stacks */
+            struct profile_counts counts = site->counts, growth = site->growth;
+            if (count > 0) {
+                counts = profile_stack_part(stacks, count, n, &site->counts);
+                growth = profile_stack_part(stacks, count, n, &site->growth);
             }
-        }
-        if (site->nr_frames == 0)
-            fprintf(to, ";0x%" PRIx64, site->map ? site->place : site->address);
-        fprintf(to, " %" PRId64 "\n", value);
+            if (show_value(by, &counts, &growth) <= 0) /* viewers know no negative widths */
+                continue;
+            show_frame(to, profile->program);
+            for (size_t f = count > 0 ? stacks[n].depth : 0; f-- > 1;)
+                show_frames(to, &profile->places[stacks[n].places[f]], false);
+            show_frames(to, site, true);
+            fprintf(to, " %" PRId64 "\n", show_value(by, &counts, &growth));
+        } while (++n < count);
     }
 }

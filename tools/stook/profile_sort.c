@@ -29,7 +29,7 @@ static int sort_kind(const struct profile_site *site)
  * The order of sites by what they are; 0: the same, in another process too, where files are mapped
  * elsewhere.  Two calls in one line of one function are the same.
  */
-static int sort_by_place(const struct profile_site *a, const struct profile_site *b)
+int profile_order(const struct profile_site *a, const struct profile_site *b)
 {
     int order = sort_kind(a) - sort_kind(b);
 
@@ -56,7 +56,7 @@ static int sort_by_place(const struct profile_site *a, const struct profile_site
 
 static int sort_place(const void *a, const void *b)
 {
-    return sort_by_place(a, b);
+    return profile_order(a, b);
 }
 
 static void sort_add(struct profile_counts *to, const struct profile_counts *from, int sign)
@@ -75,11 +75,14 @@ void profile_merge(struct profile *profile)
 
     qsort(profile->sites, profile->nr_sites, sizeof(*profile->sites), sort_place);
     for (size_t i = 0; i < profile->nr_sites; i++)
-        if (n > 0 && sort_by_place(&profile->sites[n - 1], &profile->sites[i]) == 0)
+        if (n > 0 && profile_order(&profile->sites[n - 1], &profile->sites[i]) == 0)
             sort_add(&profile->sites[n - 1].counts, &profile->sites[i].counts, 1);
         else
             profile->sites[n++] = profile->sites[i];
     profile->nr_sites = n;
+    for (size_t i = 0; i < n; i++)
+        profile->sites[i].number = i;
+    profile_match_stacks(profile);
 }
 
 /* Both were merged, and are in the order of places. */
@@ -96,13 +99,14 @@ void profile_compare(struct profile *later, const struct profile *before)
     while (i < later->nr_sites || j < before->nr_sites) {
         int order = i == later->nr_sites    ? 1
                     : j == before->nr_sites ? -1
-                                            : sort_by_place(&later->sites[i], &before->sites[j]);
+                                            : profile_order(&later->sites[i], &before->sites[j]);
         if (order <= 0) {
             sites[n] = later->sites[i++];
             sites[n].growth = sites[n].counts;
         } else {
             sites[n] = before->sites[j];
             memset(&sites[n].counts, 0, sizeof(sites[n].counts));
+            sites[n].number = SIZE_MAX; /* it has no stacks */
         }
         if (order >= 0)
             sort_add(&sites[n].growth, &before->sites[j++].counts, -1);
@@ -142,7 +146,7 @@ static int sort_rank(const void *left, const void *right)
 
     if (order == 0)
         order = sort_values(a->counts.total_bytes, b->counts.total_bytes);
-    return order != 0 ? order : sort_by_place(a, b);
+    return order != 0 ? order : profile_order(a, b);
 }
 
 void profile_sort(struct profile *profile, enum profile_by by)

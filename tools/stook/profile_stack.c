@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile_stack.c - the callers of sites, as far as they were sampled: a site's sums are exact, and are
+ * shared out among its stacks as the objects that were sampled with each.
+ */
+#include "stook/profile.h"
+
+#include "stook/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { STACK_DEPTH = 1024 }; /* beyond it a stack is cut */
+
+static size_t stack_depth(const struct json *stack)
+{
+    size_t depth = 0;
+
+    for (const struct json *one = stack ? stack->first : NULL; one && depth < STACK_DEPTH;
+         one = one->next)
+        depth++;
+    return depth;
+}
+
+static int stack_number(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+static void stack_counts(struct profile_counts *counts, const struct json *json)
+{
+    counts->live_objects = (int64_t)json_number(json, "live_objects", 0);
+    counts->live_bytes = (int64_t)json_number(json, "live_bytes", 0);
+    counts->total_objects = (int64_t)json_number(json, "total_objects", 0);
+    counts->total_bytes = (int64_t)json_number(json, "total_bytes", 0);
+    counts->peak_objects = (int64_t)json_number(json, "peak_objects", 0);
+    counts->peak_bytes = (int64_t)json_number(json, "peak_bytes", 0);
+}
+
+/*
+ * What the sampled objects stand for: one of `size` bytes below the distance is sampled in size/every of
+ * all cases, one beyond it always.
+ */
+static void stack_weigh(int64_t *objects, int64_t *bytes, uint64_t every)
+{
+    double size = *objects > 0 ? (double)*bytes / (double)*objects : 0;
+
+    if (size <= 0 || size >= (double)every)
+        return;
+    *bytes = (int64_t)((double)*objects * (double)every);
+    *objects = (int64_t)((double)*bytes / size);
+}
+
+/* All addresses of all stacks, each once, as places. */
+static bool stack_places(struct profile *profile, const struct json *sites, size_t addresses)
+{
+    uint64_t *all = malloc((addresses + 1) * sizeof(*all));
+    size_t n = 0;
+
+    profile->places = calloc(addresses + 1, sizeof(*profile->places));
+    if (!all || !profile->places) {
+        free(all);
+        return false;
+    }
+    for (const struct json *site = sites->first; site; site = site->next) {
+        const struct json *stack = json_member(site, "stack");
+        size_t depth = stack_depth(stack);
+        for (const struct json *one = stack ? stack->first : NULL; depth-- > 0; one = one->next)
+            all[n++] = one->number;
+    }
+    qsort(all, n, sizeof(*all), stack_number);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || all[i] != all[i - 1]) {
+            profile->places[profile->nr_places].address = all[i];
+            profile_set_map(profile, &profile->places[profile->nr_places++]);
+        }
+    free(all);
+    return true;
+}
+
+static size_t stack_place(const struct profile *profile, uint64_t address)
+{
+    size_t low = 0, high = profile->nr_places;
+
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (profile->places[middle].address <= address)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool profile_read_stacks(struct profile *profile, const struct json *sites)
+{
+    size_t addresses = 0, stacks = 0;
+
+    for (const struct json *site = sites ? sites->first : NULL; site; site = site->next) {
+        size_t depth = stack_depth(json_member(site, "stack"));
+        addresses += depth;
+        stacks += depth > 0;
+    }
+    profile->stacks = calloc(stacks + 1, sizeof(*profile->stacks));
+    if (!profile->stacks)
+        return false;
+    if (stacks == 0)
+        return true;
+    if (!stack_places(profile, sites, addresses))
+        return false;
+    for (const struct json *site = sites->first; site; site = site->next) {
+        const struct json *json = json_member(site, "stack");
+        size_t depth = stack_depth(json);
+        struct profile_stack *stack = &profile->stacks[profile->nr_stacks];
+        if (depth == 0)
+            continue;
+        stack->places = malloc(depth * sizeof(*stack->places));
+        if (!stack->places)
+            return false;
+        profile->nr_stacks++;
+        for (const struct json *one = json->first; stack->depth < depth; one = one->next)
+            stack->places[stack->depth++] = stack_place(profile, one->number);
+        stack_counts(&stack->counts, site);
+        stack_weigh(&stack->counts.live_objects, &stack->counts.live_bytes, profile->stack_every);
+        stack_weigh(&stack->counts.peak_objects, &stack->counts.peak_bytes, profile->stack_every);
+        stack_weigh(&stack->counts.total_objects, &stack->counts.total_bytes, profile->stack_every);
+    }
+    return true;
+}
+
+static int stack_rank(const void *left, const void *right)
+{
+    const struct profile_stack *a = left, *b = right;
+
+    if (a->site != b->site)
+        return a->site < b->site ? -1 : 1;
+    if (a->counts.total_bytes != b->counts.total_bytes)
+        return a->counts.total_bytes > b->counts.total_bytes ? -1 : 1;
+    return a->places[0] < b->places[0] ? -1 : a->places[0] > b->places[0];
+}
+
+void profile_match_stacks(struct profile *profile)
+{
+    for (size_t i = 0; i < profile->nr_stacks; i++) {
+        struct profile_stack *stack = &profile->stacks[i];
+        size_t low = 0, high = profile->nr_sites;
+        while (high - low > 1) { /* sites are in the order of places */
+            size_t middle = low + (high - low) / 2;
+            if (profile_order(&profile->sites[middle], &profile->places[stack->places[0]]) <= 0)
+                low = middle;
+            else
+                high = middle;
+        }
+        stack->site = profile->sites[low].number;
+    }
+    qsort(profile->stacks, profile->nr_stacks, sizeof(*profile->stacks), stack_rank);
+}
+
+void profile_free_stacks(struct profile *profile)
+{
+    for (size_t i = 0; i < profile->nr_stacks; i++)
+        free(profile->stacks[i].places);
+    free(profile->stacks);
+    free(profile->places);
+}
+
+const struct profile_stack *profile_stacks_of(const struct profile *profile,
+                                              const struct profile_site *site, size_t *count)
+{
+    size_t low = 0, high = profile->nr_stacks;
+
+    while (low < high) { /* the first of the site's */
+        size_t middle = low + (high - low) / 2;
+        if (profile->stacks[middle].site < site->number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*count = 0; low + *count < profile->nr_stacks; ++*count)
+        if (profile->stacks[low + *count].site != site->number)
+            break;
+    return profile->stacks + low;
+}
+
+static int64_t stack_share(const struct profile_stack *stacks, size_t count, size_t which,
+                           int64_t whole, size_t offset)
+{
+    int64_t sum = 0, before = 0, own = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)&stacks[i].counts + offset, sizeof(value));
+        value = value > 0 ? value : 0;
+        before += i < which ? value : 0;
+        own = i == which ? value : own;
+        sum += value;
+    }
+    if (sum == 0) /* nothing of it was sampled: the stack with the most in all stands for it */
+        return which == 0 ? whole : 0;
+    /* Differences of rounded borders: the parts sum up to the whole. */
+    return (int64_t)((double)whole * (double)(before + own) / (double)sum) -
+           (int64_t)((double)whole * (double)before / (double)sum);
+}
+
+struct profile_counts profile_stack_part(const struct profile_stack *stacks, size_t count,
+                                         size_t which, const struct profile_counts *whole)
+{
+    struct profile_counts part;
+
+#define PART(field)                                                                                \
+    part.field =                                                                                   \
+        stack_share(stacks, count, which, whole->field, offsetof(struct profile_counts, field))
+    PART(live_objects);
+    PART(live_bytes);
+    PART(total_objects);
+    PART(total_bytes);
+    PART(peak_objects);
+    PART(peak_bytes);
+#undef PART
+    return part;
+}
