@@ -40,8 +40,9 @@ extern "C" {
 /*
  * Switch tags of a cache on (1) or off (0); NULL: of all caches, those to come and malloc's included.
  * Slabs that were made before have no room for tags: their objects stay untagged (stook_tags_share()).
- * Off, nothing new is counted; objects that have a tag are still counted off when they go.  Safe beside
- * any other call.
+ * Off, nothing is counted, neither what is taken nor what goes: an object that goes meanwhile stays
+ * counted as live at its site, until its place is used again while tags are on.  Safe beside any other
+ * call.
  *
  * errors:  EINVAL   `on` is neither
  *          ENOMEM   no memory
@@ -99,7 +100,7 @@ STOOK_API int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat) STOOK_NO
 
 /*
  * The tag of a live object: 0 when it has none, be it that tags were off.  An address that is not of a
- * live object: 0, or what the last object there had.
+ * live object, or of one that was taken while tags were off: 0, or what the last object there had.
  * context: any.  locks: none.
  */
 STOOK_API unsigned stook_tag_of(const void *object);

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What tags count is exact: after any sequence of calls, by threads, handlers and forked children, every
+ * site has live what the objects that say so (stook_tag_of()) are, and in all what was allocated there
+ * while tags were on.  Objects of one site lie between those of others, tags are switched on while
+ * threads run, and objects are freed by others than those that took them, singly, in bulk and without
+ * the cache.  Where tags are switched off in between, which makes what is live inexact, nothing else
+ * suffers.
+ */
+#include "account/tag.h"
+#include "slab/cache.h"
+
+#include "support/child.h"
+#include "support/random.h"
+#include "support/scale.h"
+
+#include <stook/stook.h>
+#include <stook/tag.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MUST(what)                                                                                 \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { SITES = 9, HANDLER = SITES - 1, CACHES = 4, THREADS = 4, HELD = 600, BULK = 40 };
+
+struct held {
+    void *object;
+    unsigned cache, site;
+};
+
+static struct stook_site sites[SITES];
+static struct stook_cache *caches[CACHES];
+static const size_t sizes[CACHES] = {24, 64, 200, 1000};
+
+struct worker {
+    uint64_t seed;
+    struct held held[HELD];
+    unsigned holding;
+    uint64_t taken[CACHES][SITES]; /* objects, whether they were tagged or not */
+};
+static struct worker workers[THREADS];
+static pthread_mutex_t exchange = PTHREAD_MUTEX_INITIALIZER;
+static struct held passed[HELD]; /* from any thread to any other */
+static unsigned passing;
+static enum {
+    STEADY,  /* tags are on all the time: every object has its site's */
+    LATE,    /* they are switched on once */
+    SWITCHED /* on and off */
+} mode;
+
+static void hold(struct worker *w, void *object, unsigned cache, unsigned site)
+{
+    MUST(w->holding < HELD);
+    w->held[w->holding++] = (struct held){object, cache, site};
+    w->taken[cache][site]++;
+    if (mode == STEADY)
+        MUST(stook_tag_of(object) == sites[site].tag && sites[site].tag != 0);
+}
+
+static struct held let_go(struct worker *w)
+{
+    unsigned i = random_below(&w->seed, w->holding);
+    struct held held = w->held[i];
+
+    w->held[i] = w->held[--w->holding];
+    return held;
+}
+
+static void take(struct worker *w, unsigned cache, unsigned site)
+{
+    unsigned n = 1 + random_below(&w->seed, BULK), what = random_below(&w->seed, 5);
+    void *objects[BULK], *object;
+
+    if (w->holding + n > HELD)
+        return;
+    if (what < 2) {
+        object =
+            stook_alloc_at(caches[cache], random_below(&w->seed, 2) ? STOOK_ZERO : 0, &sites[site]);
+        MUST(object);
+        hold(w, object, cache, site);
+    } else if (what < 4) {
+        MUST(stook_alloc_bulk_at(caches[cache], 0, n, objects, &sites[site]) == n);
+        for (unsigned i = 0; i < n; i++)
+            hold(w, objects[i], cache, site);
+    } else {
+        struct stook_sheaf *sheaf = stook_sheaf_prefill(caches[cache], 0, n);
+        MUST(sheaf);
+        for (unsigned i = 0; i < n / 2; i++) {
+            object = stook_sheaf_alloc_at(caches[cache], 0, sheaf, &sites[site]);
+            MUST(object);
+            hold(w, object, cache, site);
+        }
+        stook_sheaf_return(caches[cache], sheaf);
+    }
+}
+
+static void give(struct worker *w)
+{
+    void *objects[BULK];
+    struct held held = let_go(w);
+    unsigned n = 0;
+
+    switch (random_below(&w->seed, 3)) {
+    case 0:
+        stook_free(caches[held.cache], held.object);
+        return;
+    case 1:
+        stook_free_any(held.object);
+        return;
+    default:
+        objects[n++] = held.object;
+        for (unsigned i = w->holding; i-- > 0 && n < BULK;)
+            if (w->held[i].cache == held.cache) {
+                objects[n++] = w->held[i].object;
+                w->held[i] = w->held[--w->holding];
+            }
+        stook_free_bulk(caches[held.cache], n, objects);
+    }
+}
+
+static void pass(struct worker *w)
+{
+    pthread_mutex_lock(&exchange);
+    if (random_below(&w->seed, 2)) {
+        while (w->holding > 0 && passing < HELD && random_below(&w->seed, 8))
+            passed[passing++] = let_go(w);
+    } else {
+        while (passing > 0 && w->holding < HELD && random_below(&w->seed, 8))
+            w->held[w->holding++] = passed[--passing];
+    }
+    pthread_mutex_unlock(&exchange);
+}
+
+static void step(struct worker *w)
+{
+    unsigned what = random_below(&w->seed, 10);
+
+    if (what < 4)
+        take(w, random_below(&w->seed, CACHES), random_below(&w->seed, HANDLER));
+    else if (what < 8 && w->holding > 0)
+        give(w);
+    else if (what == 8)
+        pass(w);
+}
+
+static void check_site(unsigned site)
+{
+    struct stook_tag_stat stat = {.size = sizeof(stat)};
+    uint64_t objects = 0, bytes = 0, taken = 0;
+
+    for (unsigned t = 0; t < THREADS; t++)
+        for (unsigned c = 0; c < CACHES; c++)
+            taken += workers[t].taken[c][site];
+    for (unsigned t = 0; t <= THREADS; t++) {
+        const struct held *held = t < THREADS ? workers[t].held : passed;
+        unsigned n = t < THREADS ? workers[t].holding : passing;
+        for (unsigned i = 0; i < n; i++) {
+            unsigned tag = stook_tag_of(held[i].object);
+            MUST(tag == 0 || tag == sites[held[i].site].tag);
+            if (held[i].site != site || tag == 0)
+                continue;
+            objects++;
+            bytes += caches[held[i].cache]->charge;
+        }
+    }
+    if (stook_tag_stat(sites[site].tag, &stat) != 0) {
+        MUST(errno == ENOENT && objects == 0 && (taken == 0 || mode != STEADY));
+        return;
+    }
+    MUST(stat.live_objects == objects && stat.live_bytes == bytes);
+    MUST(stat.total_objects <= taken && (mode != STEADY || stat.total_objects == taken));
+}
+
+static void check(void)
+{
+    for (unsigned site = 0; site < SITES; site++)
+        check_site(site);
+}
+
+static void start(int how)
+{
+    static char file[32];
+    static unsigned run;
+
+    mode = how;
+    snprintf(file, sizeof(file), "run%u.c", ++run); /* each has sites of its own */
+    memset(workers, 0, sizeof(workers));
+    passing = 0;
+    for (unsigned i = 0; i < SITES; i++)
+        sites[i] = (struct stook_site){file, "site", i, 0};
+    for (unsigned i = 0; i < CACHES; i++) {
+        struct stook_cache_args args = {.size = sizeof(args),
+                                        .flags = i == 2 ? STOOK_CACHE_ACCOUNT : 0};
+        caches[i] = stook_cache_create("tags", sizes[i], &args);
+        MUST(caches[i]);
+        if (mode == STEADY)
+            MUST(stook_tags_enable(caches[i], 1) == 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        workers[i].seed = 100 * (unsigned)how + i + 1;
+}
+
+static void finish(void)
+{
+    struct stook_tag_stat stat = {.size = sizeof(stat)};
+
+    for (unsigned t = 0; t < THREADS; t++)
+        while (workers[t].holding > 0)
+            give(&workers[t]);
+    while (passing > 0)
+        stook_free_any(passed[--passing].object);
+    for (unsigned i = 0; i < SITES; i++)
+        MUST(mode == SWITCHED || stook_tag_stat(sites[i].tag, &stat) != 0 ||
+             (stat.live_objects == 0 && stat.live_bytes == 0));
+    for (unsigned i = 0; i < CACHES; i++)
+        MUST(stook_cache_destroy(caches[i]) == 0);
+}
+
+/* ---- alone ---------------------------------------------------------------------------------- */
+
+static int go_on(void *arg)
+{
+    (void)arg;
+    check(); /* what the parent had counted */
+    for (unsigned i = 0; i < 2000; i++)
+        step(&workers[i % THREADS]);
+    check();
+    finish();
+    return 0;
+}
+
+static void test_alone(void **state)
+{
+    (void)state;
+    struct child child;
+
+    start(STEADY);
+    for (unsigned i = 0; i < scaled(40000); i++) {
+        step(&workers[i % THREADS]);
+        if (i % 4000 == 0)
+            check();
+    }
+    child_run(&child, go_on, NULL);
+    assert_true(child_passed(&child));
+    check();
+    finish();
+}
+
+/* Switched on one after the other: there are slabs from before and from after. */
+static void test_late(void **state)
+{
+    (void)state;
+    uint64_t tagged, total, some = 0, rounds = scaled(40000);
+
+    start(LATE);
+    for (unsigned i = 0; i < rounds; i++) {
+        step(&workers[i % THREADS]);
+        if (i % (rounds / 40) != 0)
+            continue;
+        unsigned cache = (unsigned)(i / (rounds / 40)) % 5;
+        if (cache < CACHES && i > rounds / 10)
+            MUST(stook_tags_enable(caches[cache], 1) == 0);
+        for (unsigned c = 0; c < CACHES; c++) {
+            MUST(stook_tags_share(caches[c], &tagged, &total) == 0 && tagged <= total);
+            some += tagged > 0 && tagged < total;
+        }
+        check();
+    }
+    assert_true(some > 0);
+    errno = 0;
+    assert_int_equal(stook_tags_enable(caches[0], 2), -1);
+    assert_int_equal(errno, EINVAL);
+    finish();
+}
+
+/* ---- threads and handlers ------------------------------------------------------------------- */
+
+static _Atomic unsigned running, handled;
+static pthread_t interrupted;
+
+/* Takes and gives back; sometimes it has nothing, and holds nothing. */
+static void handler(int signal)
+{
+    int saved = errno;
+    void *objects[3];
+    unsigned n = 0;
+
+    (void)signal;
+    for (unsigned i = 0; i < 3; i++)
+        if ((objects[n] = stook_alloc_at(caches[i], STOOK_NOSPIN, &sites[HANDLER])) != NULL) {
+            atomic_fetch_add(&handled, 1);
+            workers[0].taken[i][HANDLER]++;
+            n++;
+        }
+    while (n > 0)
+        stook_free_any(objects[--n]);
+    errno = saved;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    uint64_t rounds = scaled(30000);
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    pthread_sigmask(w == workers ? SIG_UNBLOCK : SIG_BLOCK, &signals, NULL);
+    for (uint64_t i = 0;
+         i < rounds || (w == workers && atomic_load(&handled) < 20 && i < 1000 * rounds); i++) {
+        step(w);
+        if (mode != STEADY && i % 1000 == 999)
+            MUST(stook_tags_enable(caches[random_below(&w->seed, CACHES)],
+                                   mode == LATE || random_below(&w->seed, 2)) == 0);
+    }
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    atomic_fetch_sub(&running, 1);
+    return NULL;
+}
+
+static void run_threads(int how)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    pthread_t threads[THREADS];
+
+    MUST(sigaction(SIGUSR1, &action, NULL) == 0);
+    start(how);
+    atomic_store(&running, THREADS);
+    atomic_store(&handled, 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+    interrupted = threads[0];
+    while (atomic_load(&running) > 0) {
+        pthread_kill(interrupted, SIGUSR1);
+        sched_yield();
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(atomic_load(&handled) >= 20);
+    if (mode != SWITCHED)
+        check();
+    finish();
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    run_threads(STEADY);
+}
+
+static void test_threads_late(void **state)
+{
+    (void)state;
+    run_threads(LATE);
+}
+
+static void test_threads_switched(void **state)
+{
+    (void)state;
+    run_threads(SWITCHED);
+}
+
+/* ---- sites ---------------------------------------------------------------------------------- */
+
+/* The macros make a site of each place, and the same place is one site. */
+static void test_macros(void **state)
+{
+    (void)state;
+    struct stook_tag_stat stat = {.size = sizeof(stat)};
+    struct stook_cache *cache = stook_cache_create("macros", 96, NULL);
+    void *a[3], *b, *c;
+    unsigned line = 0;
+
+    assert_non_null(cache);
+    assert_int_equal(stook_tags_enable(cache, 1), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        a[i] = stook_alloc(cache, 0), line = __LINE__;
+    }
+    b = stook_alloc(cache, STOOK_ZERO);
+    c = (stook_alloc)(cache, 0); /* without the macro: the code that it returns to */
+    assert_int_equal(stook_tag_of(a[0]), stook_tag_of(a[2]));
+    assert_int_not_equal(stook_tag_of(a[0]), stook_tag_of(b));
+    assert_int_equal(stook_tag_stat(stook_tag_of(a[0]), &stat), 0);
+    assert_int_equal(stat.live_objects, 3);
+    assert_int_equal(stat.line, line);
+    assert_string_equal(stat.function, __func__);
+    assert_string_equal(stat.file, __FILE__);
+    assert_int_equal(stook_tag_stat(stook_tag_of(c), &stat), 0);
+    assert_null(stat.file);
+    assert_true(stat.address != 0 && stat.live_objects == 1);
+    for (unsigned i = 0; i < 3; i++)
+        stook_free(cache, a[i]);
+    stook_free(cache, b);
+    stook_free(cache, c);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads_late),
+        cmocka_unit_test(test_threads_switched),
+        cmocka_unit_test(test_macros),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
