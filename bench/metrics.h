@@ -17,7 +17,10 @@
     X(reserve_mib)    /* free memory the allocator says it keeps warm, or may, for everybody */    \
     X(resident_over_live) /* resident memory over the bytes requested and not yet freed */         \
     X(resident_mib)       /* resident memory at the end, less the program's own */                 \
-    X(faults_per_1000)    /* minor faults in 1000 allocations and frees */
+    X(faults_per_1000)    /* minor faults in 1000 allocations and frees */                         \
+    X(objects)            /* live at the end */                                                    \
+    X(resident_bytes)     /* resident an object, less the program's own */                         \
+    X(counted_bytes)      /* slabs and their descriptors an object that they have room for */
 
 enum metric {
 #define METRIC_ENUM(name) METRIC_##name,

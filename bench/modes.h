@@ -19,6 +19,12 @@ enum mode {
     MODE_POOL,        /* single calls of a pool with a reserve */
     MODE_MEMB,        /* frees deferred by liburcu-memb's grace periods */
     MODE_QSBR,        /* … by liburcu-qsbr's */
+    MODE_OFF,         /* nothing is kept about objects */
+    MODE_GROUP,       /* the group that each is charged to */
+    MODE_TAG,         /* the call site that each was allocated at */
+    MODE_BOTH,
+    MODE_GROUP_OUTSIDE, /* as group, but in an array outside the slab */
+    MODE_BOTH_OUTSIDE,
     MODE_COUNT
 };
 
@@ -27,7 +33,8 @@ enum order { ORDER_NONE, ORDER_SEQUENTIAL, ORDER_RANDOM, ORDER_COUNT };
 enum free_order { FREE_ORDER_NONE, FREE_ORDER_ORDERED, FREE_ORDER_SHUFFLED, FREE_ORDER_COUNT };
 
 static const char *const mode_names[] = {
-    "", "single", "bulk", "emit", "link-first", "link-inside", "pool", "memb", "qsbr"};
+    "",     "single", "bulk", "emit",  "link-first", "link-inside",   "pool",        "memb",
+    "qsbr", "off",    "group", "tag",   "both",       "group-outside", "both-outside"};
 static const char *const order_names[] = {"", "sequential", "random"};
 static const char *const free_order_names[] = {"", "ordered", "shuffled"};
 

@@ -3,7 +3,9 @@
  * Stook's typed caches, through calls of the library or, with STOOK_CACHE_INLINE, through the
  * inlined fast path.
  */
+#include <stook/group.h>
 #include <stook/stook.h>
+#include <stook/tag.h>
 #ifdef STOOK_CACHE_INLINE
 #include <stook/inline.h>
 #endif
@@ -11,6 +13,7 @@
 #include "cache/private.h"
 #include "stook_reserve.h"
 
+#define ADAPTER_ACCOUNTS 1
 #define ADAPTER_BULK 1
 #define ADAPTER_OPENS_AS 1
 #define ADAPTER_POOL 1
@@ -25,9 +28,29 @@ static inline adapter_t adapter_open(size_t object_size)
     return cache;
 }
 
+/* Before the cache: who knows what it will carry finds the best place for it. */
+static inline unsigned adapter_account(enum mode mode)
+{
+    static struct stook_group *group;
+    int charged = mode == MODE_GROUP || mode == MODE_BOTH || mode == MODE_GROUP_OUTSIDE ||
+                  mode == MODE_BOTH_OUTSIDE;
+    int tagged = mode == MODE_TAG || mode == MODE_BOTH || mode == MODE_BOTH_OUTSIDE;
+
+    if (tagged && stook_tags_enable(NULL, 1))
+        case_die("call sites cannot be counted");
+    if (charged && !group) {
+        group = stook_group_create("bench", NULL, 0);
+        if (!group)
+            case_die("a group cannot be made");
+        (void)stook_group_enter(group);
+    }
+    return charged ? STOOK_CACHE_ACCOUNT : 0;
+}
+
 static inline adapter_t adapter_open_as(const struct case_params *params, size_t count)
 {
-    struct stook_cache_args args = {.size = sizeof(args)};
+    struct stook_cache_args args = {
+        .size = sizeof(args), .align = params->align, .flags = adapter_account(params->mode)};
     struct stook_cache *cache;
 
     (void)count;
@@ -37,11 +60,22 @@ static inline adapter_t adapter_open_as(const struct case_params *params, size_t
         args.flags |= STOOK_CACHE_LINK_INSIDE;
     if (params->mode == MODE_LINK_FIRST)
         cache = stook_private_link_first_cache("bench", params->object_size, args.flags);
+    else if (params->mode == MODE_GROUP_OUTSIDE || params->mode == MODE_BOTH_OUTSIDE)
+        cache = stook_private_columns_outside_cache("bench", params->object_size, params->align,
+                                                    args.flags);
     else
         cache = stook_cache_create("bench", params->object_size, &args);
     if (!cache)
         case_die("a cache cannot be made");
     return cache;
+}
+
+static inline double adapter_counted(adapter_t cache)
+{
+    struct stook_private_slabs slabs;
+
+    stook_private_slabs(cache, &slabs);
+    return slabs.objects ? (double)(slabs.bytes + slabs.outside) / (double)slabs.objects : 0;
 }
 
 static inline size_t adapter_alloc_bulk(adapter_t cache, void **objects, size_t n)

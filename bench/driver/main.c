@@ -41,8 +41,8 @@ struct samples {
 static enum run_status main_run_once(const struct plan_case *plan, const char *worker,
                                      const struct output_record *record, struct samples *samples)
 {
-    char text[11][48], name[32], path[4200];
-    char *argv[2 + 11 + 1] = {path, name};
+    char text[12][48], name[32], path[4200];
+    char *argv[2 + 12 + 1] = {path, name};
     struct run_figures figures;
     const struct variant *variant = &record->variant;
     int count = 0;
@@ -65,6 +65,7 @@ static enum run_status main_run_once(const struct plan_case *plan, const char *w
     snprintf(text[count++], sizeof(text[0]), "order=%s", order_names[variant->order]);
     snprintf(text[count++], sizeof(text[0]), "free_order=%s",
              free_order_names[variant->free_order]);
+    snprintf(text[count++], sizeof(text[0]), "align=%zu", variant->align);
     for (int i = 0; i < count; i++)
         argv[2 + i] = text[i];
     enum run_status status =
@@ -96,7 +97,11 @@ static int main_wants(const struct plan_case *plan, const struct roster_entry *e
 /* A choice that a record does not have cannot leave it out. */
 static int main_wants_variant(const struct variant *variant)
 {
-    return (!variant->mode || options_listed(options.modes, mode_names[variant->mode])) &&
+    int aligned = !variant->align || !options.align[0];
+
+    for (size_t i = 0; options.align[i]; i++)
+        aligned |= options.align[i] == variant->align;
+    return aligned && (!variant->mode || options_listed(options.modes, mode_names[variant->mode])) &&
            (!variant->order || options_listed(options.orders, order_names[variant->order])) &&
            (!variant->free_order ||
             options_listed(options.free_orders, free_order_names[variant->free_order]));

@@ -28,11 +28,14 @@ static void options_usage(FILE *to)
         "  --linked static|shared\n"
         "  --mode LIST        slab_bulk, handoff-burst: single, bulk; slub_bulk: emit,\n"
         "                     link-first, link-inside, bulk, single; handoff-pool: single,\n"
-        "                     pool; handoff-rcu: memb, qsbr\n"
+        "                     pool; handoff-rcu: memb, qsbr; tags, groups: off,\n"
+        "                     group, tag, both; columns: off, group, both, group-outside,\n"
+        "                     both-outside\n"
         "  --order LIST       slub_bulk: sequential, random\n"
         "  --free-order LIST  slub_bulk: ordered, shuffled\n"
         "  --size LIST        bytes of an object\n"
-        "  --n LIST           objects a batch (idle: a thread; kmalloc: in all)\n"
+        "  --n LIST           objects a batch (idle: a thread; kmalloc, columns: in all)\n"
+        "  --align LIST       columns: of these alignments of a table only\n"
         "  --threads N        threads of idle and remote-*\n"
         "  --mib N            live MiB of slub_bulk and the memory cases; handoff-rcu: of a round\n"
         "  --rounds N         inner rounds; breaths; rounds of replacement\n"
@@ -106,6 +109,7 @@ enum {
     FREE_ORDER,
     SIZE,
     N,
+    ALIGN,
     THREADS,
     MIB,
     ROUNDS,
@@ -127,6 +131,7 @@ static const struct option longs[] = {
     {"free-order", required_argument, NULL, FREE_ORDER},
     {"size", required_argument, NULL, SIZE},
     {"n", required_argument, NULL, N},
+    {"align", required_argument, NULL, ALIGN},
     {"threads", required_argument, NULL, THREADS},
     {"mib", required_argument, NULL, MIB},
     {"rounds", required_argument, NULL, ROUNDS},
@@ -173,6 +178,9 @@ static void options_take(struct options *options, int option)
         break;
     case N:
         options_numbers("n", optarg, options->n);
+        break;
+    case ALIGN:
+        options_numbers("align", optarg, options->align);
         break;
     case THREADS:
         options->threads = options_number("threads", optarg);

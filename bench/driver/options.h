@@ -13,6 +13,7 @@ struct options {
     unsigned repeats; /* 0 here and below: the case's default */
     size_t object_size[PLAN_VALUES_MAX];
     size_t n[PLAN_VALUES_MAX];
+    size_t align[PLAN_VALUES_MAX];
     size_t threads;
     size_t mib;
     unsigned rounds;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
 
+#include "output_accounted.h"
 #include "output_bulk.h"
 #include "output_handoff.h"
 #include "pace.h"
@@ -25,11 +26,14 @@ static void output_json_word(const char *key, const char *word)
         printf(", \"%s\": null", key);
 }
 
-static void output_json_variant(const struct plan_case *plan, const struct output_record *record)
+static void output_json_variant(const struct plan_case *plan, const struct output_record *records,
+                                size_t count, const struct output_record *record)
 {
     const struct variant *variant = &record->variant;
 
     output_json_word("mode", mode_names[variant->mode]);
+    if (plan->record == RECORD_ACCOUNTED)
+        output_json_number("extra_ns", output_accounted_extra(records, count, record));
     if (plan->record == RECORD_SLUB_BULK) {
         output_json_word("order", order_names[variant->order]);
         output_json_word("free_order", free_order_names[variant->free_order]);
@@ -61,6 +65,21 @@ static int output_says_missing(const struct output_record *records, size_t at)
            strcmp(record[-1].missing, record->missing) != 0;
 }
 
+/* Bytes an object, and by how many more than with nothing kept. */
+static void output_json_columns(const struct output_record *records, size_t count,
+                                const struct output_record *record)
+{
+    printf(", \"object_size\": %zu, \"align\": %zu, \"n\": %.0f", record->object_size,
+           record->variant.align, VALUE(record, objects));
+    output_json_word("mode", mode_names[record->variant.mode]);
+    output_json_number("resident_bytes", VALUE(record, resident_bytes));
+    output_json_number("counted_bytes", VALUE(record, counted_bytes));
+    output_json_number("extra_resident",
+                       output_columns_extra(records, count, record, METRIC_resident_bytes));
+    output_json_number("extra_counted",
+                       output_columns_extra(records, count, record, METRIC_counted_bytes));
+}
+
 void output_json(const struct plan_case *plan, const struct output_record *records, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -73,6 +92,11 @@ void output_json(const struct plan_case *plan, const struct output_record *recor
             continue;
         }
         printf("{\"case\": \"%s\", \"allocator\": \"%s\"", plan->name, record->entry->allocator);
+        if (plan->record == RECORD_COLUMNS) {
+            output_json_columns(records, count, record);
+            printf("}\n");
+            continue;
+        }
         if (plan->record != RECORD_MEMORY)
             output_json_times(record);
         if (plan->record == RECORD_IDLE) {
@@ -85,7 +109,7 @@ void output_json(const struct plan_case *plan, const struct output_record *recor
             output_json_number("faults_per_1000", VALUE(record, faults_per_1000));
         }
         if (plan->record >= RECORD_SLAB_BULK)
-            output_json_variant(plan, record);
+            output_json_variant(plan, records, count, record);
         else if (plan->record != RECORD_TIME && !isnan(VALUE(record, reserve_mib)))
             output_json_number("reserve_mib", VALUE(record, reserve_mib));
         printf("}\n");
@@ -159,6 +183,8 @@ static void output_table_row(const struct plan_case *plan, const struct output_r
     case RECORD_HANDOFF_BURST:
     case RECORD_HANDOFF_POOL:
     case RECORD_HANDOFF_RCU:
+    case RECORD_ACCOUNTED:
+    case RECORD_COLUMNS:
         break;
     }
     printf("\n");
@@ -195,6 +221,12 @@ static void output_table_body(const struct plan_case *plan, const struct output_
     case RECORD_HANDOFF_RCU:
         output_handoff(records, count);
         return;
+    case RECORD_ACCOUNTED:
+        output_accounted(records, count);
+        return;
+    case RECORD_COLUMNS:
+        output_columns(records, count);
+        return;
     }
     for (size_t i = 0; i < count; i++)
         if (records[i].measured)
@@ -206,7 +238,9 @@ void output_table(const struct plan_case *plan, const struct output_record *reco
     double addition_ns = pace_addition_ns();
 
     printf("%s: %s\n", plan->name, plan->what);
-    if ((plan->record == RECORD_TIME || plan->record >= RECORD_SLAB_BULK) && count)
+    if (plan->record == RECORD_COLUMNS && count)
+        printf("  (%zu bytes, %.0f objects)\n", records[0].object_size, VALUE(&records[0], objects));
+    else if ((plan->record == RECORD_TIME || plan->record >= RECORD_SLAB_BULK) && count)
         printf("  (%zu bytes, n = %zu; an addition takes %.2f ns now)\n", records[0].object_size,
                records[0].n, addition_ns);
     output_table_body(plan, records, count);

@@ -19,6 +19,8 @@ enum plan_group {
     GROUP_HANDOFF_BURST = 128,
     GROUP_HANDOFF_POOL = 256,
     GROUP_HANDOFF_RCU = 512,
+    GROUP_ACCOUNTED = 1024,
+    GROUP_COLUMNS = 2048,
 };
 
 /* Those from slab_bulk on have the keys of RECORD_TIME and the mode, and what else variant.c varies. */
@@ -32,6 +34,8 @@ enum plan_record {
     RECORD_HANDOFF_BURST,
     RECORD_HANDOFF_POOL,
     RECORD_HANDOFF_RCU,
+    RECORD_ACCOUNTED,
+    RECORD_COLUMNS,
 };
 
 struct plan_case {
@@ -45,6 +49,7 @@ struct plan_case {
     size_t object_size[PLAN_VALUES_MAX]; /* up to the first zero */
     size_t n[PLAN_VALUES_MAX];           /* the same */
     int paired;                          /* n[i] belongs to object_size[i], and to no other */
+    size_t align[PLAN_VALUES_MAX];       /* the same; of the objects, all in one table */
     size_t threads;
     size_t mib;
     unsigned rounds;

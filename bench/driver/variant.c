@@ -87,6 +87,8 @@ static void variant_handoff_pool(const struct roster_entry *entry, struct varian
 size_t variant_list(const struct plan_case *plan, const struct roster_entry *entry, int quick,
                     struct variant *variants)
 {
+    static const enum mode columns[] = {MODE_OFF, MODE_GROUP, MODE_BOTH, MODE_GROUP_OUTSIDE,
+                                        MODE_BOTH_OUTSIDE};
     struct variant_sink sink = {variants, 0};
 
     switch (plan->record) {
@@ -110,6 +112,15 @@ size_t variant_list(const struct plan_case *plan, const struct roster_entry *ent
     case RECORD_HANDOFF_RCU:
         for (int mode = MODE_MEMB; mode <= MODE_QSBR; mode++)
             variant_add(&sink, (struct variant){.mode = (enum mode)mode, .raised = 1});
+        break;
+    case RECORD_ACCOUNTED:
+        for (int mode = MODE_OFF; mode <= MODE_BOTH; mode++)
+            variant_add(&sink, (struct variant){.mode = (enum mode)mode});
+        break;
+    case RECORD_COLUMNS:
+        for (size_t i = 0; plan->align[i]; i++)
+            for (size_t j = 0; j < sizeof(columns) / sizeof(columns[0]); j++)
+                variant_add(&sink, (struct variant){.mode = columns[j], .align = plan->align[i]});
         break;
     case RECORD_TIME:
     case RECORD_IDLE:

@@ -16,6 +16,7 @@ struct variant {
     enum order order;
     enum free_order free_order;
     unsigned rounds; /* in place of the case's; 0: as the case has it */
+    size_t align;    /* of the objects; 0: as the allocator has it */
     int raised;      /* told to keep all the memory it had: roster_keep() */
 };
 

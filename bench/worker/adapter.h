@@ -13,6 +13,9 @@
  *   ADAPTER_OPENS_AS            1 if adapter_open_as(params, count) exists: adapter_open() for
  *                               params->mode and params->order and no more than `count` objects at
  *                               one time. Ends the worker where it cannot be had
+ *   ADAPTER_ACCOUNTS            1 if adapter_open_as() knows the modes off to both-outside, and this:
+ *   adapter_counted(a)          bytes that the objects' slabs take with all that belongs to them, over
+ *                               the objects that they have room for
  *   ADAPTER_ANY_SIZE            1 if these two exist:
  *   adapter_alloc_size(size)    an object of any size: a malloc
  *   adapter_free_any(object)
@@ -45,6 +48,10 @@
 
 #ifndef ADAPTER_HANDOFF_ONLY
 #define ADAPTER_HANDOFF_ONLY 0
+#endif
+
+#ifndef ADAPTER_ACCOUNTS
+#define ADAPTER_ACCOUNTS 0
 #endif
 
 #ifndef ADAPTER_BULK

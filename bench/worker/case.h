@@ -16,6 +16,7 @@
 struct case_params {
     size_t object_size; /* bytes; cases of mixed sizes ignore it */
     size_t n;           /* objects a batch, or a thread */
+    size_t align;       /* of objects; 0: as the allocator has it */
     size_t threads;
     size_t mib;      /* bytes a memory case keeps live at its highest */
     unsigned rounds; /* inner rounds: timed cases report their median */
@@ -43,6 +44,8 @@ int case_handoff_rcu(const struct case_params *params, struct case_result *resul
 int case_slab_bulk(const struct case_params *params, struct case_result *result);
 int case_slub_bulk(const struct case_params *params, struct case_result *result);
 int case_kmalloc(const struct case_params *params, struct case_result *result);
+int case_accounted(const struct case_params *params, struct case_result *result);
+int case_columns(const struct case_params *params, struct case_result *result);
 int case_idle(const struct case_params *params, struct case_result *result);
 int case_returned(const struct case_params *params, struct case_result *result);
 int case_breathing(const struct case_params *params, struct case_result *result);

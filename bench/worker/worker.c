@@ -26,6 +26,10 @@ static const struct {
     {"slab_bulk", case_slab_bulk},
     {"slub_bulk", case_slub_bulk},
     {"kmalloc", case_kmalloc},
+    {"tags", case_accounted},
+    {"groups", case_accounted},
+    {"columns", case_columns},
+    {"columns-table", case_columns},
     {"idle", case_idle},
     {"returned", case_returned},
     {"breathing", case_breathing},
@@ -59,6 +63,8 @@ static void worker_parse(struct case_params *params, char *argument)
         params->object_size = (size_t)number;
     else if (!strcmp(argument, "n"))
         params->n = (size_t)number;
+    else if (!strcmp(argument, "align"))
+        params->align = (size_t)number;
     else if (!strcmp(argument, "threads"))
         params->threads = (size_t)number;
     else if (!strcmp(argument, "mib"))

@@ -12,6 +12,8 @@
 #include "page/arena.h"
 #include "page/large.h"
 #include "sheaf/slot.h"
+#include "slab/column.h"
+#include "slab/node.h"
 #include "slab/slab.h"
 #include "slab/stat.h"
 
@@ -59,6 +61,42 @@ struct stook_cache *stook_private_link_first_cache(const char *name, size_t size
     cache = cache_make(name, size, &args);
     context_leave();
     return cache;
+}
+
+struct stook_cache *stook_private_columns_outside_cache(const char *name, size_t size, size_t align,
+                                                        unsigned flags)
+{
+    struct stook_cache_args args = {.align = align, .flags = flags | CACHE_COLUMNS_OUTSIDE};
+    struct stook_cache *cache;
+
+    init_once();
+    context_enter();
+    cache = cache_make(name, size, &args);
+    context_leave();
+    return cache;
+}
+
+void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
+{
+    uint64_t tagged = atomic_load_explicit(&cache->tagged, memory_order_relaxed);
+
+    *slabs = (struct stook_private_slabs){0};
+    for (unsigned i = 0; i < topology.nodes; i++) {
+        const struct node *node = &cache->nodes[i].node;
+        uint64_t least = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) -
+                         __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
+        uint64_t all = __atomic_load_n(&node->made, __ATOMIC_RELAXED) -
+                       __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
+        struct node_counts counts;
+        node_count(cache, i, &counts);
+        slabs->bytes += counts.pages * PAGE_SIZE;
+        slabs->objects += counts.objects;
+        for (uint32_t min = 0; min < 2; min++) {
+            size_t meta = column_meta(cache, (min ? SLAB_MIN : 0) | (tagged ? SLAB_TAGGED : 0));
+            slabs->outside += (min ? least : all - least) *
+                              ((meta + ARENA_GRANULE - 1) & ~(size_t)(ARENA_GRANULE - 1));
+        }
+    }
 }
 
 struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start)

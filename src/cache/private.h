@@ -43,6 +43,21 @@ STOOK_API void stook_private_on_closing(void (*fn)(bool closed));
 STOOK_API struct stook_cache *stook_private_link_first_cache(const char *name, size_t object_size,
                                                              unsigned flags);
 
+/* For the same: owners and tags lie in arrays outside the slabs, whatever that costs in bytes. */
+STOOK_API struct stook_cache *stook_private_columns_outside_cache(const char *name,
+                                                                  size_t object_size, size_t align,
+                                                                  unsigned flags);
+
+/* What a cache's slabs take now, which all have tags or all have none, and how many objects they have
+ * room for. */
+struct stook_private_slabs {
+    size_t bytes;   /* of their pages */
+    size_t outside; /* of their descriptors with the arrays behind them */
+    size_t objects;
+};
+STOOK_API void stook_private_slabs(const struct stook_cache *cache,
+                                   struct stook_private_slabs *slabs);
+
 /* The cache of an object, its size and whether the pointer is the object's start; or NULL. */
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
 

@@ -16,6 +16,7 @@ enum { /* internal flags beside STOOK_CACHE_* */
            1u << 31, /* the library's own: its slabs lie in the second half of the zones */
        CACHE_MALLOC = 1u << 30,     /* a size class of malloc */
        CACHE_LINK_FIRST = 1u << 29, /* links a new slab first and drains it then: for comparison */
+       CACHE_COLUMNS_OUTSIDE = 1u << 28, /* owners and tags in arrays outside: for comparison */
 };
 
 /* Slabs of one cache with memory of one node.  Counters and lists under `lock` (LOCK_NODE). */

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tags, groups: pairs of single calls (n = 1) or of bulk calls on one pinned CPU, of a cache whose
+ * objects are charged to the thread's group, counted by the call's site, both or neither (the mode).
+ * The group has no limit. What is counted is on before the cache is made.
+ */
+#include "../worker/adapter.h"
+#include "../worker/cpus.h"
+#include "../worker/loops.h"
+#include "../worker/resident.h"
+
+#if ADAPTER_ACCOUNTS
+
+struct accounted {
+    adapter_t adapter;
+    size_t n;
+    void **objects;
+};
+
+static uint64_t accounted_pair(void *context, uint64_t count)
+{
+    adapter_t adapter = ((struct accounted *)context)->adapter;
+    uint64_t start = timing_now();
+    for (uint64_t i = 0; i < count; i++) {
+        void *object = adapter_alloc(adapter);
+        if (!object)
+            case_die("an allocation failed");
+        case_keep(object);
+        adapter_free(adapter, object);
+    }
+    return timing_now() - start;
+}
+
+static uint64_t accounted_bulk(void *context, uint64_t count)
+{
+    struct accounted *accounted = context;
+    return loops_round(accounted->adapter, accounted->objects, accounted->n, count, 1);
+}
+
+int case_accounted(const struct case_params *params, struct case_result *result)
+{
+    struct accounted accounted = {.n = params->n};
+    timing_round *round = params->n == 1 ? accounted_pair : accounted_bulk;
+
+    cpus_pin(0);
+    accounted.objects = resident_map(params->n * sizeof(void *));
+    accounted.adapter = adapter_open_as(params, params->n);
+    double ns = timing_median(round, &accounted, params->ms, params->rounds) / (double)params->n;
+    if (params->n == 1)
+        loops_split(accounted.adapter, accounted.objects, 1, 0, ns, result);
+    else
+        loops_split(accounted.adapter, accounted.objects, params->n, 1, ns, result);
+    return 0;
+}
+
+#else
+
+int case_accounted(const struct case_params *params, struct case_result *result)
+{
+    (void)params;
+    (void)result;
+    return WORKER_CANNOT;
+}
+
+#endif
