@@ -101,7 +101,8 @@ static int main_wants_variant(const struct variant *variant)
 
     for (size_t i = 0; options.align[i]; i++)
         aligned |= options.align[i] == variant->align;
-    return aligned && (!variant->mode || options_listed(options.modes, mode_names[variant->mode])) &&
+    return aligned &&
+           (!variant->mode || options_listed(options.modes, mode_names[variant->mode])) &&
            (!variant->order || options_listed(options.orders, order_names[variant->order])) &&
            (!variant->free_order ||
             options_listed(options.free_orders, free_order_names[variant->free_order]));

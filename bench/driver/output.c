@@ -239,7 +239,8 @@ void output_table(const struct plan_case *plan, const struct output_record *reco
 
     printf("%s: %s\n", plan->name, plan->what);
     if (plan->record == RECORD_COLUMNS && count)
-        printf("  (%zu bytes, %.0f objects)\n", records[0].object_size, VALUE(&records[0], objects));
+        printf("  (%zu bytes, %.0f objects)\n", records[0].object_size,
+               VALUE(&records[0], objects));
     else if ((plan->record == RECORD_TIME || plan->record >= RECORD_SLAB_BULK) && count)
         printf("  (%zu bytes, n = %zu; an addition takes %.2f ns now)\n", records[0].object_size,
                records[0].n, addition_ns);

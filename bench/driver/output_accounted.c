@@ -9,7 +9,8 @@ static const struct output_record *accounted_off(const struct output_record *rec
 {
     for (size_t i = 0; i < count; i++)
         if (records[i].measured && records[i].entry == record->entry &&
-            records[i].variant.mode == MODE_OFF && records[i].variant.align == record->variant.align)
+            records[i].variant.mode == MODE_OFF &&
+            records[i].variant.align == record->variant.align)
             return &records[i];
     return NULL;
 }
