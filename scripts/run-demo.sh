@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What `make run` shows: a real program on this machine's own data, once with the C library's
-# malloc and once served from slab caches; the same output, and where the memory went.
+# malloc and twice served from slab caches; the same output each time, and where the memory went, by
+# size class and by call site.
 #
 #   run-demo.sh [BIN]    BIN: the folder of stook, build/bin by default
 set -euo pipefail
@@ -52,6 +53,19 @@ if ! cmp "$work/without" "$work/with"; then
     echo "run-demo.sh: the output is not the same as without Stook" >&2
     exit 1
 fi
+echo "\$ stook profile --stacks 64K -- python3 scripts/run-demo.py"
+"$stook" profile --stacks 64K -- "${program[@]}" >"$work/profiled" 2>"$work/profile" || {
+    status=$?
+    cat "$work/profile" >&2
+    echo "run-demo.sh: the program failed under stook profile (status $status)" >&2
+    exit 1
+}
+cat "$work/profile"
+echo
+cmp "$work/without" "$work/profiled" || {
+    echo "run-demo.sh: the output is not the same under stook profile" >&2
+    exit 1
+}
 echo "The output is the same as without Stook: $(wc -l <"$work/with") lines," \
     "$(wc -c <"$work/with") bytes.  Once each, so no measurement:" \
     "$(cat "$work/without.time") s without, $(tail -n 1 "$work/with.err") s with."

@@ -13,7 +13,8 @@
 enum {
     SHOW_SITE = 100,    /* characters of a function's name in the table */
     SHOW_CALLERS = 100, /* about, of a stack */
-    SHOW_STACKS = 3,    /* of a site */
+    SHOW_STACKS = 3,    /* of a site, */
+    SHOW_SHARE = 10,    /* with at least so many of a hundred */
 };
 
 static const char *const show_keys[] = {"live", "peak", "calls", "growth"};
@@ -94,24 +95,34 @@ static void show_site(FILE *to, const struct profile_site *site)
     }
 }
 
+/* A caller's name; that of its file in parentheses where its own is unknown. */
+static const char *show_caller(const struct profile_site *place, unsigned frame, char *text,
+                               size_t size)
+{
+    if (frame < place->nr_frames && place->frames[frame].function)
+        return place->frames[frame].function;
+    snprintf(text, size, "(%s)", place->map ? place->map->name : "?");
+    return text;
+}
+
 /* "a < b < c": who called the site, innermost first, as far as there is room. */
 static void show_callers(FILE *to, const struct profile *profile, const struct profile_stack *stack)
 {
+    char texts[2][SHOW_SITE], *text = texts[0];
     const char *before = "";
     size_t length = 0;
 
     for (size_t i = 1; i < stack->depth && length < SHOW_CALLERS; i++) {
         const struct profile_site *place = &profile->places[stack->places[i]];
-        for (unsigned f = 0; f < place->nr_frames || (f == 0 && place->nr_frames == 0); f++) {
-            const char *name = place->nr_frames == 0       ? place->map ? place->map->name : "?"
-                               : place->frames[f].function ? place->frames[f].function
-                                                           : "?";
+        for (unsigned f = 0; f == 0 || f < place->nr_frames; f++) {
+            const char *name = show_caller(place, f, text, SHOW_SITE);
             if (strcmp(name, before) == 0)
                 continue;
             fputs(length > 0 ? " < " : "", to);
             show_text(to, name, SHOW_SITE);
             length += strlen(name) + 3;
             before = name;
+            text = texts[text == texts[0]]; /* `before` may be in the other */
         }
     }
 }
@@ -240,9 +251,8 @@ static void show_stacks(FILE *to, const struct profile *profile, enum profile_by
     n = lines ? show_lines(lines, profile, by, site) : 0;
     for (size_t i = 0; i < n; i++) {
         double share = show_share(lines[i].value, show_key(by, &site->counts));
-        if (i < SHOW_STACKS && share >= 5)
-            fprintf(to, "%*s%3.0f %% from %s\n", profile->compared ? 94 : 72, "", share,
-                    lines[i].text);
+        if (i < SHOW_STACKS && share >= SHOW_SHARE)
+            fprintf(to, "%11s%3.0f %% from %s\n", "", share, lines[i].text);
         free(lines[i].text);
     }
     free(lines);
