@@ -21,7 +21,7 @@ fill() {
     echo "$1 bytes: $first, again $again"
     [ "$first" = "$again" ] && [ "$first" -ge "$2" ] && [ "$first" -le "$3" ] || fail "fill $1"
 }
-fill 16 4190000 4194304
+fill 64 1048000 1048576
 fill 1000 65500 65536 # in 1024 bytes each
 fill 20480 3270 3276
 fill 100000 654 655

@@ -99,7 +99,7 @@ static int mode_fill(size_t size)
 
 /* ---- at random ---- */
 
-enum { OBJECTS = 400, CALLS = 40000 };
+enum { OBJECTS = 400, CALLS = 20000 };
 static struct {
     unsigned char *at;
     size_t size;
