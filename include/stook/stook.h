@@ -194,6 +194,7 @@ STOOK_API int stook_cached_bytes_set_max(size_t bytes);
  *
  * errors (NULL): ENOMEM   no memory, or none to be had in this context
  *                EINVAL   STOOK_ZERO on a cache with a constructor, or unknown flags
+ *                EDQUOT   STOOK_CACHE_ACCOUNT, and the thread's group has come to a limit
  * context: signal handlers with STOOK_NOSPIN.  locks: none while the CPU's sheaf holds objects.
  * cost: about 1 ns when inlined (stook/inline.h), 2 ns as a call.
  */
