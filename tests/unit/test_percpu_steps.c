@@ -10,9 +10,6 @@
  * Bulk sections run with every way of copying (1, 4 and 8 pointers at a time, and all of them), with
  * fewer objects or less room than asked for, with more objects in the sheaf than its capacity, and
  * with a NULL at each place, which must make a push leave without a trace.
- *
- * The thread asks the tracer with a trap of its own (int3) for a breakpoint or for the list of
- * instruction boundaries, which is found by stepping through with rseq unregistered.
  */
 #include "support/percpu_fixture.h"
 
@@ -23,27 +20,11 @@
 
 #if defined(__x86_64__) && STOOK_RSEQ
 #include "support/rseq_broken.h"
+#include "support/steps.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/ptrace.h>
-#include <sys/user.h>
-#include <sys/wait.h>
-
-enum {
-    SLOT = 1,
-    TOKENS = 100,
-    MORE = 80,
-    ROOM = 200,
-    BOUNDARIES_MAX = 160,
-    CASES_MAX = 100,
-    TURNS = 1000
-};
+enum { SLOT = 1, TOKENS = 100, MORE = 80, ROOM = 200, CASES_MAX = 100 };
 enum op { OP_POP, OP_PUSH, OP_POP_BULK, OP_PUSH_BULK, OP_CLOSE, OP_CLOSE_LATE, OPS };
-enum event { EVENT_STOP, EVENT_SIGNAL, EVENT_MIGRATE, EVENT_TAKE, EVENT_NEIGHBOUR, EVENTS };
-enum request { REQUEST_NONE, REQUEST_LIST, REQUEST_BREAK };
+enum { EVENT_TAKE = STEPS_HELP, EVENT_NEIGHBOUR, EVENTS };
 
 /* One section on one sheaf. */
 struct one {
@@ -57,19 +38,8 @@ struct one {
     char first[120];
 };
 
-static struct shared {
-    enum request request;
-    enum event event;
-    uintptr_t start, end, at;
-    unsigned boundaries;
-    uintptr_t boundary[BOUNDARIES_MAX];
-    volatile int helper; /* the event the helper shall do; -1 when done */
-    volatile int hit;    /* the breakpoint was reached */
-    unsigned failed;     /* the test itself did not work */
-    bool leaves;         /* the section stepped through is to leave */
-    unsigned cases;
-    struct one one[CASES_MAX];
-} * shared;
+static struct one *cases; /* both processes see them */
+static unsigned ncases;
 
 static const char *slots; /* the slot in CPU 0's area */
 static uintptr_t offset;
@@ -84,29 +54,28 @@ static uint32_t moved_count;
 static bool has_wide;
 
 /* One section each, once. */
-#define SECTION __attribute__((noinline, noclone, noipa))
-SECTION static int op_pop(void)
+STEPS_SECTION static int op_pop(void)
 {
     return stook_rseq_pop(slots, percpu.rseq_offset, &moved[0]);
 }
-SECTION static int op_push(void)
+STEPS_SECTION static int op_push(void)
 {
     return stook_rseq_push(slots, percpu.rseq_offset, moved[0]);
 }
-SECTION static int op_pop_bulk(void)
+STEPS_SECTION static int op_pop_bulk(void)
 {
     return rseq_pop_bulk(slots, percpu.rseq_offset, moved, asked, &moved_count) == RSEQ_DONE;
 }
-SECTION static int op_push_bulk(void)
+STEPS_SECTION static int op_push_bulk(void)
 {
     return rseq_push_bulk(slots, percpu.rseq_offset, moved, asked, &moved_count) == RSEQ_DONE;
 }
-SECTION static int op_close(void)
+STEPS_SECTION static int op_close(void)
 {
     return rseq_close(slots, percpu.rseq_offset, PERCPU_CLOSED, &closed_at, &closed_main) ==
            RSEQ_DONE;
 }
-SECTION static int op_close_late(void)
+STEPS_SECTION static int op_close_late(void)
 {
     return broken_close_late(slots, percpu.rseq_offset, PERCPU_CLOSED, &closed_at, &closed_main) ==
            RSEQ_DONE;
@@ -124,17 +93,17 @@ static const struct {
 
 static void add(enum op op, unsigned n, unsigned tokens, unsigned capacity, int null)
 {
-    struct one *one = &shared->one[shared->cases++];
+    struct one *one = &cases[ncases++];
     unsigned room = capacity > tokens ? capacity - tokens : 0, most = ops[op].push ? room : tokens;
 
-    if (shared->cases > CASES_MAX)
+    if (ncases > CASES_MAX)
         abort();
     *one = (struct one){.op = op, .asked = n, .tokens = tokens, .capacity = capacity, .null = null};
     one->moves = n < most ? n : most;
     one->leaves = n > 0 && (one->moves == 0 || (null >= 0 && (unsigned)null < one->moves));
     if ((op == OP_POP_BULK || op == OP_PUSH_BULK) && has_wide && one->moves >= 8) {
-        shared->one[shared->cases] = *one; /* once more */
-        shared->one[shared->cases++].narrow = true;
+        cases[ncases] = *one; /* once more */
+        cases[ncases++].narrow = true;
     }
 }
 
@@ -169,30 +138,14 @@ static void add_all(void)
     add(OP_PUSH_BULK, 12, ROOM - 9, ROOM, 10); /* behind what there is room for: it goes */
 }
 
-struct descriptor {
-    uint32_t version, flags;
-    uint64_t start, length, abort;
-} __attribute__((aligned(32)));
-extern struct descriptor __start___rseq_cs[], __stop___rseq_cs[];
-
-/* The descriptor of the one section in a function: the nearest behind its entry. */
-static const struct descriptor *descriptor_of(enum op op)
+static void wrong(struct one *one, unsigned event, const char *what)
 {
-    const struct descriptor *best = NULL;
-    uintptr_t entry = (uintptr_t)ops[op].run;
+    struct steps_place place = steps_place();
 
-    for (const struct descriptor *d = __start___rseq_cs; d < __stop___rseq_cs; d++)
-        if (d->start >= entry && (!best || d->start < best->start))
-            best = d;
-    return best;
-}
-
-static void wrong(struct one *one, enum event event, const char *what)
-{
     if (one->errors++ == 0)
-        snprintf(one->first, sizeof(one->first), "at +%lu of %lu, event %d: %s",
-                 (unsigned long)(shared->at - shared->start),
-                 (unsigned long)(shared->end - shared->start), event, what);
+        snprintf(one->first, sizeof(one->first), "at +%lu of %lu, event %u: %s",
+                 (unsigned long)(place.at - place.start), (unsigned long)(place.end - place.start),
+                 event, what);
 }
 
 /* Pops two, pushes one back: the fill and the top are others than before. */
@@ -215,32 +168,24 @@ static void take(struct slot *slot, unsigned cpu)
     if (!m)
         return;
     if (!percpu_fence(cpu))
-        shared->failed = __LINE__;
+        steps_fail("no fence");
     if (m->size > 0)
         by_event[events_took++] = m->object[--m->size];
     percpu_open(slot, m);
 }
 
-static void *helper(void *arg)
+static void help(unsigned event)
 {
-    (void)arg;
-    for (;;) {
-        while (shared->helper < 0)
-            usleep(20);
-        if (shared->helper == EVENT_NEIGHBOUR) {
-            fixture_pin(fixture_cpu[0]);
-            neighbour(0);
-        } else {
-            fixture_pin(fixture_cpu[fixture_cpus - 1]);
-            take(percpu_slot(fixture_cpu[0], offset), fixture_cpu[0]);
-        }
-        __atomic_store_n(&shared->helper, -1, __ATOMIC_RELEASE);
-    }
-    return NULL;
+    fixture_pin(fixture_cpu[event == EVENT_NEIGHBOUR ? 0 : fixture_cpus - 1]);
+    if (event == EVENT_NEIGHBOUR)
+        neighbour(0);
+    else
+        take(percpu_slot(fixture_cpu[0], offset), fixture_cpu[0]);
 }
 
-static void prepare(const struct one *one)
+static void prepare(unsigned which)
 {
+    const struct one *one = &cases[which];
     struct slot *slot = percpu_slot(fixture_cpu[0], offset);
 
     fixture_pin(fixture_cpu[0]);
@@ -256,12 +201,11 @@ static void prepare(const struct one *one)
     moved_count = 0;
     percpu.wide = has_wide && !one->narrow;
     events_took = 0;
-    shared->hit = 0;
     closed_at = closed_main = NULL;
     percpu_open(slot, sheaf);
 }
 
-static void count_token(struct one *one, enum event event, const void *wanted, bool done)
+static void count_token(struct one *one, unsigned event, const void *wanted, bool done)
 {
     unsigned seen = 0;
 
@@ -278,7 +222,7 @@ static void count_token(struct one *one, enum event event, const void *wanted, b
         wrong(one, event, seen ? "a token is there twice" : "a token is lost");
 }
 
-static void count_tokens(struct one *one, enum event event, bool done)
+static void count_tokens(struct one *one, unsigned event, bool done)
 {
     struct slot *slot = percpu_slot(fixture_cpu[0], offset);
 
@@ -301,169 +245,46 @@ static void count_tokens(struct one *one, enum event event, bool done)
     }
 }
 
-static void run(struct one *one, enum event event, uintptr_t at)
+static void judge(unsigned which, unsigned event, bool done)
 {
-    bool done = false;
+    struct one *one = &cases[which];
+    bool at_end = steps_place().at == steps_place().end;
 
-    for (unsigned turn = 0; turn < TURNS; turn++) {
-        prepare(one);
-        shared->request = REQUEST_BREAK;
-        shared->event = event;
-        shared->at = at;
-        __asm__ __volatile__("int3" ::: "memory");
-        done = ops[one->op].run();
-        if (shared->hit || done)
-            break; /* else it was aborted before it came there: another program ran */
-    }
     one->runs++;
-    if (!shared->hit)
-        shared->failed = __LINE__;
-    if (done && (at != shared->end || one->leaves))
+    if (done && (!at_end || one->leaves))
         wrong(one, event, "completed although it was interrupted or had to leave");
-    if (!done && at == shared->end)
+    if (!done && at_end)
         wrong(one, event, "did not complete although it had committed");
     count_tokens(one, event, done);
 }
 
-/* Boundaries, found with areas shifted so that the one of unregistered threads is the real one. */
-static void list(const struct one *one)
+/* With areas shifted so that the one of unregistered threads is the real one. */
+static void alone(bool on)
 {
-    prepare(one);
-    slots = percpu.areas + ((intptr_t)fixture_cpu[0] + 1) * PERCPU_AREA_SIZE + offset;
-    shared->request = REQUEST_LIST;
-    shared->boundaries = 0;
-    shared->leaves = one->leaves;
-    if (!rseq_unregister())
-        shared->failed = __LINE__;
-    __asm__ __volatile__("int3" ::: "memory");
-    if (ops[one->op].run() == one->leaves)
-        shared->failed = __LINE__;
-    if (!rseq_register())
-        shared->failed = __LINE__;
     slots = percpu.areas + offset;
+    if (on)
+        slots += ((intptr_t)fixture_cpu[0] + 1) * PERCPU_AREA_SIZE;
+    if (!(on ? rseq_unregister() : rseq_register()))
+        steps_fail("rseq cannot be unregistered, or registered again");
 }
 
-static _Noreturn void traced(void)
+static void all(void)
 {
-    pthread_t thread;
+    struct slot *slot;
 
-    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
-        _exit(77);
-    signal(SIGUSR1, neighbour);
-    shared->helper = -1;
-    if (pthread_create(&thread, NULL, helper, NULL) != 0)
-        _exit(1);
     fixture_pin(fixture_cpu[0]);
     percpu_slot_init(SLOT);
-    struct slot *slot;
     if (percpu_close(offset, &slot, false) != PERCPU_NONE) /* the CPU is in use now */
-        _exit(1);
-    for (unsigned i = 0; i < shared->cases && !shared->failed; i++) {
-        struct one *one = &shared->one[i];
-        const struct descriptor *d = descriptor_of(one->op);
-        shared->start = d->start;
-        shared->end = d->start + d->length;
-        list(one);
-        for (unsigned b = 0; b < shared->boundaries && !shared->failed; b++)
-            for (enum event event = 0; event < EVENTS; event++)
-                run(one, event, shared->boundary[b]);
-    }
-    _exit(shared->failed != 0);
-}
-
-/* ---- the tracer ---- */
-
-static long poke(pid_t child, uintptr_t at, uint8_t byte)
-{
-    errno = 0;
-    long word = ptrace(PTRACE_PEEKTEXT, child, at, NULL);
-
-    ptrace(PTRACE_POKETEXT, child, at, (word & ~0xffl) | byte);
-    return word & 0xff;
-}
-
-static void step_through(pid_t child, struct user_regs_struct *regs)
-{
-    while (regs->rip >= shared->start && regs->rip <= shared->end &&
-           shared->boundaries < BOUNDARIES_MAX) {
-        unsigned known = 0;
-        int status;
-        while (known < shared->boundaries && shared->boundary[known] != regs->rip)
-            known++;
-        if (known == shared->boundaries)
-            shared->boundary[shared->boundaries++] = regs->rip;
-        if (regs->rip == shared->end)
-            return;
-        ptrace(PTRACE_SINGLESTEP, child, NULL, NULL);
-        waitpid(child, &status, __WALL);
-        ptrace(PTRACE_GETREGS, child, NULL, regs);
-    }
-    if (!shared->leaves || shared->boundaries == BOUNDARIES_MAX)
-        shared->failed = __LINE__;
-}
-
-/* What happens while the thread stands at the breakpoint; the signal to go on with. */
-static int happen(pid_t child)
-{
-    switch (shared->event) {
-    case EVENT_SIGNAL:
-        return SIGUSR1;
-    case EVENT_MIGRATE: {
-        cpu_set_t away;
-        CPU_ZERO(&away);
-        CPU_SET(fixture_cpu[fixture_cpus - 1], &away);
-        sched_setaffinity(child, sizeof(away), &away);
-        return 0;
-    }
-    case EVENT_TAKE:
-    case EVENT_NEIGHBOUR:
-        __atomic_store_n(&shared->helper, (int)shared->event, __ATOMIC_RELEASE);
-        while (shared->helper >= 0)
-            usleep(20);
-        return 0;
-    default:
-        return 0;
-    }
-}
-
-static int trace(pid_t child)
-{
-    struct user_regs_struct regs;
-    uint8_t original = 0;
-    uintptr_t armed = 0;
-    int status, go_on;
-
-    while (waitpid(child, &status, __WALL) == child && WIFSTOPPED(status)) {
-        go_on = WSTOPSIG(status);
-        ptrace(PTRACE_GETREGS, child, NULL, &regs);
-        if (go_on == SIGTRAP && armed && regs.rip == armed + 1) {
-            poke(child, armed, original);
-            regs.rip = armed;
-            ptrace(PTRACE_SETREGS, child, NULL, &regs);
-            armed = 0;
-            shared->hit = 1;
-            go_on = 0;
-            if (shared->request == REQUEST_LIST)
-                step_through(child, &regs);
-            else
-                go_on = happen(child);
-        } else if (go_on == SIGTRAP) {
-            if (armed) /* it was not reached */
-                poke(child, armed, original);
-            armed = shared->request == REQUEST_LIST ? shared->start : shared->at;
-            original = (uint8_t)poke(child, armed, 0xcc);
-            go_on = 0;
-        }
-        ptrace(PTRACE_CONT, child, NULL, go_on);
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+        steps_fail("a new slot is not empty");
+    for (unsigned i = 0; i < ncases; i++)
+        steps_through(i, ops[cases[i].op].run, cases[i].leaves);
 }
 
 static void test_every_instruction(void **state)
 {
+    static const struct steps_test test = {EVENTS, all, neighbour, help, prepare, alone, judge};
+
     (void)state;
-    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(shared != MAP_FAILED);
     if (!percpu.rseq)
         skip();
     for (unsigned i = 0; i < ROOM + MORE; i++)
@@ -471,18 +292,11 @@ static void test_every_instruction(void **state)
     offset = percpu_offset(SLOT);
     sheaf = fixture_sheaf(ROOM);
     has_wide = percpu.wide;
+    cases = steps_memory(CASES_MAX * sizeof(*cases));
     add_all();
-
-    pid_t child = fork();
-    if (child == 0)
-        traced();
-    int result = trace(child);
-    if (result == 77)
-        skip(); /* no tracing here */
-    if (result != 0)
-        fail_msg("the traced process: %d, line %u", result, shared->failed);
-    for (unsigned i = 0; i < shared->cases; i++) {
-        const struct one *one = &shared->one[i];
+    steps_run(&test, fixture_cpu[fixture_cpus - 1]);
+    for (unsigned i = 0; i < ncases; i++) {
+        const struct one *one = &cases[i];
         char name[96];
         int length =
             snprintf(name, sizeof(name), "%s of %u, sheaf %u/%u%s", ops[one->op].name, one->asked,
@@ -506,7 +320,7 @@ static void test_descriptors(void **state)
     (void)state;
     unsigned count = 0;
 
-    for (const struct descriptor *d = __start___rseq_cs; d < __stop___rseq_cs; d++, count++) {
+    for (const struct steps_descriptor *d = __start___rseq_cs; d < __stop___rseq_cs; d++, count++) {
         uint32_t signature;
         memcpy(&signature, (const void *)(uintptr_t)(d->abort - 4), 4);
         assert_int_equal(signature, STOOK_RSEQ_SIG);

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+#include "support/steps.h"
+
+#if defined(__x86_64__)
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { BOUNDARIES_MAX = 160, TURNS = 1000, NO_TRACING = 77, NOBODY = -1 };
+enum request { REQUEST_NONE, REQUEST_LIST, REQUEST_BREAK };
+
+/* What the traced process and the tracer tell each other. */
+static struct steps {
+    enum request request;
+    unsigned event;
+    struct steps_place place;
+    bool leaves; /* the section that is listed */
+    unsigned boundaries;
+    uintptr_t boundary[BOUNDARIES_MAX];
+    volatile int helper;         /* the event that the helper shall do; NOBODY when done */
+    volatile int hit;            /* the breakpoint was reached */
+    const char *volatile failed; /* a constant, at the same address in both */
+} * steps;
+
+static const struct steps_test *steps_test;
+
+void *steps_memory(size_t size)
+{
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    assert_true(memory != MAP_FAILED);
+    return memory;
+}
+
+struct steps_place steps_place(void)
+{
+    return steps->place;
+}
+
+void steps_fail(const char *why)
+{
+    steps->failed = why;
+}
+
+intptr_t steps_imitation(uint32_t cpu)
+{
+    static __thread struct {
+        uint32_t start, cpu;
+        uint64_t section;
+        uint32_t rest[12];
+    } imitation __attribute__((aligned(32)));
+
+    imitation.cpu = cpu;
+    return (char *)&imitation - (char *)__builtin_thread_pointer();
+}
+
+/* ---- the traced process ---- */
+
+/* The descriptor of the one section in a function: the nearest behind its entry. */
+static const struct steps_descriptor *descriptor_of(int (*run)(void))
+{
+    const struct steps_descriptor *best = NULL;
+
+    for (const struct steps_descriptor *d = __start___rseq_cs; d < __stop___rseq_cs; d++)
+        if (d->start >= (uintptr_t)run && (!best || d->start < best->start))
+            best = d;
+    return best;
+}
+
+static void *helper(void *unused)
+{
+    for (;;) {
+        while (steps->helper == NOBODY)
+            usleep(20);
+        steps_test->help((unsigned)steps->helper);
+        __atomic_store_n(&steps->helper, NOBODY, __ATOMIC_RELEASE);
+    }
+    return unused;
+}
+
+static void list(unsigned which, int (*run)(void), bool leaves)
+{
+    steps_test->prepare(which);
+    steps->request = REQUEST_LIST;
+    steps->boundaries = 0;
+    steps->leaves = leaves;
+    steps_test->alone(true);
+    __asm__ __volatile__("int3" ::: "memory");
+    if (run() == leaves)
+        steps_fail(leaves ? "a section that has to leave went on" : "a section left");
+    steps_test->alone(false);
+}
+
+static void run_once(unsigned which, int (*run)(void), unsigned event, uintptr_t at)
+{
+    bool done = false;
+
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        steps_test->prepare(which);
+        steps->hit = 0;
+        steps->request = REQUEST_BREAK;
+        steps->event = event;
+        steps->place.at = at;
+        __asm__ __volatile__("int3" ::: "memory");
+        done = run();
+        if (steps->hit || done)
+            break; /* else it was aborted before it came there: another program ran */
+    }
+    if (!steps->hit)
+        steps_fail("a boundary was not reached");
+    steps_test->judge(which, event, done);
+}
+
+void steps_through(unsigned which, int (*run)(void), bool leaves)
+{
+    const struct steps_descriptor *d = descriptor_of(run);
+
+    if (steps->failed)
+        return;
+    steps->place.start = d->start;
+    steps->place.end = d->start + d->length;
+    list(which, run, leaves);
+    for (unsigned b = 0; b < steps->boundaries && !steps->failed; b++)
+        for (unsigned event = 0; event < steps_test->events; event++)
+            run_once(which, run, event, steps->boundary[b]);
+}
+
+static _Noreturn void traced(void)
+{
+    pthread_t thread;
+
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        _exit(NO_TRACING);
+    signal(SIGUSR1, steps_test->handler);
+    if (pthread_create(&thread, NULL, helper, NULL) != 0)
+        _exit(1);
+    steps_test->all();
+    _exit(steps->failed != NULL);
+}
+
+/* ---- the tracer ---- */
+
+static long poke(pid_t child, uintptr_t at, uint8_t byte)
+{
+    errno = 0;
+    long word = ptrace(PTRACE_PEEKTEXT, child, at, NULL);
+
+    ptrace(PTRACE_POKETEXT, child, at, (word & ~0xffl) | byte);
+    return word & 0xff;
+}
+
+/* A section with a loop passes a boundary more than once. */
+static void step_through(pid_t child, struct user_regs_struct *regs)
+{
+    while (regs->rip >= steps->place.start && regs->rip <= steps->place.end &&
+           steps->boundaries < BOUNDARIES_MAX) {
+        unsigned known = 0;
+        int status;
+        while (known < steps->boundaries && steps->boundary[known] != regs->rip)
+            known++;
+        if (known == steps->boundaries)
+            steps->boundary[steps->boundaries++] = regs->rip;
+        if (regs->rip == steps->place.end)
+            return;
+        ptrace(PTRACE_SINGLESTEP, child, NULL, NULL);
+        waitpid(child, &status, __WALL);
+        ptrace(PTRACE_GETREGS, child, NULL, regs);
+    }
+    if (!steps->leaves || steps->boundaries == BOUNDARIES_MAX)
+        steps_fail("a section does not come to its end, or is too long");
+}
+
+/* What happens while the thread stands at the breakpoint; the signal to go on with. */
+static int happen(pid_t child, unsigned cpu)
+{
+    cpu_set_t away;
+
+    switch (steps->event) {
+    case STEPS_STOP:
+        return 0;
+    case STEPS_SIGNAL:
+        return SIGUSR1;
+    case STEPS_MIGRATE:
+        CPU_ZERO(&away);
+        CPU_SET(cpu, &away);
+        sched_setaffinity(child, sizeof(away), &away);
+        return 0;
+    default:
+        __atomic_store_n(&steps->helper, (int)steps->event, __ATOMIC_RELEASE);
+        while (steps->helper != NOBODY)
+            usleep(20);
+        return 0;
+    }
+}
+
+static int trace(pid_t child, unsigned away)
+{
+    struct user_regs_struct regs;
+    uint8_t original = 0;
+    uintptr_t armed = 0;
+    int status, go_on;
+
+    while (waitpid(child, &status, __WALL) == child && WIFSTOPPED(status)) {
+        go_on = WSTOPSIG(status);
+        ptrace(PTRACE_GETREGS, child, NULL, &regs);
+        if (go_on == SIGTRAP && armed && regs.rip == armed + 1) {
+            poke(child, armed, original);
+            regs.rip = armed;
+            ptrace(PTRACE_SETREGS, child, NULL, &regs);
+            armed = 0;
+            steps->hit = 1;
+            go_on = 0;
+            if (steps->request == REQUEST_LIST)
+                step_through(child, &regs);
+            else
+                go_on = happen(child, away);
+        } else if (go_on == SIGTRAP) {
+            if (armed) /* it was not reached */
+                poke(child, armed, original);
+            armed = steps->request == REQUEST_LIST ? steps->place.start : steps->place.at;
+            original = (uint8_t)poke(child, armed, 0xcc);
+            go_on = 0;
+        }
+        ptrace(PTRACE_CONT, child, NULL, go_on);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+void steps_run(const struct steps_test *test, unsigned away)
+{
+    steps = steps_memory(sizeof(*steps));
+    steps->helper = NOBODY;
+    steps_test = test;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        traced();
+    int result = trace(child, away);
+    if (result == NO_TRACING)
+        skip(); /* no tracing here */
+    if (result != 0)
+        fail_msg("the traced process: %d, %s", result, steps->failed ? steps->failed : "no reason");
+}
+#endif
