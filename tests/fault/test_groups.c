@@ -6,15 +6,13 @@
  * refused although there is room, but nothing is lost; and once the calls work again there is all the
  * room in sum, also that of a group which was destroyed meanwhile.
  *
- * Each n is tried in a child of its own, since what groups map they map once.  The functions below
- * stand before libc's for the library's objects, which are linked statically.
+ * Each n is tried in a child of its own, since what groups map they map once.
  */
 #include "account/group_table.h"
-#include "os/os.h"
+#include "support/faults.h"
 
 #include <stook/stook.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -24,67 +22,17 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if !FAULTS_POSSIBLE
 int main(void)
 {
     return 77; /* the sanitizers stand before libc themselves */
 }
 #else
-
-static unsigned fault_at, fault_length, fault_calls, fault_hits;
-static bool fault_on;
-
-static bool fault(int error)
-{
-    if (!fault_on)
-        return false;
-    fault_calls++;
-    if (fault_calls < fault_at || fault_calls - fault_at >= fault_length)
-        return false;
-    fault_hits++;
-    errno = error;
-    return true;
-}
-
-#define REAL(name)                                                                                 \
-    static __typeof__(&name) real;                                                                 \
-    if (!real)                                                                                     \
-    *(void **)(void *)&real = dlsym(RTLD_NEXT, #name)
-
-void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
-{
-    REAL(mmap);
-    return fault(ENOMEM) ? MAP_FAILED : real(address, size, protection, flags, fd, offset);
-}
-
-int munmap(void *address, size_t size)
-{
-    REAL(munmap);
-    return fault(ENOMEM) ? -1 : real(address, size);
-}
-
-/* membarrier and futex */
-long syscall(long number, ...)
-{
-    va_list args;
-    long a[6];
-
-    REAL(syscall);
-    va_start(args, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(args, long);
-    va_end(args);
-    return fault(number == SYS_futex ? EINTR : EPERM)
-               ? -1
-               : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
 
 /* ---- the scenario, in a child --------------------------------------------------------------- */
 
@@ -108,10 +56,10 @@ static struct stook_group *make(const char *name, struct stook_group *parent, si
     if (group)
         return group;
     MUST(errno == ENOMEM && fault_hits > 0);
-    fault_on = false;
+    fault_off = true;
     group = stook_group_create(name, parent, limit);
     MUST(group);
-    fault_on = true;
+    fault_off = false;
     return group;
 }
 
@@ -152,7 +100,7 @@ static int scenario(void)
     struct stook_group_stat stat = {.size = sizeof(stat)};
     uint32_t numbers[2], zombie;
 
-    fault_on = true;
+    fault_off = false;
     top = make("top", NULL, LIMIT);
     sub = make("sub", top, 0);
     numbers[0] = group_number(top);
@@ -183,7 +131,7 @@ static int scenario(void)
     MUST(stook_group_destroy(sub) == 0);
     for (unsigned i = 0; i < 20; i++)
         give(zombie, 1000);
-    fault_on = false;
+    fault_off = true;
 
     MUST(take(numbers[0], LIMIT - live)); /* all there is */
     MUST(!take(numbers[0], 1));
