@@ -2,7 +2,7 @@
 /*
  * design_stook.c - ours: the library itself, as it is linked into the tool, with its statistics on.
  */
-#include "lab/lab.h"
+#include "lab/timing.h"
 #include "stook/command.h"
 
 #include "cache/cache_list.h"
@@ -25,6 +25,8 @@ enum {
 struct design_own {
     struct stook_cache *cache;
     struct stook_pool *pool;
+    struct timing_place *barn[TOPOLOGY_NODES_MAX], *list[TOPOLOGY_NODES_MAX],
+        *line[TOPOLOGY_NODES_MAX]; /* of the model of time, by node */
 };
 
 static const char *const design_events[STAT_EVENTS + 1] = {
@@ -79,6 +81,11 @@ static int design_start(struct lab *lab)
     if (stook_cache_stat_enable(own->cache, STOOK_STATS_ALL) != 0 ||
         !(own->pool = stook_pool_create(own->cache, DESIGN_POOL)))
         return complain(STATUS_FAILED, "no memory for the cache's counters and pool");
+    for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++) {
+        own->barn[node] = timing_place(lab, "barn", (int)node);
+        own->list[node] = timing_place(lab, "list_lock", (int)node);
+        own->line[node] = timing_place(lab, NULL, -1);
+    }
     lab->design = own;
     lab->stride = own->cache->layout.stride;
     lab->order = own->cache->layout.order;
@@ -89,18 +96,52 @@ static int design_start(struct lab *lab)
 
 /* What tells whether a call touched slabs (its own, or those that sheaves are made of) and locks. */
 struct design_mark {
-    uint64_t touched, lists, barns;
+    uint64_t touched, swaps, lists, barns, barns_own, made;
 };
 
 static struct design_mark design_mark(const struct design_own *own, unsigned cpu)
 {
     return (struct design_mark){
         .touched = slab_counts.swaps + slab_counts.links + slab_counts.lists + slab_counts.whole,
+        .swaps = slab_counts.swaps,
         .lists = slab_counts.lists,
+        .barns_own = stat_read(own->cache, (int)cpu, STAT_barn_lock_own),
+        .made = stat_read(own->cache, (int)cpu, STAT_alloc_slab),
         .barns = stat_read(own->cache, (int)cpu, STAT_barn_lock_own) +
                  stat_read(own->cache, (int)cpu, STAT_barn_lock_near) +
                  stat_read(own->cache, (int)cpu, STAT_barn_lock_far),
     };
+}
+
+static void design_locks_of(struct lab_actor *actor, struct timing_place *lock, uint64_t n)
+{
+    for (; n > 0; n--) {
+        timing_lock(actor, lock);
+        timing_work(actor, TIMING_SECTION);
+        timing_work(actor, TIMING_LINK);
+        timing_unlock(actor, lock);
+    }
+}
+
+/*
+ * The library is counted, not asked: takings of locks of the CPU's own node are of that node's, others of
+ * `node`'s; every compare-and-swap is of the one most contended line there could be.
+ */
+static void design_time(struct lab_actor *actor, struct design_own *own, unsigned node,
+                        const struct design_mark *before, const struct design_mark *after)
+{
+    uint64_t barns = after->barns - before->barns, mine = after->barns_own - before->barns_own;
+
+    if (!actor->lab->timing)
+        return;
+    timing_work(actor, TIMING_LOCAL);
+    design_locks_of(actor, own->barn[topology_node(actor->cpu)], mine);
+    design_locks_of(actor, own->barn[node], barns - mine);
+    design_locks_of(actor, own->list[node], after->lists - before->lists);
+    for (uint64_t n = after->swaps - before->swaps; n > 0; n--)
+        timing_line(actor, own->line[node]);
+    for (uint64_t n = after->made - before->made; n > 0; n--)
+        timing_work(actor, TIMING_PAGE);
 }
 
 static void *design_alloc(struct lab_actor *actor)
@@ -113,6 +154,7 @@ static void *design_alloc(struct lab_actor *actor)
     lab_count(actor, LAB_ALLOC_OUTSIDE, after.touched != before.touched);
     lab_count(actor, LAB_ALLOC_LIST_LOCKS, after.lists - before.lists);
     lab_count(actor, LAB_ALLOC_BARN_LOCKS, after.barns - before.barns);
+    design_time(actor, own, topology_home(actor->cpu), &before, &after);
     return object;
 }
 
@@ -120,12 +162,14 @@ static void design_free(struct lab_actor *actor, void *object)
 {
     struct design_own *own = actor->lab->design;
     struct design_mark before = design_mark(own, actor->cpu), after;
+    unsigned node = pagemap_node(object);
 
     stook_pool_free(own->pool, object);
     after = design_mark(own, actor->cpu);
     lab_count(actor, LAB_FREE_OUTSIDE, after.touched != before.touched);
     lab_count(actor, LAB_FREE_LIST_LOCKS, after.lists - before.lists);
     lab_count(actor, LAB_FREE_BARN_LOCKS, after.barns - before.barns);
+    design_time(actor, own, node, &before, &after);
 }
 
 static void design_read(struct lab *lab, unsigned cpu, uint64_t *events)

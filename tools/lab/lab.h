@@ -23,6 +23,9 @@ struct lab_options {
     enum lab_pairing pairing;
     int completers; /* the node of all-to-one */
     bool threads, json;
+    bool refill;                       /* of upstream-first: where blocking is not allowed, too */
+    bool race;                         /* of upstream-first: the list corruption of 2026 */
+    const struct timing_costs *costs;  /* NULL: no time is modelled */
 };
 
 /*
@@ -84,7 +87,7 @@ struct lab_design {
     /* All objects are free: gives everything back; a status after complain() if something is lost. */
     int (*stop)(struct lab *lab);
 };
-extern const struct lab_design lab_stook;
+extern const struct lab_design lab_stook, lab_cpu_partial, lab_upstream_first, lab_upstream;
 extern const struct lab_design *const lab_designs[]; /* NULL behind the last */
 
 extern const struct lab_scenario lab_ublk, lab_local, lab_producer_consumer, lab_fork_exec,
@@ -99,7 +102,7 @@ struct lab_gone {
 
 struct lab_actor {
     struct lab *lab;
-    unsigned cpu;
+    unsigned number, cpu;
     lab_step step;
     void *own;
     uint64_t random;
@@ -121,6 +124,7 @@ struct lab {
     /* What the design says of itself, for the output. */
     unsigned stride, order, slab_objects, sheaf_capacity;
     struct lab_sums half, end; /* at half of the operations, and at all */
+    struct timing *timing;     /* NULL: no time is modelled */
     struct lab_gone gone;      /* one actor at a time changes the machine */
 };
 
@@ -141,6 +145,8 @@ static inline void lab_count(struct lab_actor *actor, enum lab_event event, uint
 void lab_ready(struct lab *lab, const struct lab_options *options);
 int lab_play(struct lab *lab);
 void lab_over(struct lab *lab);
+/* A step of an actor, on its CPU; false: there was nothing to do. */
+bool lab_step_actor(struct lab_actor *actor);
 
 /* output.c: to standard output; a status. */
 int lab_print(const struct lab *lab);

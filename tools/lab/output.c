@@ -3,7 +3,7 @@
  * output.c - what a run counted: for people, in the form of the kernel's per-CPU listings; or as one
  * JSON object.  No times: the same seed prints the same bytes.
  */
-#include "lab/lab.h"
+#include "lab/timing.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -143,6 +143,29 @@ static void output_gone(const struct lab *lab, struct writer *w)
                  (output_number)gone->node_bytes);
 }
 
+/* Tenths of a percent of what all CPUs did but wait for the other side of their queue. */
+static unsigned output_share(const struct timing_result *result, unsigned spent)
+{
+    double all = 0;
+
+    for (unsigned i = 0; i < TIMING_SPENT; i++)
+        all += i == TIMING_IDLE ? 0 : result->spent[i];
+    return all > 0 ? (unsigned)(result->spent[spent] / all * 1000 + 0.5) : 0;
+}
+
+static void output_time(const struct lab *lab, struct writer *w)
+{
+    struct timing_result result;
+
+    timing_result(lab, &result);
+    writer_print(w, "\nin the model of time: %llu operations a second; of the CPUs' busy time\n",
+                 (output_number)(result.operations / result.seconds));
+    for (unsigned i = 0; i < TIMING_IDLE; i++) {
+        unsigned share = output_share(&result, i);
+        writer_print(w, "  %-44s %8u.%u %%\n", timing_spent_names[i], share / 10, share % 10);
+    }
+}
+
 static void output_text(const struct lab *lab, struct writer *w)
 {
     const struct lab_options *o = lab->options;
@@ -163,6 +186,8 @@ static void output_text(const struct lab *lab, struct writer *w)
                  o->size, lab->stride, lab->order, lab->slab_objects, lab->sheaf_capacity);
     output_listing(lab, w);
     output_steady_half(lab, w);
+    if (lab->timing)
+        output_time(lab, w);
     if (lab->gone.cpus > 0)
         output_gone(lab, w);
 }
@@ -275,6 +300,21 @@ static void output_json_cpus(const struct lab *lab, struct writer *w)
     writer_print(w, "]");
 }
 
+static void output_json_time(const struct lab *lab, struct writer *w)
+{
+    struct timing_result result;
+
+    if (!lab->timing)
+        return;
+    timing_result(lab, &result);
+    writer_print(w, "\"time\": {");
+    output_key(w, "operations_a_second", (uint64_t)(result.operations / result.seconds), ", ");
+    writer_print(w, "\"permille\": {");
+    for (unsigned i = 0; i < TIMING_IDLE; i++)
+        output_key(w, timing_spent_names[i], output_share(&result, i),
+                   i + 1 < TIMING_IDLE ? ", " : "}},\n ");
+}
+
 static void output_json(const struct lab *lab, struct writer *w)
 {
     writer_print(w, "{");
@@ -282,6 +322,7 @@ static void output_json(const struct lab *lab, struct writer *w)
     output_json_steady(lab, w);
     output_json_gone(lab, w);
     output_json_locks(lab, w);
+    output_json_time(lab, w);
     output_json_cpus(lab, w);
     writer_print(w, "}\n");
 }

@@ -7,7 +7,7 @@
  * With threads each actor is one, and the history is the machine's.  The end is always played on one
  * thread.
  */
-#include "lab/lab.h"
+#include "lab/timing.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -94,6 +94,7 @@ struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *
     actor->step = step;
     actor->own = own;
     actor->random = player_next(&seed);
+    actor->number = lab->nr_actors;
     lab_move(actor, cpu);
     lab->actors[lab->nr_actors++] = actor;
     return actor;
@@ -143,6 +144,7 @@ void *lab_alloc(struct lab_actor *actor)
         exit(STATUS_FAILED);
     }
     actor->out++;
+    timing_object_used(actor, object);
     lab_count(actor, LAB_ALLOCS, 1);
     return object;
 }
@@ -154,6 +156,7 @@ void lab_free(struct lab_actor *actor, void *object)
         exit(STATUS_FAILED);
     }
     actor->out--;
+    timing_object_freed(actor, object);
     lab_count(actor, LAB_FREES, 1);
     actor->lab->options->design->free(actor, object);
 }
@@ -221,7 +224,7 @@ uint64_t lab_begun(const struct lab_actor *actor, uint64_t *of)
 
 /* ---- phases --------------------------------------------------------------------------------- */
 
-static bool player_step(struct lab_actor *actor)
+bool lab_step_actor(struct lab_actor *actor)
 {
     /* Its CPU went: on the next one that is there, until the scenario moves it. */
     while (!topology_is_online(&topology, actor->cpu))
@@ -240,7 +243,7 @@ static void *player_thread(void *arg)
     struct lab_actor *actor = arg;
 
     while (player_going(actor->lab))
-        if (!player_step(actor))
+        if (!lab_step_actor(actor))
             sched_yield();
     return NULL;
 }
@@ -265,7 +268,7 @@ static int player_turns(struct lab *lab, uint64_t *random)
     unsigned still = 0;
 
     while (player_going(lab)) {
-        if (player_step(lab->actors[player_below(random, lab->nr_actors)]))
+        if (lab_step_actor(lab->actors[player_below(random, lab->nr_actors)]))
             still = 0;
         else if (++still > PLAYER_STILL * lab->nr_actors)
             return complain(STATUS_FAILED, "the actors wait for each other");
@@ -282,7 +285,7 @@ static int player_close(struct lab *lab)
     while (busy) {
         busy = false;
         for (unsigned i = 0; i < lab->nr_actors; i++)
-            busy |= player_step(lab->actors[i]);
+            busy |= lab_step_actor(lab->actors[i]);
     }
     for (unsigned i = 0; i < lab->nr_actors; i++)
         out += lab->actors[i]->out;
@@ -318,6 +321,7 @@ void lab_ready(struct lab *lab, const struct lab_options *options)
 
 void lab_over(struct lab *lab)
 {
+    timing_end(lab);
     while (lab->memory) {
         void *next = *(void **)lab->memory;
         free(lab->memory);
@@ -334,9 +338,13 @@ int lab_play(struct lab *lab)
 
     for (unsigned phase = 0; phase < 2; phase++) {
         lab->until = until[phase];
-        status = lab->options->threads ? player_threads(lab) : player_turns(lab, &random);
+        status = lab->timing             ? timing_play(lab)
+                 : lab->options->threads ? player_threads(lab)
+                                         : player_turns(lab, &random);
         if (status != 0)
             return status;
+        if (lab->timing)
+            timing_mark(lab);
         player_read(lab, sums[phase]);
     }
     status = player_close(lab);

@@ -6,7 +6,9 @@ const struct lab_scenario *const lab_scenarios[] = {
     &lab_hotplug, NULL,
 };
 
-const struct lab_design *const lab_designs[] = {&lab_stook, NULL};
+const struct lab_design *const lab_designs[] = {
+    &lab_stook, &lab_cpu_partial, &lab_upstream_first, &lab_upstream, NULL,
+};
 
 const char *const lab_pairings[] = {"adjacent", "same", "cross-node", "all-to-one", NULL};
 

@@ -7,28 +7,76 @@
  * position 2q + 1 and its completer at 2q, so what CPU c allocates, c - 1 frees.  Other pairings move
  * the completers.
  */
-#include "lab/lab.h"
+#include "lab/timing.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
 
+/*
+ * Where time is modelled a step is one object.  A burst is plugged: it is queued when it is complete, as
+ * the block layer does.
+ */
+struct ublk_submitter {
+    struct lab_channel *queue;
+    unsigned left, plugged; /* of a burst */
+    void *object[];
+};
+
 struct ublk_completer {
+    struct ublk_submitter *submitter; /* where both are on one CPU */
     unsigned queues;
+    unsigned at, taken; /* where time is modelled: of which queue a batch is being answered */
     struct lab_channel *queue[];
 };
 
 static bool ublk_submit(struct lab_actor *actor)
 {
     const struct lab_options *options = actor->lab->options;
-    struct lab_channel *queue = actor->own;
+    struct ublk_submitter *submitter = actor->own;
+    struct lab_channel *queue = submitter->queue;
     unsigned room = options->depth - channel_size(queue), n;
 
-    if (room < options->batch)
-        return false;
-    n = lab_claim(actor, options->batch);
-    for (unsigned i = 0; i < n; i++)
-        channel_send(queue, lab_alloc(actor));
+    if (submitter->left == 0) {
+        if (room < options->batch)
+            return false;
+        submitter->left = lab_claim(actor, options->batch);
+        for (unsigned i = 0; i < submitter->left; i++)
+            timing_work(actor, TIMING_REAP);
+    }
+    n = actor->lab->timing && submitter->left > 0 ? 1 : submitter->left;
+    submitter->left -= n;
+    for (unsigned i = 0; i < n; i++) {
+        timing_work(actor, TIMING_SUBMIT);
+        submitter->object[submitter->plugged++] = lab_alloc(actor);
+    }
+    for (unsigned i = 0; i < submitter->plugged && submitter->left == 0; i++)
+        channel_send(queue, submitter->object[i]);
+    if (submitter->left == 0)
+        submitter->plugged = 0;
     return n > 0;
+}
+
+/* A batch is taken, and answered when all of it was seen to: as a server does. */
+static bool ublk_serve(struct lab_actor *actor)
+{
+    struct ublk_completer *completer = actor->own;
+
+    for (unsigned i = 0; completer->taken == 0 && i < completer->queues; i++) {
+        unsigned n = channel_size(completer->queue[completer->at]);
+        if (n == 0)
+            completer->at = (completer->at + 1) % completer->queues;
+        completer->taken = n < actor->lab->options->batch ? n : actor->lab->options->batch;
+        for (n = completer->taken; n > 0; n--)
+            timing_work(actor, TIMING_FETCH);
+    }
+    if (completer->taken == 0)
+        return false;
+    completer->taken--;
+    timing_work(actor, TIMING_COMPLETE);
+    lab_free(actor, channel_receive(completer->queue[completer->at]));
+    if (completer->taken == 0)
+        completer->at = (completer->at + 1) % completer->queues;
+    return true;
 }
 
 static bool ublk_complete(struct lab_actor *actor)
@@ -36,6 +84,8 @@ static bool ublk_complete(struct lab_actor *actor)
     struct ublk_completer *completer = actor->own;
     bool busy = false;
 
+    if (actor->lab->timing && !lab_closing(actor))
+        return ublk_serve(actor);
     for (unsigned i = 0; i < completer->queues; i++) {
         struct lab_channel *queue = completer->queue[i];
         for (unsigned n = channel_size(queue); n > 0; n--) {
@@ -52,12 +102,12 @@ static bool ublk_both(struct lab_actor *actor)
     struct ublk_completer *completer = actor->own;
     bool busy;
 
-    if (lab_random(actor, 2) == 0)
+    if (completer->submitter->left == 0 && lab_random(actor, 2) == 0)
         return ublk_complete(actor);
-    actor->own = completer->queue[0];
+    actor->own = completer->submitter;
     busy = ublk_submit(actor);
     actor->own = completer;
-    return busy;
+    return busy || (lab_closing(actor) && ublk_complete(actor));
 }
 
 /* The completers' positions moved by so many queues that every pair is on two nodes; 0: none does. */
@@ -106,6 +156,15 @@ static unsigned ublk_completers(const struct lab *lab, unsigned queues, unsigned
     return n;
 }
 
+static struct ublk_submitter *ublk_submitter(struct lab *lab, struct lab_channel *queue)
+{
+    struct ublk_submitter *submitter = 
+        lab_memory(lab, sizeof(*submitter) + lab->options->batch * sizeof(submitter->object[0]));
+
+    submitter->queue = queue;
+    return submitter;
+}
+
 static struct ublk_completer *ublk_completer(struct lab *lab, unsigned queues)
 {
     struct ublk_completer *completer;
@@ -130,7 +189,7 @@ static int ublk_all_to_one(struct lab *lab, unsigned queues)
         if (q < n)
             completer[q] = ublk_completer(lab, queues);
         completer[q % n]->queue[completer[q % n]->queues++] = queue;
-        lab_actor(lab, ublk_spread(q, queues), ublk_submit, queue);
+        lab_actor(lab, ublk_spread(q, queues), ublk_submit, ublk_submitter(lab, queue));
     }
     for (unsigned i = 0; i < n; i++)
         lab_actor(lab, cpus[i], ublk_complete, completer[i]);
@@ -156,10 +215,12 @@ static int ublk_prepare(struct lab *lab)
         completer->queues = 1;
         completer->queue[0] = lab_channel(lab, lab->options->depth);
         if (pairing == LAB_SAME || lab_cpus() == 1) {
+            completer->submitter = ublk_submitter(lab, completer->queue[0]);
             lab_actor(lab, submitter, ublk_both, completer);
             continue;
         }
-        lab_actor(lab, submitter, ublk_submit, completer->queue[0]);
+        lab_actor(lab, submitter, ublk_submit,
+                  ublk_submitter(lab, completer->queue[0]));
         lab_actor(lab, lab_cpu_at(2 * ((q + by) % queues)), ublk_complete, completer);
     }
     return 0;

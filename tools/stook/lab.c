@@ -2,7 +2,8 @@
 /*
  * lab.c - stook lab: a workload played on a machine that a topology describes, and what it cost.
  */
-#include "lab/lab.h"
+#include "lab/sweep.h"
+#include "lab/timing.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -41,7 +42,20 @@ enum {
     OPTION_SEED,
     OPTION_THREADS,
     OPTION_JSON,
+    OPTION_REFILL,
+    OPTION_RACE,
+    OPTION_TIME,
+    OPTION_COSTS,
+    OPTION_SENSITIVITY,
+    OPTION_CPUS,
+    OPTION_DESIGNS,
+    OPTION_SVG,
+    OPTION_EVENTS_SVG,
 };
+
+/* What was said of them; one command a process. */
+static struct timing_costs lab_costs;
+static struct sweep lab_sweep = {.least = 1, .most = 512, .designs = ~0u};
 
 static const struct option lab_long_options[] = {
     {"topology", required_argument, NULL, OPTION_TOPOLOGY},
@@ -59,6 +73,15 @@ static const struct option lab_long_options[] = {
     {"seed", required_argument, NULL, OPTION_SEED},
     {"threads", no_argument, NULL, OPTION_THREADS},
     {"json", no_argument, NULL, OPTION_JSON},
+    {"refill", no_argument, NULL, OPTION_REFILL},
+    {"race", no_argument, NULL, OPTION_RACE},
+    {"time", no_argument, NULL, OPTION_TIME},
+    {"costs", required_argument, NULL, OPTION_COSTS},
+    {"sensitivity", no_argument, NULL, OPTION_SENSITIVITY},
+    {"cpus", required_argument, NULL, OPTION_CPUS},
+    {"designs", required_argument, NULL, OPTION_DESIGNS},
+    {"svg", required_argument, NULL, OPTION_SVG},
+    {"events-svg", required_argument, NULL, OPTION_EVENTS_SVG},
     {NULL, 0, NULL, 0},
 };
 
@@ -118,7 +141,9 @@ static bool lab_find_design(const char *name, const struct lab_design **design)
             *design = lab_designs[i];
             return true;
         }
-    complain(STATUS_USAGE, "lab: --design %s: there is no such design; there is stook", name);
+    complain(STATUS_USAGE, "lab: --design %s: there is no such design; there are stook, cpu-partial, upstream-first, "
+             "upstream",
+             name);
     return false;
 }
 
@@ -133,6 +158,33 @@ static bool lab_find_order(const char *text, int *order)
     if (!lab_unsigned("order", text, 0, 8, &n))
         return false;
     *order = (int)n;
+    return true;
+}
+
+static bool lab_find_cpus(const char *text)
+{
+    if (sscanf(text, "%u..%u", &lab_sweep.least, &lab_sweep.most) == 2 && lab_sweep.least >= 1 &&
+        lab_sweep.least <= lab_sweep.most && lab_sweep.most <= SWEEP_CPUS_MAX)
+        return true;
+    complain(STATUS_USAGE, "lab: --cpus %s: 1..512, say, is expected", text);
+    return false;
+}
+
+/* Names between commas, or all. */
+static bool lab_find_designs(const char *text)
+{
+    char name[32];
+    int n;
+
+    lab_sweep.designs = 0;
+    for (; *text; text += n + (text[n] == ',')) {
+        n = (int)strcspn(text, ",");
+        snprintf(name, sizeof(name), "%.*s", n, text);
+        if (strcmp(name, "all") == 0 || sweep_find(name) >= 0)
+            lab_sweep.designs |= *name == 'a' ? ~0u : 1u << sweep_find(name);
+        else
+            return complain(STATUS_USAGE, "lab: --designs: %s is none", name) == 0;
+    }
     return true;
 }
 
@@ -178,6 +230,33 @@ static bool lab_option(struct lab_options *o, int option, const char *text)
     case OPTION_JSON:
         o->json = true;
         return true;
+    case OPTION_REFILL:
+        o->refill = true;
+        return true;
+    case OPTION_RACE:
+        o->race = true;
+        return true;
+    case OPTION_TIME:
+        o->costs = o->costs ? o->costs : &timing_frozen;
+        return true;
+    case OPTION_COSTS:
+        lab_costs = timing_frozen;
+        o->costs = &lab_costs;
+        return timing_read(text, &lab_costs) == 0;
+    case OPTION_SENSITIVITY:
+        lab_sweep.sensitivity = true;
+        o->costs = o->costs ? o->costs : &timing_frozen;
+        return true;
+    case OPTION_CPUS:
+        return lab_find_cpus(text);
+    case OPTION_DESIGNS:
+        return lab_find_designs(text);
+    case OPTION_SVG:
+        lab_sweep.picture = text;
+        return true;
+    case OPTION_EVENTS_SVG:
+        lab_sweep.events_picture = text;
+        return true;
     default:
         return false; /* getopt has said why */
     }
@@ -197,6 +276,12 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         complain(STATUS_USAGE, "lab: which scenario?");
         lab_list();
         return false;
+    }
+    if (strcmp(argv[1], "sweep") == 0 && argc > 2) {
+        lab_sweep.sweeps = true;
+        o->costs = &timing_frozen;
+        argv++;
+        argc--;
     }
     for (unsigned i = 0; lab_scenarios[i] && !o->scenario; i++)
         if (strcmp(lab_scenarios[i]->name, argv[1]) == 0)
@@ -218,10 +303,25 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         complain(STATUS_USAGE, "lab: bursts of %u do not fit a depth of %u", o->batch, o->depth);
         return false;
     }
+    if (o->race && (o->design != &lab_upstream_first || o->refill)) {
+        complain(STATUS_USAGE, "lab: --race is of --design upstream-first without --refill");
+        return false;
+    }
+    if (o->refill && o->design != &lab_upstream_first && !lab_sweep.sweeps) {
+        complain(STATUS_USAGE, "lab: --refill is of --design upstream-first");
+        return false;
+    }
+    if (o->costs && (o->threads || o->scenario != &lab_ublk)) {
+        complain(STATUS_USAGE, "lab: time is modelled of ublk, and without --threads");
+        return false;
+    }
     if (o->order == LAB_ORDER_UNSAID) /* the report's slabs for the report's objects */
         o->order = o->size == LAB_SIZE ? 2 : LAB_ORDER_AUTO;
     return true;
 }
+
+/* Where a run of a sweep leaves what it found; NULL: it is printed. */
+static struct sweep_result *lab_sweep_result;
 
 static int lab_run_on(const struct lab_options *options)
 {
@@ -237,7 +337,9 @@ static int lab_run_on(const struct lab_options *options)
                                : complain(STATUS_FAILED, "the library is in use already");
     lab_ready(&lab, options);
     stook_topology_cpu((int)lab_cpu_at(0));
-    status = options->design->start(&lab);
+    status = options->costs ? timing_start(&lab, options->costs) : 0;
+    if (status == 0)
+        status = options->design->start(&lab);
     if (status == 0)
         status = options->scenario->prepare(&lab);
     if (status == 0)
@@ -245,9 +347,15 @@ static int lab_run_on(const struct lab_options *options)
     if (status == 0)
         status = options->design->stop(&lab);
     if (status == 0)
-        status = lab_print(&lab);
+        status = lab_sweep_result ? sweep_keep(&lab, lab_sweep_result) : lab_print(&lab);
     lab_over(&lab);
     return status;
+}
+
+static int lab_run_for(const struct lab_options *options, struct sweep_result *result)
+{
+    lab_sweep_result = result;
+    return lab_run_on(options);
 }
 
 static int lab_run(int argc, char **argv)
@@ -264,7 +372,11 @@ static int lab_run(int argc, char **argv)
         .order = LAB_ORDER_UNSAID,
     };
 
-    return lab_parse(&options, argc, argv) ? lab_run_on(&options) : STATUS_USAGE;
+    if (!lab_parse(&options, argc, argv))
+        return STATUS_USAGE;
+    return lab_sweep.sweeps || lab_sweep.sensitivity
+               ? sweep_run(&lab_sweep, &options, lab_run_for)
+               : lab_run_on(&options);
 }
 
 const struct command command_lab = {

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kernel_object.c - objects from and to slabs that are on their node's list while they have free
+ * ones, as in Linux since sheaves (mm/slub.c, v7.0-rc: get_from_partial_node, get_partial_node_bulk,
+ * __refill_objects_node, __refill_objects_any, alloc_from_new_slab, __slab_free).
+ *
+ * One object is taken under the list's lock.  A refill takes whole slabs off the list under it, enough
+ * for what it needs and no more than fits once that is reached; empties their freelists without it, and
+ * gives back what is too much.  The lists of other nodes are tried without waiting, and only while
+ * they have more than min_partial slabs.
+ */
+#include "lab/kernel_object.h"
+
+int kernel_object_start(struct lab *lab, struct kernel_objects *own)
+{
+    int status = kernel_start(lab, &own->cache);
+
+    own->race.on = lab->options->race;
+    own->race.late = lab_memory(lab, topology.cpus * sizeof(own->race.late[0]));
+    own->race.list = lab_memory(lab, topology.cpus * sizeof(own->race.list[0]));
+    for (unsigned i = 0; i < topology.cpus; i++)
+        list_init(&own->race.list[i]);
+    return status;
+}
+
+static void object_settle(struct lab_actor *actor, struct kernel_objects *own, unsigned cpu)
+{
+    struct kernel_slab *slab = own->race.late[cpu];
+
+    own->race.late[cpu] = NULL;
+    if (slab)
+        kernel_remove_partial(actor, &own->cache, slab);
+}
+
+void kernel_object_begin(struct lab_actor *actor, struct kernel_objects *own)
+{
+    object_settle(actor, own, actor->cpu);
+}
+
+/* ---- the nodes to look at ------------------------------------------------------------------- */
+
+/* The i-th list to look at: the CPU's own node's if that has memory, then all, nearest first; or -1. */
+static int object_node(struct lab_actor *actor, struct kernel_cache *cache, unsigned i)
+{
+    unsigned node = topology_node(actor->cpu), other;
+
+    if (i == 0)
+        return topology_has_memory(node) && cache->node[node].nr_partial > 0 ? (int)node : -1;
+    other = topology_near(node, i - 1);
+    return cache->node[other].nr_partial > cache->min_partial ? (int)other : -1;
+}
+
+static bool object_others(struct lab_actor *actor, struct kernel_cache *cache)
+{
+    return lab_random(actor, 1024) <= cache->defrag_ratio;
+}
+
+/* ---- one ------------------------------------------------------------------------------------ */
+
+static void *object_of_node(struct lab_actor *actor, struct kernel_objects *own, unsigned node)
+{
+    struct kernel_cache *cache = &own->cache;
+    struct kernel_slab *slab = NULL;
+    void *object = NULL;
+
+    kernel_lock(actor, cache, node);
+    for (struct list *link = cache->node[node].partial.next; link != &cache->node[node].partial;
+         link = link->next) {
+        slab = LIST_ENTRY(link, struct kernel_slab, link);
+        if (slab->freelist) /* it has none while it stays for the race */
+            break;
+        slab = NULL;
+    }
+    if (slab) {
+        /* Under the lock: the slab's line, and the object's, for the next one. */
+        timing_line(actor, slab->line);
+        object = slab->freelist;
+        timing_object(actor, object);
+        slab->freelist = *kernel_next(object);
+        slab->inuse++;
+        kernel_count(actor, cache, KERNEL_alloc_from_partial, 1);
+        if (!slab->freelist && own->race.on)
+            own->race.late[actor->cpu] = slab;
+        else if (!slab->freelist)
+            kernel_remove_partial(actor, cache, slab);
+    }
+    kernel_unlock(actor, cache, node);
+    return object;
+}
+
+/* n objects of a new slab into the table; the slab goes on its list if there are more. */
+static unsigned object_of_new(struct lab_actor *actor, struct kernel_objects *own, void **objects,
+                              unsigned n)
+{
+    struct kernel_slab *slab = kernel_slab_new(actor, &own->cache);
+    unsigned taken = 0;
+
+    if (!slab)
+        return 0;
+    for (; taken < n && slab->freelist; taken++) {
+        objects[taken] = slab->freelist;
+        slab->freelist = *kernel_next(slab->freelist);
+    }
+    slab->inuse = (uint16_t)taken;
+    if (slab->freelist) {
+        kernel_lock(actor, &own->cache, slab->node);
+        kernel_add_partial(actor, &own->cache, slab, false);
+        kernel_count(actor, &own->cache, KERNEL_free_add_partial, 1);
+        kernel_unlock(actor, &own->cache, slab->node);
+    }
+    return taken;
+}
+
+void *kernel_object_alloc(struct lab_actor *actor, struct kernel_objects *own)
+{
+    void *object = NULL;
+    int node;
+
+    kernel_count(actor, &own->cache, KERNEL_alloc_slowpath, 1);
+    for (unsigned i = 0; i <= topology.memories && !object; i++) {
+        if (i == 1 && !object_others(actor, &own->cache))
+            break;
+        if ((node = object_node(actor, &own->cache, i)) >= 0)
+            object = object_of_node(actor, own, (unsigned)node);
+    }
+    if (!object)
+        object_of_new(actor, own, &object, 1);
+    return object;
+}
+
+/* ---- back ----------------------------------------------------------------------------------- */
+
+/* Of the half-done steps: onto the CPU's list, without a lock. */
+static void object_put_cpu(struct lab_actor *actor, struct kernel_objects *own,
+                           struct kernel_slab *slab)
+{
+    if (slab->on != KERNEL_NOWHERE)
+        kernel_corrupt(actor, slab, "a CPU's list");
+    slab->on = KERNEL_CPU;
+    slab->cpu = (uint16_t)actor->cpu;
+    list_add(&own->race.list[actor->cpu], &slab->link);
+}
+
+static void object_drain_cpu(struct lab_actor *actor, struct kernel_objects *own, unsigned cpu)
+{
+    struct list *slabs = &own->race.list[cpu];
+
+    while (!list_empty(slabs)) {
+        struct kernel_slab *slab = LIST_ENTRY(slabs->next, struct kernel_slab, link);
+        list_remove(&slab->link);
+        slab->on = KERNEL_NOWHERE;
+        kernel_lock(actor, &own->cache, slab->node);
+        kernel_add_partial(actor, &own->cache, slab, true);
+        kernel_unlock(actor, &own->cache, slab->node);
+    }
+}
+
+void kernel_object_end(struct lab_actor *actor, struct kernel_objects *own)
+{
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
+        object_settle(actor, own, cpu);
+        object_drain_cpu(actor, own, cpu);
+    }
+}
+
+void kernel_object_free(struct lab_actor *actor, struct kernel_objects *own,
+                        struct kernel_slab *slab, void *head, void *tail, unsigned n)
+{
+    struct kernel_cache *cache = &own->cache;
+    bool full = !slab->freelist, empty = slab->inuse == n;
+    bool locked = (full && !own->race.on) || empty;
+
+    if (locked)
+        kernel_lock(actor, cache, slab->node);
+    kernel_push(actor, slab, head, tail, n, &full, &empty);
+    if (!locked) {
+        if (full) {
+            object_put_cpu(actor, own, slab);
+            object_drain_cpu(actor, own, actor->cpu);
+        }
+        return;
+    }
+    if (empty && cache->node[slab->node].nr_partial >= cache->min_partial &&
+        (slab->on == KERNEL_NODE || full)) {
+        if (slab->on == KERNEL_NODE) {
+            kernel_remove_partial(actor, cache, slab);
+            kernel_count(actor, cache, KERNEL_free_remove_partial, 1);
+        }
+        kernel_unlock(actor, cache, slab->node);
+        kernel_slab_discard(actor, cache, slab);
+        return;
+    }
+    if (full) {
+        kernel_add_partial(actor, cache, slab, true);
+        kernel_count(actor, cache, KERNEL_free_add_partial, 1);
+    }
+    kernel_unlock(actor, cache, slab->node);
+}
+
+void kernel_object_flush(struct lab_actor *actor, struct kernel_objects *own, void **objects,
+                         unsigned n)
+{
+    while (n > 0) {
+        void *tail = objects[--n], *head = tail;
+        struct kernel_slab *slab = kernel_slab_of(tail);
+        unsigned same = 1;
+        for (unsigned i = n; i-- > 0;)
+            if (kernel_slab_of(objects[i]) == slab) {
+                *kernel_next(objects[i]) = head;
+                head = objects[i];
+                objects[i] = objects[--n];
+                same++;
+            }
+        kernel_object_free(actor, own, slab, head, tail, same);
+    }
+}
+
+/* ---- refill --------------------------------------------------------------------------------- */
+
+/* Off the node's list: slabs with n free objects together, but for lack of them; their number. */
+static unsigned object_take_slabs(struct lab_actor *actor, struct kernel_objects *own,
+                                  unsigned node, unsigned n, struct list *slabs)
+{
+    struct kernel_cache *cache = &own->cache;
+    unsigned total = 0, count = 0;
+
+    kernel_lock(actor, cache, node);
+    for (struct list *link = cache->node[node].partial.next, *next;
+         link != &cache->node[node].partial && total < n; link = next) {
+        struct kernel_slab *slab = LIST_ENTRY(link, struct kernel_slab, link);
+        next = link->next;
+        timing_line(actor, slab->line); /* how many are free */
+        kernel_remove_partial(actor, cache, slab);
+        list_add_tail(slabs, &slab->link);
+        total += (unsigned)(slab->objects - slab->inuse);
+        count++;
+    }
+    kernel_unlock(actor, cache, node);
+    return count;
+}
+
+static unsigned object_refill_node(struct lab_actor *actor, struct kernel_objects *own,
+                                   unsigned node, void **objects, unsigned n)
+{
+    struct list slabs;
+    unsigned got = 0;
+
+    list_init(&slabs);
+    object_take_slabs(actor, own, node, n, &slabs);
+    while (!list_empty(&slabs) && got < n) {
+        struct kernel_slab *slab = LIST_ENTRY(slabs.next, struct kernel_slab, link);
+        unsigned free, left;
+        void *head, *tail;
+        list_remove(&slab->link);
+        head = kernel_slab_take(actor, &own->cache, slab, &free);
+        for (left = free; head && got < n; left--) {
+            timing_object(actor, head);
+            objects[got++] = head;
+            head = *kernel_next(head);
+        }
+        if (!head)
+            continue;
+        for (tail = head; *kernel_next(tail); tail = *kernel_next(tail))
+            timing_object(actor, tail);
+        kernel_object_free(actor, own, slab, head, tail, left);
+    }
+    if (list_empty(&slabs))
+        return got;
+    kernel_lock(actor, &own->cache, node);
+    while (!list_empty(&slabs)) {
+        struct kernel_slab *slab = LIST_ENTRY(slabs.next, struct kernel_slab, link);
+        list_remove(&slab->link);
+        kernel_add_partial(actor, &own->cache, slab, false);
+        kernel_count(actor, &own->cache, KERNEL_free_add_partial, 1);
+    }
+    kernel_unlock(actor, &own->cache, node);
+    return got;
+}
+
+unsigned kernel_object_refill(struct lab_actor *actor, struct kernel_objects *own, void **objects,
+                              unsigned n)
+{
+    unsigned got = 0, before;
+    int node;
+
+    for (unsigned i = 0; i <= topology.memories && got < n; i++) {
+        if (i == 1 && !object_others(actor, &own->cache))
+            break;
+        node = object_node(actor, &own->cache, i);
+        if (node < 0 || (i > 0 && timing_busy(actor, own->cache.node[node].lock)))
+            continue;
+        got += object_refill_node(actor, own, (unsigned)node, objects + got, n - got);
+    }
+    for (before = n; got < n && before != got;) {
+        before = got;
+        got += object_of_new(actor, own, objects + got, n - got);
+    }
+    return got;
+}

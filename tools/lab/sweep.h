@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sweep.h - `stook lab sweep`: all designs over numbers of CPUs, each run in a process of its own; and
+ * what each cost of the model does to one run (--sensitivity).
+ */
+#ifndef STOOK_LAB_SWEEP_H
+#define STOOK_LAB_SWEEP_H
+
+#include "lab/timing.h"
+
+enum { SWEEP_CPUS_MAX = 512, SWEEP_POINTS = 16, SWEEP_SERIES = 5, SWEEP_KINDS = 6 };
+
+struct sweep {
+    bool sweeps, sensitivity;
+    unsigned least, most;
+    unsigned designs; /* bit per series */
+    const char *picture, *events_picture;
+};
+
+/* Of one run: rates, and events of each object. */
+struct sweep_result {
+    double rate;
+    double share[TIMING_SPENT];
+    double kind[SWEEP_KINDS];
+};
+
+struct sweep_series {
+    const char *name;
+    const struct lab_design *design;
+    bool refill;
+};
+extern const struct sweep_series sweep_series[SWEEP_SERIES];
+extern const char *const sweep_kinds[SWEEP_KINDS];
+
+/* What was found: 0 where there is no run. */
+struct sweep_table {
+    unsigned points, cpus[SWEEP_POINTS];
+    unsigned designs;
+    struct sweep_result at[SWEEP_SERIES][SWEEP_POINTS];
+    struct sweep_result report[SWEEP_SERIES]; /* on the machine of the report, 64 CPUs */
+};
+
+typedef int (*sweep_one)(const struct lab_options *options, struct sweep_result *result);
+
+/* The number of a series, or -1. */
+int sweep_find(const char *name);
+/* Fills the result of a run that was played; a status. */
+int sweep_keep(const struct lab *lab, struct sweep_result *result);
+/* The table or the sensitivity to standard output, and the pictures; a status. */
+int sweep_run(const struct sweep *sweep, const struct lab_options *options, sweep_one one);
+
+/* picture.c: a status. */
+int picture_rates(const struct sweep_table *table, const char *file);
+int picture_events(const struct sweep_table *table, const char *file);
+
+#endif

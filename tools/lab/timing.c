@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * timing.c - the discrete-event simulation behind timing.h.
+ */
+#include "lab/timing.h"
+#include "stook/command.h"
+
+#include "os/topology.h"
+#include "page/pagemap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TIMING_OBJECTS = 1 << 18, TIMING_NOWHERE = 0xffff };
+
+enum timing_kind { TIMING_DO, TIMING_TOUCH, TIMING_TAKE, TIMING_DROP, TIMING_BRING, TIMING_USE, TIMING_HAVE };
+
+struct timing_demand {
+    uint8_t kind;
+    uint8_t cost;
+    uint32_t object;
+    struct timing_place *place;
+};
+
+struct timing_actor {
+    double now, asked; /* its clock; when it began to wait for a lock */
+    struct timing_demand *demand;
+    unsigned at, n, room;
+    struct lab_actor *next; /* in a lock's queue */
+    double spent[TIMING_SPENT];
+};
+
+struct timing {
+    struct timing_costs costs;
+    struct timing_actor *actor; /* by number */
+    unsigned *heap, heaped;     /* numbers of those that do not wait, the earliest first */
+    struct timing_place *forgotten;
+    /* By hash of an object's place in the arena: the CPU that had its link, and itself, last. */
+    uint16_t *link, *object;
+    double now, begun[3];
+    uint64_t operations[3];
+    double spent[3][TIMING_SPENT];
+    unsigned marks;
+};
+
+#define TIMING_NAME(name, key, what) key,
+const char *const timing_names[TIMING_COST_COUNT] = {TIMING_COSTS(TIMING_NAME)};
+
+const char *const timing_spent_names[TIMING_SPENT] = {
+    "beside the allocator", "calls and sections",           "lines of slabs and locks",
+    "lines of objects",     "waiting for barns",            "waiting for list locks",
+    "idle",
+};
+
+static struct timing_actor *timing_of(const struct lab_actor *actor)
+{
+    return &actor->lab->timing->actor[actor->number];
+}
+
+/* ---- the file of costs ---------------------------------------------------------------------- */
+
+static bool timing_set(struct timing_costs *costs, const char *key, double value)
+{
+    for (unsigned i = 0; i < TIMING_COST_COUNT; i++)
+        if (strcmp(timing_names[i], key) == 0) {
+            costs->cost[i] = value;
+            return value >= 0 && value <= 1e9;
+        }
+    return false;
+}
+
+int timing_read(const char *name, struct timing_costs *costs)
+{
+    char line[256], key[32], end;
+    double value;
+    FILE *file = fopen(name, "re");
+    unsigned number = 0;
+
+    if (!file)
+        return complain(STATUS_USAGE, "lab: %s: %s", name, strerror(errno));
+    while (fgets(line, sizeof(line), file)) {
+        number++;
+        line[strcspn(line, "#\n")] = '\0';
+        if (line[strspn(line, " \t")] == '\0')
+            continue;
+        if (sscanf(line, "%31s %lf %c", key, &value, &end) == 2 && timing_set(costs, key, value))
+            continue;
+        fclose(file);
+        return complain(STATUS_USAGE, "lab: %s: line %u: a cost's name and a number are expected",
+                        name, number);
+    }
+    fclose(file);
+    if (costs->cost[TIMING_POLL] < 1)
+        return complain(STATUS_USAGE, "lab: %s: poll must be one nanosecond at least", name);
+    return 0;
+}
+
+/* ---- demands -------------------------------------------------------------------------------- */
+
+static struct timing_demand *timing_demand(struct lab_actor *actor)
+{
+    struct timing_actor *t = timing_of(actor);
+
+    if (t->n == t->room) {
+        t->room = t->room ? 2 * t->room : 64;
+        t->demand = realloc(t->demand, t->room * sizeof(t->demand[0]));
+        if (!t->demand) {
+            complain(STATUS_FAILED, "no memory for the lab itself");
+            exit(STATUS_FAILED);
+        }
+    }
+    return memset(&t->demand[t->n++], 0, sizeof(t->demand[0]));
+}
+
+void timing_add_work(struct lab_actor *actor, enum timing_cost cost)
+{
+    struct timing_demand *demand = timing_demand(actor);
+
+    demand->kind = TIMING_DO;
+    demand->cost = (uint8_t)cost;
+}
+
+void timing_add_line(struct lab_actor *actor, struct timing_place *line, bool lock, bool unlock)
+{
+    struct timing_demand *demand = timing_demand(actor);
+
+    demand->kind = lock ? TIMING_TAKE : unlock ? TIMING_DROP : TIMING_TOUCH;
+    demand->place = line;
+}
+
+void timing_add_object(struct lab_actor *actor, const void *object, enum timing_way way)
+{
+    struct timing_demand *demand = timing_demand(actor);
+    uint64_t at = ((uintptr_t)object - pagemap.base) / 8;
+
+    demand->kind = way == TIMING_LINK_HERE ? TIMING_BRING : way == TIMING_USED ? TIMING_USE : TIMING_HAVE;
+    demand->object = (uint32_t)(at * 0x9e3779b97f4a7c15u >> 40) % TIMING_OBJECTS;
+}
+
+struct timing_place *timing_place(struct lab *lab, const char *name, int node)
+{
+    struct timing_place *place;
+
+    if (!lab->timing)
+        return NULL;
+    if ((place = lab->timing->forgotten))
+        lab->timing->forgotten = place->next;
+    else
+        place = lab_memory(lab, sizeof(*place));
+    memset(place, 0, sizeof(*place));
+    place->name = name;
+    place->node = node;
+    return place;
+}
+
+void timing_forget(struct lab *lab, struct timing_place *place)
+{
+    if (!lab->timing)
+        return;
+    place->next = lab->timing->forgotten;
+    lab->timing->forgotten = place;
+}
+
+/* ---- what they take ------------------------------------------------------------------------- */
+
+/* The other thread of a core is half of the node's CPUs away, as Linux numbers them. */
+static bool timing_same_core(unsigned a, unsigned b)
+{
+    unsigned half = topology.cpus / 2;
+
+    return a % half == b % half;
+}
+
+static double timing_transfer(const struct timing *timing, unsigned from, unsigned to)
+{
+    unsigned a, b;
+
+    if (from == to)
+        return 0;
+    a = topology_node(from);
+    b = topology_node(to);
+    if (a == b)
+        return timing->costs.cost[topology.cpus > 1 && timing_same_core(from, to) ? TIMING_CORE
+                                                                                   : TIMING_NODE];
+    return timing->costs.cost[topology_distance(a, b) < 20 ? TIMING_NEAR : TIMING_FAR];
+}
+
+static void timing_spend(struct timing_actor *t, enum timing_spent what, double time)
+{
+    t->now += time;
+    t->spent[what] += time;
+}
+
+/* A line moves, after those that asked for it before. */
+static void timing_move(const struct timing *timing, struct lab_actor *actor,
+                        struct timing_place *line)
+{
+    struct timing_actor *t = timing_of(actor);
+    double wait = line->until > t->now ? line->until - t->now : 0;
+    double way = line->last ? timing_transfer(timing, line->last - 1, actor->cpu) : 0;
+
+    timing_spend(t, TIMING_IN_LINES, wait + way + timing->costs.cost[TIMING_LOCK]);
+    line->until = t->now;
+    line->last = actor->cpu + 1;
+}
+
+/* Lines of an object come: its link's, which a freelist is followed by, or those that its user waits for. */
+static void timing_bring(struct lab_actor *actor, uint16_t *last, double lines)
+{
+    const struct timing *timing = actor->lab->timing;
+
+    if (*last != TIMING_NOWHERE)
+        timing_spend(timing_of(actor), TIMING_IN_OBJECTS,
+                     lines * timing_transfer(timing, *last, actor->cpu));
+    *last = (uint16_t)actor->cpu;
+}
+
+/* ---- the order of clocks -------------------------------------------------------------------- */
+
+static bool timing_before(const struct timing *timing, unsigned a, unsigned b)
+{
+    double x = timing->actor[a].now, y = timing->actor[b].now;
+
+    return x < y || (x == y && a < b);
+}
+
+static void timing_push(struct timing *timing, unsigned number)
+{
+    unsigned i = timing->heaped++;
+
+    for (unsigned up; i > 0 && timing_before(timing, number, timing->heap[up = (i - 1) / 2]); i = up)
+        timing->heap[i] = timing->heap[up];
+    timing->heap[i] = number;
+}
+
+static unsigned timing_pop(struct timing *timing)
+{
+    unsigned first = timing->heap[0], last = timing->heap[--timing->heaped], i = 0, down;
+
+    while ((down = 2 * i + 1) < timing->heaped) {
+        if (down + 1 < timing->heaped &&
+            timing_before(timing, timing->heap[down + 1], timing->heap[down]))
+            down++;
+        if (!timing_before(timing, timing->heap[down], last))
+            break;
+        timing->heap[i] = timing->heap[down];
+        i = down;
+    }
+    timing->heap[i] = last;
+    return first;
+}
+
+/* The lock is another's: false, the actor waits. */
+static bool timing_take(const struct timing *timing, struct lab_actor *actor,
+                        struct timing_place *lock)
+{
+    struct timing_actor *t = timing_of(actor);
+
+    if (!lock->held) {
+        lock->held = true;
+        timing_move(timing, actor, lock);
+        return true;
+    }
+    t->asked = t->now;
+    t->next = NULL;
+    if (lock->first)
+        timing_of(lock->final)->next = actor;
+    else
+        lock->first = actor;
+    lock->final = actor;
+    return false;
+}
+
+/* Whoever waits first has it when its lines have come. */
+static void timing_drop(struct timing *timing, struct lab_actor *actor, struct timing_place *lock)
+{
+    struct lab_actor *next = lock->first;
+    struct timing_actor *t;
+
+    lock->until = timing_of(actor)->now;
+    lock->held = next != NULL;
+    if (!next)
+        return;
+    t = timing_of(next);
+    lock->first = t->next;
+    lock->last = next->cpu + 1;
+    t->now = timing_of(actor)->now + timing->costs.cost[TIMING_LOCK] +
+             timing->costs.cost[TIMING_HANDOVER] * timing_transfer(timing, actor->cpu, next->cpu);
+    t->spent[*lock->name == 'b' ? TIMING_IN_BARNS : TIMING_IN_LISTS] += t->now - t->asked;
+    timing_push(timing, next->number);
+}
+
+/* One demand; false: the actor waits. */
+static bool timing_meet(struct timing *timing, struct lab_actor *actor,
+                        const struct timing_demand *demand)
+{
+    struct timing_actor *t = timing_of(actor);
+
+    switch ((enum timing_kind)demand->kind) {
+    case TIMING_DO:
+        if (demand->cost <= TIMING_FETCH) /* never the same twice: half of it to one and a half */
+            timing_spend(t, TIMING_IN_WORK,
+                         timing->costs.cost[demand->cost] * (512 + lab_random(actor, 1025)) / 1024);
+        else
+            timing_spend(t, TIMING_IN_CALLS, timing->costs.cost[demand->cost]);
+        return true;
+    case TIMING_TOUCH:
+        timing_move(timing, actor, demand->place);
+        return true;
+    case TIMING_TAKE:
+        return timing_take(timing, actor, demand->place);
+    case TIMING_DROP:
+        timing_drop(timing, actor, demand->place);
+        return true;
+    case TIMING_BRING:
+        timing_bring(actor, &timing->link[demand->object], 1);
+        return true;
+    case TIMING_USE:
+        timing_bring(actor, &timing->object[demand->object], timing->costs.cost[TIMING_OBJECT]);
+        return true;
+    case TIMING_HAVE:
+        timing->link[demand->object] = timing->object[demand->object] = (uint16_t)actor->cpu;
+        return true;
+    }
+    return true;
+}
+
+/* ---- play ----------------------------------------------------------------------------------- */
+
+int timing_start(struct lab *lab, const struct timing_costs *costs)
+{
+    struct timing *timing = lab_memory(lab, sizeof(*timing));
+
+    timing->costs = *costs;
+    timing->object = lab_memory(lab, 2 * TIMING_OBJECTS * sizeof(timing->object[0]));
+    timing->link = timing->object + TIMING_OBJECTS;
+    memset(timing->object, 0xff, 2 * TIMING_OBJECTS * sizeof(timing->object[0]));
+    lab->timing = timing;
+    return 0;
+}
+
+int timing_play(struct lab *lab)
+{
+    struct timing *timing = lab->timing;
+    unsigned still = 0;
+
+    if (!timing->actor) {
+        timing->actor = lab_memory(lab, lab->nr_actors * sizeof(timing->actor[0]));
+        timing->heap = lab_memory(lab, lab->nr_actors * sizeof(timing->heap[0]));
+        for (unsigned i = 0; i < lab->nr_actors; i++) {
+            timing->actor[i].now = i; /* not all at once */
+            timing_push(timing, i);
+        }
+    }
+    while (atomic_load(&lab->begun) < lab->until) {
+        unsigned number = timing_pop(timing);
+        struct lab_actor *actor = lab->actors[number];
+        struct timing_actor *t = &timing->actor[number];
+        bool runs = true;
+
+        timing->now = t->now;
+        if (t->at < t->n) {
+            struct timing_demand demand = t->demand[t->at++];
+            runs = timing_meet(timing, actor, &demand);
+            still = 0;
+        } else {
+            t->at = t->n = 0;
+            if (lab_step_actor(actor))
+                still = 0;
+            else if (timing_spend(t, TIMING_IDLE, timing->costs.cost[TIMING_POLL]),
+                     ++still > 100000 * lab->nr_actors)
+                return complain(STATUS_FAILED, "the actors wait for each other");
+        }
+        if (runs)
+            timing_push(timing, number);
+    }
+    return 0;
+}
+
+void timing_mark(struct lab *lab)
+{
+    struct timing *timing = lab->timing;
+    unsigned mark = timing->marks++;
+
+    timing->begun[mark] = timing->now;
+    timing->operations[mark] = atomic_load(&lab->begun);
+    for (unsigned i = 0; i < lab->nr_actors; i++)
+        for (unsigned s = 0; s < TIMING_SPENT; s++)
+            timing->spent[mark][s] += timing->actor[i].spent[s];
+}
+
+void timing_result(const struct lab *lab, struct timing_result *result)
+{
+    const struct timing *timing = lab->timing;
+
+    result->seconds = (timing->begun[1] - timing->begun[0]) / 1e9;
+    result->operations = (double)(timing->operations[1] - timing->operations[0]);
+    for (unsigned s = 0; s < TIMING_SPENT; s++)
+        result->spent[s] = timing->spent[1][s] - timing->spent[0][s];
+}
+
+void timing_end(struct lab *lab)
+{
+    if (!lab->timing || !lab->timing->actor)
+        return;
+    for (unsigned i = 0; i < lab->nr_actors; i++)
+        free(lab->timing->actor[i].demand);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * timing.h - a model of time for `stook lab --costs`: every shared line and every lock is a place with
+ * a queue, and a call asks for places and work in its order.
+ *
+ * What a call does it does at once, at its beginning; what it costs are its demands, which are met one
+ * after the other while the other CPUs go on.  The earliest CPU is always next, so locks are given in
+ * the order in which they are asked for.  All costs are in one table (struct timing_costs), which a
+ * file can replace (docs/lab.md).
+ *
+ * Without a model all of this does nothing.
+ */
+#ifndef STOOK_LAB_TIMING_H
+#define STOOK_LAB_TIMING_H
+
+#include "lab/lab.h"
+
+/* What can be asked for besides places; nanoseconds each but where it says otherwise. */
+#define TIMING_COSTS(c)                                                                            \
+    c(SUBMIT, "submit", "beside the allocator, an object: who allocates")                          \
+    c(COMPLETE, "complete", "beside the allocator, an object: who frees")                          \
+    c(REAP, "reap", "the part of submit that is done for a burst, before it")                      \
+    c(FETCH, "fetch", "the part of complete that is done for a batch, before it")                  \
+    c(LOCAL, "local", "an allocation or a free without anything that is shared")                   \
+    c(LOCK, "lock", "an atomic operation on a line that is here")                                  \
+    c(SECTION, "section", "what is done under a lock: its least")                                  \
+    c(LINK, "link", "a slab linked to a list or off it")                                           \
+    c(PAGE, "page", "a slab's pages from or to the page allocator")                                \
+    c(CORE, "line.core", "a line that the other thread of the core has written")                   \
+    c(NODE, "line.node", "a line that another core of the node has written")                       \
+    c(NEAR, "line.near", "a line from another node, below distance 20")                            \
+    c(FAR, "line.far", "a line from farther")                                                      \
+    c(HANDOVER, "handover", "lines that a lock's way to one who waits for it takes (a number)")    \
+    c(OBJECT, "object", "lines of an object that its taker waits for (a number)")                  \
+    c(POLL, "poll", "until one who had nothing to do looks again")
+
+enum timing_cost {
+#define TIMING_COST(name, key, what) TIMING_##name,
+    TIMING_COSTS(TIMING_COST)
+#undef TIMING_COST
+        TIMING_COST_COUNT
+};
+extern const char *const timing_names[TIMING_COST_COUNT];
+
+struct timing_costs {
+    double cost[TIMING_COST_COUNT];
+};
+/* Calibrated on three points of the report of 2026, then frozen: topologies/ublk.costs. */
+extern const struct timing_costs timing_frozen;
+
+/* Where a CPU's time went. */
+enum timing_spent {
+    TIMING_IN_WORK,
+    TIMING_IN_CALLS,   /* local, sections, links, pages */
+    TIMING_IN_LINES,   /* lines of slabs, of sheaves and of locks that nobody held */
+    TIMING_IN_OBJECTS, /* lines of objects */
+    TIMING_IN_BARNS,   /* waiting for barns' locks */
+    TIMING_IN_LISTS,   /* waiting for nodes' list locks */
+    TIMING_IDLE,       /* the other side of the queue had nothing */
+    TIMING_SPENT
+};
+extern const char *const timing_spent_names[TIMING_SPENT];
+
+/* A line or a lock. */
+struct timing_place {
+    const char *name; /* "barn" or "list_lock"; NULL: a line */
+    int node;
+    unsigned last; /* CPU + 1 that had it last */
+    double until;  /* a line: it is on its way until then */
+    bool held;
+    struct lab_actor *first, *final; /* who waits */
+    struct timing_place *next;       /* free to use again */
+};
+
+struct timing_result {
+    double seconds, operations; /* of the second half */
+    double spent[TIMING_SPENT]; /* nanoseconds of all CPUs together in it */
+};
+
+struct timing;
+
+/* A status.  Before the design starts; places are made then. */
+int timing_start(struct lab *lab, const struct timing_costs *costs);
+/* Costs of a file over the frozen ones; a status. */
+int timing_read(const char *file, struct timing_costs *costs);
+/* Plays the actors to the end of a phase in the order of their clocks; a status. */
+int timing_play(struct lab *lab);
+/* At half, and at the end. */
+void timing_mark(struct lab *lab);
+void timing_result(const struct lab *lab, struct timing_result *result);
+void timing_end(struct lab *lab);
+
+/* NULL without a model. */
+struct timing_place *timing_place(struct lab *lab, const char *name, int node);
+void timing_forget(struct lab *lab, struct timing_place *place);
+
+/* ---- demands of the call under way ----------------------------------------------------------- */
+
+void timing_add_work(struct lab_actor *actor, enum timing_cost cost);
+void timing_add_line(struct lab_actor *actor, struct timing_place *line, bool lock, bool unlock);
+enum timing_way { TIMING_LINK_HERE, TIMING_USED, TIMING_FREED };
+void timing_add_object(struct lab_actor *actor, const void *object, enum timing_way way);
+
+static inline void timing_work(struct lab_actor *actor, enum timing_cost cost)
+{
+    if (actor->lab->timing)
+        timing_add_work(actor, cost);
+}
+
+/* A change of the line. */
+static inline void timing_line(struct lab_actor *actor, struct timing_place *line)
+{
+    if (actor->lab->timing)
+        timing_add_line(actor, line, false, false);
+}
+
+static inline void timing_lock(struct lab_actor *actor, struct timing_place *lock)
+{
+    if (actor->lab->timing)
+        timing_add_line(actor, lock, true, false);
+}
+
+static inline void timing_unlock(struct lab_actor *actor, struct timing_place *lock)
+{
+    if (actor->lab->timing)
+        timing_add_line(actor, lock, false, true);
+}
+
+/* The line is new, and this CPU's. */
+static inline void timing_own(struct lab_actor *actor, struct timing_place *line)
+{
+    if (actor->lab->timing)
+        line->last = actor->cpu + 1;
+}
+
+/* A free object's link is read. */
+static inline void timing_object(struct lab_actor *actor, const void *object)
+{
+    if (actor->lab->timing)
+        timing_add_object(actor, object, TIMING_LINK_HERE);
+}
+
+/* Whoever has allocated it uses it. */
+static inline void timing_object_used(struct lab_actor *actor, const void *object)
+{
+    if (actor->lab->timing)
+        timing_add_object(actor, object, TIMING_USED);
+}
+
+/* Whoever frees it has used it: its lines are here. */
+static inline void timing_object_freed(struct lab_actor *actor, const void *object)
+{
+    if (actor->lab->timing)
+        timing_add_object(actor, object, TIMING_FREED);
+}
+
+/* Somebody holds the lock now: one that is only tried would not be had. */
+static inline bool timing_busy(const struct lab_actor *actor, const struct timing_place *lock)
+{
+    return actor->lab->timing && lock->held;
+}
+
+#endif
