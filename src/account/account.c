@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "account/account.h"
 
-#include "account/group.h"
-#include "account/tag.h"
+#include "account/straight.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "page/large.h"
@@ -20,12 +19,6 @@ struct account_run {
 static bool account_nested(void)
 {
     return context_self()->depth > 0;
-}
-
-static uint32_t account_tag(uint64_t where, uint64_t bytes)
-{
-    return where & 1 ? tag_of_site((struct stook_site *)(uintptr_t)(where >> 1))
-                     : tag_of_call((const void *)(uintptr_t)(where >> 1), bytes);
 }
 
 bool account_begin(const struct stook_cache *cache, struct account *account, size_t n,
@@ -49,43 +42,23 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
         }
     }
     if ((hooks & CACHE_CLOSED_TAG) && where)
-        account->tag = account_tag(where, (uint64_t)n * cache->charge);
+        account->tag = straight_tag(where, (uint64_t)n * cache->charge);
     return true;
-}
-
-/* A tag column that still says something is of an object that was freed past the hooks, by a
- * thread that had not noticed yet that they are on. */
-static void account_write_tag(const struct stook_cache *cache, uint64_t *tag, uint32_t index,
-                              uint32_t now)
-{
-    uint32_t old;
-
-    if (__builtin_expect(*tag != 0, 0) && column_decode(cache, index, *tag, &old))
-        tag_count_free(old, 1, cache->charge);
-    *tag = column_encode(cache, index, now);
 }
 
 void account_end(const struct stook_cache *cache, const struct account *account,
                  void *const *objects, size_t got, size_t n)
 {
     uint32_t hooks = account_hooks(cache), tagged = 0;
+    struct straight at = {0};
 
     if (__builtin_expect(got < n && account->group, 0))
         group_uncharge(account->group, (n - got) * cache->charge);
     for (size_t i = 0; i < got; i++) {
-        uint32_t index;
-        struct slab *slab = slab_find(cache, objects[i], &index);
-        uint64_t *tag = column_at(cache, slab, LAYOUT_TAG, index), *owner;
-        if ((hooks & CACHE_CLOSED_GROUP) && !cache->owner) {
-            owner = column_at(cache, slab, LAYOUT_GROUP, index);
-            *owner = column_encode(cache, index, account->group);
-        }
-        if (tag) {
-            account_write_tag(cache, tag, index, account->tag);
-            tagged++;
-        }
+        if (!straight_same(cache, &at, objects[i]))
+            at = straight_find(cache, objects[i]);
+        tagged += straight_stamp(cache, &at, hooks, *account);
     }
-    /* Others would never be counted off. */
     if (account->tag && tagged > 0)
         tag_count_alloc(account->tag, tagged, (uint64_t)tagged * cache->charge);
 }
@@ -100,8 +73,8 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
         return;
     if (!column)
         return;
-    tag = account_tag(where, cache->charge);
-    account_write_tag(cache, column, index, tag);
+    tag = straight_tag(where, cache->charge);
+    straight_write_tag(cache, column, index, tag);
     tag_count_alloc(tag, 1, cache->charge);
 }
 
@@ -119,49 +92,35 @@ static void account_flush_tag(const struct stook_cache *cache, struct account_ru
     run->n = 0;
 }
 
-/* What a column of a live object says, which is cleared. */
-static uint32_t account_take(const struct stook_cache *cache, const void *object, uint64_t *column,
-                             uint32_t index, const char *what)
+void account_report(const struct stook_cache *cache, const void *object, const char *what)
 {
-    uint32_t value;
-
-    if (__builtin_expect(!column_decode(cache, index, *column, &value), 0))
-        report_fatal("corrupt %s: cache %s: that of object %p was written over; the object before "
-                     "it overran, or it itself did",
-                     what, cache->name, object);
-    *column = 0;
-    return value;
+    report_fatal("corrupt %s: cache %s: that of object %p was written over; the object before it "
+                 "overran, or it itself did",
+                 what, cache->name, object);
 }
 
 void account_clear(const struct stook_cache *cache, void *const *objects, size_t n)
 {
-    bool owned = (account_hooks(cache) & CACHE_CLOSED_GROUP) && !cache->owner;
-    struct account_run group = {.which = cache->owner}, tag = {0};
+    uint32_t hooks = account_hooks(cache);
+    struct straight at = {0};
+    struct account_run group = {0}, tag = {0};
     int saved = errno;
 
     for (size_t i = 0; i < n; i++) {
-        uint32_t index, which;
-        struct slab *slab;
-        uint64_t *column;
+        struct account account;
         if (!objects[i])
             continue;
-        slab = slab_of(cache, objects[i], &index);
-        if (owned) {
-            which = account_take(cache, objects[i], column_at(cache, slab, LAYOUT_GROUP, index),
-                                 index, "owner");
-            if (which != group.which)
-                account_flush_group(cache, &group);
-            group.which = which;
-        }
+        if (!straight_same(cache, &at, objects[i]) || !straight_starts(cache, &at, objects[i]))
+            at = straight_check(cache, objects[i]);
+        account = straight_clear(cache, &at, objects[i], hooks);
+        if (account.group != group.which)
+            account_flush_group(cache, &group);
+        group.which = account.group;
         group.n++;
-        column = column_at(cache, slab, LAYOUT_TAG, index);
-        if (column) {
-            which = account_take(cache, objects[i], column, index, "tag");
-            if (which != tag.which)
-                account_flush_tag(cache, &tag);
-            tag.which = which;
-            tag.n++;
-        }
+        if (account.tag != tag.which)
+            account_flush_tag(cache, &tag);
+        tag.which = account.tag;
+        tag.n++;
     }
     account_flush_group(cache, &group);
     account_flush_tag(cache, &tag);
@@ -181,7 +140,7 @@ bool account_large(void *object, unsigned flags, uint64_t where)
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
     *large_note(object) = (struct large_note){
-        .owner = owner, .tag = account_tagged && where ? account_tag(where, size) : 0};
+        .owner = owner, .tag = account_tagged && where ? straight_tag(where, size) : 0};
     tag_count_alloc(large_note(object)->tag, 1, size);
     return true;
 }

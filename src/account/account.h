@@ -83,6 +83,10 @@ void account_large_clear(void *object);
 extern uint32_t account_process __attribute__((visibility("hidden")));
 extern bool account_tagged __attribute__((visibility("hidden")));
 
+/* The report of an object whose owner or tag (`what`) was written over. */
+_Noreturn void account_report(const struct stook_cache *cache, const void *object,
+                              const char *what);
+
 /* What a live object's columns say; 0 for nothing. */
 uint32_t account_owner_of(const void *object);
 uint32_t account_tag_of(const void *object);

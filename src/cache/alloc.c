@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/alloc.h"
 
+#include "account/straight.h"
 #include "base/context.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
@@ -26,25 +27,30 @@ static void *alloc_slow(struct stook_cache *cache, unsigned flags)
     return object;
 }
 
-/* For a cache with hooks: what the fast path does for others is tried here. */
-static void *alloc_accounted(struct stook_cache *cache, unsigned flags, uint64_t where,
-                             uint32_t group)
+/* For a cache with hooks: charged already, or not to be. */
+static void *alloc_charged(struct stook_cache *cache, unsigned flags, const struct account *account)
 {
-    struct account account;
-    void *object;
+    void *object = alloc_slow(cache, flags);
 
-    if (!account_begin(cache, &account, 1, flags, where, group))
-        return NULL;
-    if (cache_capacity(cache) == 0 || stat_counts_fast(cache) ||
-        !percpu_pop(percpu_offset(cache->index), &object))
-        object = alloc_slow(cache, flags);
-    account_end(cache, &account, &object, object != NULL, 1);
+    account_end(cache, account, &object, object != NULL, 1);
     return object;
 }
 
+/* For a cache with hooks: what the fast path does for others is tried there, and more. */
+static __attribute__((noinline, cold)) void *alloc_accounted(struct stook_cache *cache,
+                                                             unsigned flags, uint64_t where,
+                                                             uint32_t group)
+{
+    struct account account;
+
+    if (!account_begin(cache, &account, 1, flags, where, group))
+        return NULL;
+    return alloc_charged(cache, flags, &account);
+}
+
 /* Everything but "the main sheaf holds an object". */
-__attribute__((noinline, cold)) void *alloc_object(struct stook_cache *cache, unsigned flags,
-                                                   uint64_t where, uint32_t group)
+static __attribute__((noinline, cold)) void *alloc_rest(struct stook_cache *cache, unsigned flags,
+                                                        uint64_t where, uint32_t group)
 {
     void *object;
 
@@ -57,6 +63,56 @@ __attribute__((noinline, cold)) void *alloc_object(struct stook_cache *cache, un
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, cache->object_size);
     return object;
+}
+
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+/* The fast path of a cache with hooks: a charge and an object, a section each; else NULL, and nothing
+ * was changed. */
+static inline __attribute__((always_inline)) void *alloc_straight(struct stook_cache *cache,
+                                                                  unsigned flags, uint64_t where,
+                                                                  uint32_t group, uint32_t closed)
+{
+    struct account account = {0, 0};
+    struct straight at;
+    void *object;
+
+    if ((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) || (closed & CACHE_CLOSED_STAT))
+        return NULL;
+    if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
+        account.group = cache->owner               ? cache->owner
+                        : group == ACCOUNT_CURRENT ? group_thread.lineage[0]
+                                                   : group;
+        if (__builtin_expect(!straight_charge(cache, account.group), 0))
+            return NULL;
+    }
+    if (__builtin_expect(!stook_rseq_pop(percpu.areas + percpu_offset(cache->index),
+                                         cache->head.rseq_offset, &object),
+                         0)) {
+        straight_uncharge(cache, account.group);
+        return NULL;
+    }
+    if ((closed & CACHE_CLOSED_TAG) && where)
+        account.tag = straight_tag(where, cache->charge);
+    at = straight_find(cache, object);
+    if (straight_stamp(cache, &at, closed, account))
+        tag_count_alloc(account.tag, 1, cache->charge);
+    return object;
+}
+#endif
+
+__attribute__((noinline, aligned(64))) void *alloc_object(struct stook_cache *cache, unsigned flags,
+                                                          uint64_t where, uint32_t group)
+{
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+    uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed);
+
+    if (closed & CACHE_CLOSED_ACCOUNT) {
+        void *object = alloc_straight(cache, flags, where, group, closed);
+        if (__builtin_expect(object != NULL, 1))
+            return object;
+    }
+#endif
+    return alloc_rest(cache, flags, where, group);
 }
 
 static inline __attribute__((always_inline)) bool alloc_fast(struct stook_cache *cache,

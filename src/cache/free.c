@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "account/account.h"
+#include "account/straight.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/init.h"
@@ -8,25 +8,48 @@
 #include "slab/slab.h"
 #include "slab/stat.h"
 
-/* Everything but "the main sheaf has room".  errno is kept. */
-static __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache, void *object)
+/* Sheaves, barn and slabs.  errno is kept. */
+static __attribute__((noinline, cold)) void free_rest(struct stook_cache *cache, void *object)
 {
-    uint32_t index;
-    bool nested;
+    bool nested = context_enter();
+
+    slot_free(cache, &object, 1, nested);
+    context_leave();
+}
+
+/* For a cache with hooks: what the fast path does for others is tried here. */
+static inline __attribute__((always_inline)) void free_accounted(struct stook_cache *cache,
+                                                                 void *object, uint32_t closed)
+{
+    struct straight at = straight_check(cache, object);
+    struct account account = straight_clear(cache, &at, object, closed);
+
+    straight_uncharge(cache, account.group);
+    tag_count_free(account.tag, 1, cache->charge);
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+    if (__builtin_expect(!(closed & CACHE_CLOSED_STAT) &&
+                             stook_rseq_push(percpu.areas + percpu_offset(cache->index),
+                                             cache->head.rseq_offset, object),
+                         1))
+        return;
+#endif
+    free_rest(cache, object);
+}
+
+/* Everything but "the main sheaf has room".  errno is kept. */
+static __attribute__((noinline, aligned(64))) void free_slow(struct stook_cache *cache,
+                                                             void *object)
+{
+    uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed), index;
 
     if (!object)
         return;
-    if (account_hooks(cache)) {
-        account_clear(cache, &object, 1);
-        if (cache_capacity(cache) > 0 && !stat_counts_fast(cache) &&
-            percpu_push(percpu_offset(cache->index), object))
-            return;
-    } else {
-        slab_of(cache, object, &index); /* the report, if it is none of ours */
+    if (closed & CACHE_CLOSED_ACCOUNT) {
+        free_accounted(cache, object, closed);
+        return;
     }
-    nested = context_enter();
-    slot_free(cache, &object, 1, nested);
-    context_leave();
+    slab_of(cache, object, &index); /* the report, if it is none of ours */
+    free_rest(cache, object);
 }
 
 __attribute__((aligned(64))) void stook_free(struct stook_cache *cache, void *object)

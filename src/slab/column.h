@@ -35,17 +35,28 @@ static inline bool column_decode(const struct stook_cache *cache, uint32_t index
     return value >> 32 == COLUMN_MARK >> 32;
 }
 
-/* The element of an object; NULL where its slab has no such column. */
-static inline uint64_t *column_at(const struct stook_cache *cache, const struct slab *slab,
-                                  enum layout_which which, uint32_t index)
+/* The element of an object, of a slab with these flags (SLAB_MIN and SLAB_TAGGED never change); NULL
+ * where it has no such column. */
+static inline __attribute__((always_inline)) uint64_t *column_in(const struct stook_cache *cache,
+                                                                 const struct slab *slab,
+                                                                 uint32_t flags,
+                                                                 enum layout_which which,
+                                                                 uint32_t index)
 {
-    uint32_t flags = slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed));
     const struct layout_column *column = &cache->layout.column[flags & SLAB_MIN][which];
     char *base = column->outside ? (char *)(uintptr_t)slab : slab_base(slab);
 
     if (column->element == 0 || (which == LAYOUT_TAG && !(flags & SLAB_TAGGED)))
         return NULL;
     return (uint64_t *)(void *)(base + column->offset + (size_t)index * column->stride);
+}
+
+static inline uint64_t *column_at(const struct stook_cache *cache, const struct slab *slab,
+                                  enum layout_which which, uint32_t index)
+{
+    return column_in(cache, slab,
+                     slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed)), which,
+                     index);
 }
 
 /* Bytes of a slab's descriptor with all that lies behind it; `flags` are its SLAB_*.  Tags come last
