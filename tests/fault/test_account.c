@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * The n-th system call fails while accounted objects are taken, for every n, and then all from it on:
+ * what is charged is what was handed out, to the byte, and a call that fails has charged nothing.
+ */
+#include "support/faults.h"
+
+#include <stook/group.h>
+#include <stook/stook.h>
+#include <stook/tag.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#if !FAULTS_POSSIBLE
+int main(void)
+{
+    return 77;
+}
+#else
+
+enum { SIZE = 30000, BULK = 40, ROUNDS = 30, CALLS_MAX = 2000 };
+
+static void *objects[BULK * ROUNDS + ROUNDS];
+static struct stook_cache *cache;
+static struct stook_group *group;
+static uint64_t charge;
+
+/* For children, where cmocka's assertions cannot. */
+#define MUST(what)                                                                                 \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);                             \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static uint64_t usage(void)
+{
+    struct stook_group_stat stat = {.size = sizeof(stat)};
+
+    MUST(stook_group_stat(group, &stat) == 0);
+    return stat.usage;
+}
+
+/* Takes many, while calls from `at` on fail; whether one did. */
+static bool take(unsigned at, unsigned length)
+{
+    struct stook_tag_stat stat = {.size = sizeof(stat)};
+    unsigned n = 0, tag = 0, single = 0, failed = 0;
+
+    fault_at = at;
+    fault_length = length;
+    fault_calls = fault_hits = 0;
+    fault_off = false;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        size_t got = stook_alloc_bulk_group(cache, 0, BULK, objects + n, group);
+        MUST(got == BULK || (got == 0 && errno == ENOMEM));
+        n += (unsigned)got;
+        objects[n] = stook_alloc(cache, STOOK_NOWAIT);
+        MUST(objects[n] || errno == ENOMEM);
+        failed += (got != BULK) + !objects[n];
+        single += objects[n] != NULL;
+        n += objects[n] != NULL;
+    }
+    fault_off = true;
+    MUST(failed == 0 || fault_hits > 0);
+    MUST(usage() == n * charge);
+    for (unsigned i = 0; i < n; i++) {
+        MUST(stook_group_of(objects[i]) == group);
+        MUST(stook_tag_of(objects[i]) != 0);
+        tag = stook_tag_of(objects[i]);
+        MUST(stook_tag_stat(tag, &stat) == 0);
+        MUST(stat.live_objects == (stat.file ? single : n - single));
+    }
+    stook_free_bulk(cache, n, objects);
+    MUST(usage() == 0);
+    if (tag) {
+        MUST(stook_tag_stat(tag, &stat) == 0);
+        MUST(stat.live_objects == 0);
+    }
+    return fault_hits > 0;
+}
+
+/* In a child of its own: what is mapped stays. */
+static bool attempt(unsigned at, unsigned length)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(take(at, length) ? 0 : 1);
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) <= 1);
+    return WEXITSTATUS(status) == 0;
+}
+
+static void test_every_call_fails(void **unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
+    unsigned hits = 0, at;
+    void *one;
+
+    (void)unused;
+    assert_int_equal(stook_tags_enable(NULL, 1), 0);
+    group = stook_group_create("payer", NULL, 0);
+    assert_non_null(group);
+    (void)stook_group_enter(group);
+    cache = stook_cache_create("accounted", SIZE, &args);
+    assert_non_null(cache);
+    one = stook_alloc(cache, 0); /* what is mapped once, for tags and stocks, is there */
+    assert_non_null(one);
+    charge = usage();
+    stook_free(cache, one);
+    for (at = 1; at < CALLS_MAX && attempt(at, 1); at++)
+        hits++;
+    assert_in_range(hits, 3, CALLS_MAX - 2);
+    for (unsigned from = 1; from <= hits; from += hits / 10 + 1)
+        assert_true(attempt(from, UINT32_MAX / 2));
+    stook_group_leave(NULL);
+    assert_int_equal(stook_group_destroy(group), 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_call_fails)};
+
+    return cmocka_run_group_tests_name("fault.account", tests, NULL, NULL);
+}
+#endif
