@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "cache/alloc.h"
 #include "cache/init.h"
+#include "cache/private.h"
 #include "cache/reclaim.h"
 #include "os/percpu.h"
 #include "page/large.h"
@@ -84,9 +85,8 @@ static bool alloc_node_exists(int node)
     return node >= 0 && (unsigned)node < topology.nodes && topology.online_nodes >> node & 1;
 }
 
-void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
+static void *alloc_node_from(struct stook_cache *cache, unsigned flags, int node, uint64_t where)
 {
-    uint64_t where = account_address(__builtin_return_address(0));
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
     void *object = NULL, *found;
     int saved = errno;
@@ -119,16 +119,25 @@ void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
     return object ? object : alloc_object(cache, plain, where, ACCOUNT_CURRENT);
 }
 
+void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
+{
+    return alloc_node_from(cache, flags, node, account_address(__builtin_return_address(0)));
+}
+
 /* ---- of any size ---------------------------------------------------------------------------- */
 
 /* Whole pages of the node. */
-static void *alloc_node_large(size_t size, unsigned flags, unsigned node)
+static void *alloc_node_large(size_t size, unsigned flags, unsigned node, uint64_t where)
 {
     size_t align = size & (size - 1) ? PAGE_SIZE : size < BLOCK_SIZE ? size : BLOCK_SIZE;
     bool nested = context_enter(), zeroed = false;
     void *object = large_alloc(node, size, align, nested, &zeroed);
 
     context_leave();
+    if (object && account_tagged && !account_large(object, flags, where)) {
+        (void)stook_private_large_free(object);
+        return NULL;
+    }
     if (object && (flags & STOOK_ZERO) && !zeroed)
         memset(object, 0, large_size(object));
     return object;
@@ -136,6 +145,7 @@ static void *alloc_node_large(size_t size, unsigned flags, unsigned node)
 
 void *stook_kmalloc_node(size_t size, unsigned flags, int node)
 {
+    uint64_t where = account_address(__builtin_return_address(0));
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
     struct stook_cache *cache;
     void *object, *found = NULL;
@@ -146,7 +156,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
         return NULL;
     }
     /* The ordinary way first: it knows the class, and mostly that is of the right node. */
-    object = stook_kmalloc(size, plain);
+    object = kmalloc_from(size, plain, where);
     if (node == -1 || !object || object == STOOK_KMALLOC_NONE)
         return object;
     wanted = topology.home_of_node[node];
@@ -155,8 +165,8 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
     if (wanted == (unsigned)node || !(flags & STOOK_THISNODE)) {
         cache = slab_cache_of(object);
         plain &= ~STOOK_NOFAIL;
-        found = cache ? stook_alloc_node(cache, plain | STOOK_THISNODE, (int)wanted)
-                      : alloc_node_large(size, plain, wanted);
+        found = cache ? alloc_node_from(cache, plain | STOOK_THISNODE, (int)wanted, where)
+                      : alloc_node_large(size, plain, wanted, where);
     }
     if (found || (flags & STOOK_THISNODE)) {
         stook_kfree(object);

@@ -250,6 +250,13 @@ __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
                         site ? account_site(site) : account_address(__builtin_return_address(0)));
 }
 
+void *kmalloc_from(size_t size, unsigned flags, uint64_t where)
+{
+    void *object;
+
+    return kmalloc_fast(size, flags, &object) ? object : kmalloc_slow(size, flags, where);
+}
+
 size_t stook_kmalloc_size(size_t size)
 {
     size_t rounded;

@@ -389,7 +389,10 @@ static void test_kmalloc(void **unused)
     }
     for (int node = -1; node <= 0; node++) {
         void *object = stook_kmalloc_node(3 << 20, 0, node);
+        uint64_t here =
+            (uint64_t)(uintptr_t)&test_kmalloc; /* the caller is the site, not the call */
         assert_non_null(object);
+        assert_in_range(stat_of(stook_tag_of(object)).address, here, here + 8192);
         tag = stook_tag_of(object);
         assert_true(stat_of(tag).live_bytes >= 3 << 20);
         stook_kfree(object);
