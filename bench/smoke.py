@@ -19,6 +19,10 @@ HANDOFF_RCU = KMALLOC
 SLUB_BULK = KMALLOC | {"order", "free_order"}
 MEMORY = {"case", "allocator", "resident_over_live", "resident_mib", "faults_per_1000"}
 
+ACCOUNTED = SLAB_BULK | {"extra_ns"}
+COLUMNS = {"case", "allocator", "object_size", "align", "n", "mode", "resident_bytes",
+           "counted_bytes", "extra_resident", "extra_counted"}
+
 STOOK = {("stook-inline", "static"), ("stook-inline", "shared"), ("stook", "static"),
          ("stook", "shared"), ("stook-malloc", "static"), ("stook-malloc", "shared")}
 # What every machine that can build this has; the other peers may be missing, but must be said.
@@ -189,6 +193,42 @@ def check_handoff(bench):
                                              if one[:2] == (mode, n)}, missing, f"{case} {mode}")
 
 
+def check_accounted(bench, case):
+    """Four modes in one run, and the difference is that of the figures beside it."""
+    lines, missing = records(bench, case, "--ms", "1", "--rounds", "2", "--n", "1,5")
+    check_variants(lines, case, ACCOUNTED, "mode")
+    calls = {one for one in STOOK if one[0] != "stook-malloc"}
+    pairs = {(line["allocator"], line["linked"], line["n"], line["mode"]): line["pair_ns"]
+             for line in lines}
+    for n in (1, 5):
+        for mode in ("off", "group", "tag", "both"):
+            said_or_there(calls, {one[:2] for one in pairs if one[2:] == (n, mode)}, missing,
+                          f"{case} {mode} of {n}")
+    for line in lines:
+        off = pairs[line["allocator"], line["linked"], line["n"], "off"]
+        check(abs(line["extra_ns"] - (line["pair_ns"] - off) / 2) < 0.002, f"{case}: {line}")
+
+
+def check_columns(bench):
+    """Bytes are no times: they are what was planned, on any machine."""
+    lines, _ = records(bench, "columns", "--case", "columns", "--n", "20000")
+    counted = {line["mode"]: line["extra_counted"] for line in lines}
+    for line in lines:
+        check(set(line) == COLUMNS, f"columns: keys {sorted(line)}")
+        check((line["object_size"], line["align"]) == (992, 64) and line["n"] >= 20000,
+              f"columns: {line}")
+        check(line["resident_bytes"] > 992 and line["counted_bytes"] > 992, f"columns: {line}")
+    check(counted == {"off": 0, "group": 0, "both": 0, "group-outside": 8, "both-outside": 16},
+          f"columns: {counted}")
+
+    lines, _ = records(bench, "columns", "--case", "columns-table", "--mib", "1",
+                       "--size", "40,200", "--align", "16,64", "--mode", "off,both,both-outside")
+    check({(line["object_size"], line["align"], line["mode"]) for line in lines} ==
+          {(size, align, mode) for size in (40, 200) for align in (16, 64)
+           for mode in ("off", "both", "both-outside")} and len(lines) == 12,
+          f"columns-table: {lines}")
+
+
 def check_idle(bench):
     lines, missing = records(bench, "idle", "--threads", "4", "--n", "50")
     for line in lines:
@@ -219,6 +259,9 @@ def main():
     check_slab_bulk(bench)
     check_slub_bulk(bench)
     check_kmalloc(bench)
+    check_accounted(bench, "tags")
+    check_accounted(bench, "groups")
+    check_columns(bench)
     check_idle(bench)
     check_memory(bench, "returned", "--mib", "8")
     check_memory(bench, "breathing", "--mib", "4", "--rounds", "2")
@@ -233,7 +276,9 @@ def main():
                                      "/ floor", "of that")),
                         ("slab_bulk", ("bulk", "target", "/ dpdk", "/ single")),
                         ("slub_bulk", ("emit", "link-first", "% less")),
-                        ("kmalloc", ("stook-malloc", "/ best"))):
+                        ("kmalloc", ("stook-malloc", "/ best")),
+                        ("groups", ("both", "operation")),
+                        ("columns", ("columns-table: ", "both-outside", "extra"))):
         text, _ = run(bench, case, "--quick", "--ms", "1", "--rounds", "1", "--mib", "2",
                       "--size", "128", "--n", "40", "--allocators",
                       "stook,stook-malloc,glibc,floor-link")
