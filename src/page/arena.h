@@ -39,15 +39,15 @@ void *arena_alloc_slab(unsigned zone, unsigned order, size_t meta_bytes, bool no
 void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes);
 
 /* Whole blocks, contiguous; align is a power of two of at least BLOCK_SIZE. */
-void *arena_alloc_span(unsigned zone, size_t blocks, size_t align, bool nospin, bool *zeroed);
-void arena_free_span(void *span, size_t blocks);
+void *arena_span_alloc(unsigned zone, size_t blocks, size_t align, bool nospin, bool *zeroed);
+void arena_span_free(void *span, size_t blocks);
 /* The same when its pages were moved elsewhere: nothing of it is resident. */
-void arena_free_span_clean(void *span, size_t blocks);
-bool arena_extend_span(void *span, size_t blocks, size_t more);
+void arena_span_free_clean(void *span, size_t blocks);
+bool arena_span_extend(void *span, size_t blocks, size_t more);
 /* Huge pages under blocks of a span are asked for, or refused; only what changes costs a call. */
-void arena_advise_span(void *at, size_t blocks, bool huge);
+void arena_span_advise(void *at, size_t blocks, bool huge);
 /* The blocks' pages were moved to those of `to`: what was said of huge pages went with them. */
-void arena_moved_span(void *from, void *to, size_t blocks);
+void arena_span_moved(void *from, void *to, size_t blocks);
 
 /*
  * Memory for a descriptor of something in the block of `address`: granules of that block's own

@@ -58,8 +58,8 @@ static void large_advise(const struct large *large, size_t size)
 
     if (((size_t)large->blocks << BLOCK_SHIFT) - size <= size / LARGE_SLACK)
         whole = large->blocks;
-    arena_advise_span(large->object, whole, true);
-    arena_advise_span(rest, large->blocks - whole, false);
+    arena_span_advise(large->object, whole, true);
+    arena_span_advise(rest, large->blocks - whole, false);
 }
 
 /* Else it is a span of blocks. */
@@ -74,7 +74,7 @@ static void large_release(void *object, size_t pages, size_t blocks)
     if (blocks == 0)
         arena_free_run(object, pages);
     else
-        arena_free_span(object, blocks);
+        arena_span_free(object, blocks);
 }
 
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed)
@@ -91,7 +91,7 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
     } else {
         blocks = large_blocks_of(pages * PAGE_SIZE);
         object =
-            arena_alloc_span(zone, blocks, align < BLOCK_SIZE ? BLOCK_SIZE : align, nospin, zeroed);
+            arena_span_alloc(zone, blocks, align < BLOCK_SIZE ? BLOCK_SIZE : align, nospin, zeroed);
         pages = blocks * BLOCK_PAGES;
     }
     if (!object)
@@ -198,7 +198,7 @@ static bool large_resize_span(struct large *large, size_t size)
     char *end = (char *)large->object + (blocks << BLOCK_SHIFT);
 
     if (blocks > had) {
-        if (!arena_extend_span(large->object, had, blocks - had))
+        if (!arena_span_extend(large->object, had, blocks - had))
             return false;
         large_account(0, (blocks - had) * BLOCK_PAGES);
     } else if (blocks < had) {
@@ -242,13 +242,13 @@ void *large_move(unsigned zone, void *object, size_t size)
         (void)large_free(moved, false);
         return NULL;
     }
-    arena_moved_span(object, moved, blocks);
+    arena_span_moved(object, moved, blocks);
     large_advise(large_of(moved), size);
     large_of(moved)->note = large->note;
     *pagemap_at(object) = 0;
     large_account(-(uint64_t)1, -(uint64_t)pages);
     arena_free_meta(object, large, sizeof(*large));
-    arena_free_span_clean(object, blocks);
+    arena_span_free_clean(object, blocks);
     return moved;
 }
 

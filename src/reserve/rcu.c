@@ -257,15 +257,10 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
     return put;
 }
 
-static void rcu_synchronize(void)
-{
-    rcu_ops.synchronize();
-}
-
 /* No slot, no sheaf, no cell: where the thread may wait it does. */
 static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
 {
-    if (nested || !rcu_ops.reading || rcu_ops.reading() || !rcu_outside(rcu_synchronize))
+    if (nested || !rcu_ops.reading || rcu_ops.reading() || !rcu_outside(rcu_ops.synchronize))
         report_fatal("cache %s: no memory to defer the free of %p, and no place to wait",
                      cache->name, object);
     slot_free(cache, &object, 1, false);
@@ -301,8 +296,7 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
                      cache->name);
     if (__builtin_expect(slab_cache_of(object) != cache, 0))
         slab_report(cache, object, "is of no slab of this cache");
-    if (__builtin_expect(account_hooks(cache) != 0,
-                         0)) /* while readers look at it, it is nobody's */
+    if (__builtin_expect(account_hooks(cache) != 0, 0)) /* readers charge nobody */
         account_clear(cache, &object, 1);
     nested = context_enter();
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))

@@ -111,8 +111,7 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
     return got;
 }
 
-/* A sheaf with objects becomes main; the slot may have changed since it was found empty.  `recycled`:
- * it is from a barn. */
+/* A sheaf with objects, `recycled` from a barn or new, becomes main if the slot is still empty. */
 static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                               bool recycled, bool nospin)
 {

@@ -154,7 +154,7 @@ static void spans(void **unused)
     (void)unused;
     for (unsigned a = 0; a < 4; a++) {
         for (size_t blocks = 1; blocks < 6; blocks++) {
-            char *span = arena_alloc_span(0, blocks, aligns[a] * BLOCK_SIZE, false, &zeroed);
+            char *span = arena_span_alloc(0, blocks, aligns[a] * BLOCK_SIZE, false, &zeroed);
             assert_non_null(span);
             assert_int_equal((uintptr_t)span % (aligns[a] * BLOCK_SIZE), 0);
             assert_int_equal(stat_now().used - used, blocks * BLOCK_SIZE);
@@ -164,7 +164,7 @@ static void spans(void **unused)
                 span[b * BLOCK_SIZE + 77] = 1;
             }
             check_all(NULL, 0);
-            arena_free_span(span, blocks);
+            arena_span_free(span, blocks);
             check_all(NULL, 0);
         }
     }
@@ -173,19 +173,19 @@ static void spans(void **unused)
 
 static void spans_use_freed_blocks_again(void **unused)
 {
-    char *a = arena_alloc_span(0, 3, BLOCK_SIZE, false, NULL);
-    char *b = arena_alloc_span(0, 3, BLOCK_SIZE, false, NULL);
+    char *a = arena_span_alloc(0, 3, BLOCK_SIZE, false, NULL);
+    char *b = arena_span_alloc(0, 3, BLOCK_SIZE, false, NULL);
     size_t blocks = stat_now().blocks;
 
     (void)unused;
     assert_true(a && b);
-    arena_free_span(a, 3);
+    arena_span_free(a, 3);
     for (int i = 0; i < 20; i++) {
-        char *c = arena_alloc_span(0, 3, BLOCK_SIZE, false, NULL);
-        arena_free_span(c, 3);
+        char *c = arena_span_alloc(0, 3, BLOCK_SIZE, false, NULL);
+        arena_span_free(c, 3);
     }
     assert_int_equal(stat_now().blocks, blocks);
-    arena_free_span(b, 3);
+    arena_span_free(b, 3);
     check_all(NULL, 0);
 }
 
@@ -194,18 +194,18 @@ static void spans_grow_in_place(void **unused)
     char *span, *behind;
 
     (void)unused;
-    span = arena_alloc_span(0, 8, BLOCK_SIZE, false, NULL);
-    arena_free_span(span, 8); /* room */
-    span = arena_alloc_span(0, 2, BLOCK_SIZE, false, NULL);
-    assert_true(arena_extend_span(span, 2, 1));
+    span = arena_span_alloc(0, 8, BLOCK_SIZE, false, NULL);
+    arena_span_free(span, 8); /* room */
+    span = arena_span_alloc(0, 2, BLOCK_SIZE, false, NULL);
+    assert_true(arena_span_extend(span, 2, 1));
     span[3 * BLOCK_SIZE - 1] = 1;
-    behind = arena_alloc_span(0, 1, BLOCK_SIZE, false, NULL);
+    behind = arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL);
     if (behind == span + 3 * BLOCK_SIZE)
-        assert_false(arena_extend_span(span, 3, 1));
-    assert_false(arena_extend_span(span, 3, (size_t)1 << 40));
+        assert_false(arena_span_extend(span, 3, 1));
+    assert_false(arena_span_extend(span, 3, (size_t)1 << 40));
     check_all(NULL, 0);
-    arena_free_span(span, 3);
-    arena_free_span(behind, 1);
+    arena_span_free(span, 3);
+    arena_span_free(behind, 1);
     check_all(NULL, 0);
 }
 
@@ -213,10 +213,10 @@ static void too_much(void **unused)
 {
     (void)unused;
     errno = 0;
-    assert_null(arena_alloc_span(0, (size_t)1 << 40, BLOCK_SIZE, false, NULL));
+    assert_null(arena_span_alloc(0, (size_t)1 << 40, BLOCK_SIZE, false, NULL));
     assert_int_equal(errno, ENOMEM);
     errno = 0;
-    assert_null(arena_alloc_span(0, 1, (size_t)1 << 55, false, NULL));
+    assert_null(arena_span_alloc(0, 1, (size_t)1 << 55, false, NULL));
     assert_int_equal(errno, ENOMEM);
     check_all(NULL, 0);
 }
@@ -332,17 +332,17 @@ static void breathing_stays_warm(void **unused)
 
 static void spans_beyond_the_limit_go_back(void **unused)
 {
-    char *span = arena_alloc_span(0, 40, BLOCK_SIZE, false, NULL); /* 80 MiB */
+    char *span = arena_span_alloc(0, 40, BLOCK_SIZE, false, NULL); /* 80 MiB */
 
     (void)unused;
     memset(span, 1, 40 * (size_t)BLOCK_SIZE);
-    arena_free_span(span, 40);
+    arena_span_free(span, 40);
     assert_true(resident(span, 40 * (size_t)BLOCK_SIZE) <= stat_now().warm);
     assert_true(stat_now().warm <= 36u << 20);
     check_all(NULL, 0);
-    span = arena_alloc_span(0, 2, BLOCK_SIZE, false, NULL);
+    span = arena_span_alloc(0, 2, BLOCK_SIZE, false, NULL);
     memset(span, 1, 2 * BLOCK_SIZE);
-    arena_free_span(span, 2); /* a small one stays */
+    arena_span_free(span, 2); /* a small one stays */
     assert_true(resident(span, 2 * BLOCK_SIZE) > 0);
     arena_trim();
     assert_int_equal(resident(span, 2 * BLOCK_SIZE), 0);
@@ -393,11 +393,11 @@ static size_t part_free(size_t mib)
     static char *spans_had[1000];
 
     for (size_t i = 0; i < n; i++) {
-        PART((spans_had[i] = arena_alloc_span(0, 1, BLOCK_SIZE, false, NULL)));
+        PART((spans_had[i] = arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL)));
         memset(spans_had[i], 1, BLOCK_SIZE);
     }
     for (size_t i = 0; i < n; i++)
-        arena_free_span(spans_had[i], 1);
+        arena_span_free(spans_had[i], 1);
     return stat_now().warm;
 }
 

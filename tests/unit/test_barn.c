@@ -10,6 +10,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -260,7 +262,7 @@ static void held_lock_is_only_tried(void **unused)
     check_all(NULL, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(full_and_empty_change_places, setup, teardown),
@@ -272,5 +274,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(held_lock_is_only_tried, setup, teardown),
     };
 
+    (void)argc;
+    /* These barns have the limits of caches that do not adapt, whatever the environment says. */
+    if (getenv("STOOK_ADAPTIVE") && unsetenv("STOOK_ADAPTIVE") == 0)
+        execv("/proc/self/exe", argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,10 +165,10 @@ static void object_at_a_round_address(void **unused)
     assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
     do { /* blocks, until one is there */
         assert_true(n_spans < 4096);
-        spans[n_spans] = arena_alloc_span(0, 1, BLOCK_SIZE, false, NULL);
+        spans[n_spans] = arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL);
         assert_non_null(spans[n_spans]);
     } while ((uint32_t)(uintptr_t)spans[n_spans++] != 0);
-    arena_free_span(spans[--n_spans], 1);
+    arena_span_free(spans[--n_spans], 1);
     cache = stook_cache_create("round", 4096, NULL);
     assert_non_null(cache);
     while (n < MOST && (n == 0 || (uint32_t)(uintptr_t)objects[n - 1] != 0)) {
@@ -178,7 +178,7 @@ static void object_at_a_round_address(void **unused)
     }
     assert_true(n < MOST);
     for (unsigned i = 0; i < n_spans; i++)
-        arena_free_span(spans[i], 1);
+        arena_span_free(spans[i], 1);
     memcpy(objects + MOST, objects, n * sizeof(void *));
     printf("object %u lies at %p\n", n - 1, objects[n - 1]);
     at = --n;

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * arena_span.c - whole blocks in a row, for what is larger than a block.
+ */
+#include "base/lock.h"
+#include "os/os.h"
+#include "page/arena.h"
+#include "page/zone.h"
+
+#include <errno.h>
+
+static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)
+{
+    for (uint32_t i = at - zone->first; n-- > 0; i++)
+        if (!(zone->free_map[i / 64] >> i % 64 & 1))
+            return false;
+    return true;
+}
+
+static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align)
+{
+    uint64_t base = (pagemap.base >> BLOCK_SHIFT) + zone->first;
+    uint32_t run = 0;
+
+    for (uint32_t i = 0; i < zone->frontier; i++) {
+        if (i % 64 == 0 && zone->free_map[i / 64] == 0) {
+            run = 0;
+            i += 63;
+            continue;
+        }
+        if (!(zone->free_map[i / 64] >> i % 64 & 1) || (run == 0 && (base + i) % align != 0))
+            run = 0;
+        else if (++run == n)
+            return (int64_t)zone->first + i - n + 1;
+    }
+    return -1;
+}
+
+/* Takes free blocks into a span; how many of their pages were dirty. */
+static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
+{
+    size_t dirty = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct block *block = zone_block(at + i);
+        zone_mark_used(zone, block, BLOCK_SPAN);
+        dirty += block_take(block, 0, BLOCK_PAGES);
+        block->longest = 0;
+    }
+    zone_account_take(zone, (size_t)n * BLOCK_PAGES, dirty);
+    return dirty;
+}
+
+void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, bool *zeroed)
+{
+    struct zone *zone = &zone_all.zone[z];
+    uint32_t n = (uint32_t)blocks, step = (uint32_t)(align >> BLOCK_SHIFT);
+    size_t dirty;
+    int64_t at;
+
+    if (blocks > zone->blocks || align >> BLOCK_SHIFT > zone->blocks ||
+        !lock_enter(&zone->lock, LOCK_ARENA, nospin)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    at = arena_span_find(zone, n, step);
+    if (at < 0)
+        at = zone_grow(zone, n, step);
+    if (at < 0) {
+        lock_drop(&zone->lock, LOCK_ARENA);
+        errno = ENOMEM;
+        return NULL;
+    }
+    dirty = arena_span_take(zone, (uint32_t)at, n);
+    lock_drop(&zone->lock, LOCK_ARENA);
+    if (zeroed)
+        *zeroed = dirty == 0;
+    return zone_address((uint32_t)at);
+}
+
+/* Without the lock: of a block in a span, only the span's owner touches these. */
+void arena_span_advise(void *at, size_t blocks, bool huge)
+{
+    bool changed = false;
+
+    if (!zone_all.huge || blocks == 0)
+        return;
+    for (size_t i = 0; i < blocks; i++) {
+        struct block *block = zone_block(zone_index(at) + (uint32_t)i);
+        changed |= huge ? !block->huge : !block->plain;
+        block->huge = huge;
+        block->plain = !huge;
+    }
+    if (changed)
+        os_huge(at, blocks << BLOCK_SHIFT, huge);
+}
+
+void arena_span_moved(void *from, void *to, size_t blocks)
+{
+    for (size_t i = 0; i < blocks; i++) {
+        struct block *block = zone_block(zone_index(to) + (uint32_t)i);
+        const struct block *source = zone_block(zone_index(from) + (uint32_t)i);
+        block->huge = source->huge;
+        block->plain = source->plain;
+    }
+}
+
+static void arena_span_put(void *span, size_t blocks, bool keep)
+{
+    struct zone *zone = zone_of(span);
+    uint32_t at = zone_index(span);
+
+    lock_take(&zone->lock, LOCK_ARENA);
+    zone->used_pages -= blocks * BLOCK_PAGES;
+    for (uint32_t i = 0; i < blocks; i++) {
+        struct block *block = zone_block(at + i);
+        block_put(block, 0, BLOCK_PAGES, keep);
+        zone_mark_free(zone, block);
+    }
+    if (keep)
+        zone->warm_pages += blocks * BLOCK_PAGES;
+    else
+        zone->purged += blocks << BLOCK_SHIFT;
+    zone_settle(zone);
+    lock_drop(&zone->lock, LOCK_ARENA);
+}
+
+void arena_span_free(void *span, size_t blocks)
+{
+    struct zone *zone = zone_of(span);
+    bool keep;
+
+    lock_take(&zone->lock, LOCK_ARENA);
+    keep = blocks * BLOCK_PAGES <= zone->limit_pages;
+    lock_drop(&zone->lock, LOCK_ARENA);
+    if (!keep) /* beyond what may stay warm: back at once, while still taken */
+        os_release(span, blocks << BLOCK_SHIFT);
+    arena_span_put(span, blocks, keep);
+}
+
+void arena_span_free_clean(void *span, size_t blocks)
+{
+    arena_span_put(span, blocks, false);
+}
+
+bool arena_span_extend(void *span, size_t blocks, size_t more)
+{
+    struct zone *zone = zone_of(span);
+    uint32_t at = zone_index(span) + (uint32_t)blocks, end = zone->first + zone->blocks;
+    bool taken = false;
+
+    if (more > zone->blocks || at + more > end)
+        return false;
+    lock_take(&zone->lock, LOCK_ARENA);
+    if (at == zone->first + zone->frontier && zone_grow(zone, (uint32_t)more, 1) < 0) {
+        lock_drop(&zone->lock, LOCK_ARENA);
+        return false;
+    }
+    if (at + more <= zone->first + zone->frontier && arena_span_is_free(zone, at, (uint32_t)more)) {
+        arena_span_take(zone, at, (uint32_t)more);
+        taken = true;
+    }
+    lock_drop(&zone->lock, LOCK_ARENA);
+    return taken;
+}
