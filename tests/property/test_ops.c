@@ -98,6 +98,7 @@ static void random_programs(void **unused)
     assert_true(sum.destroyed >= 6 * seeds && sum.checked >= 20 * seeds);
     assert_true(sum.deferred > 100 * seeds && sum.sheaves > seeds && sum.pools > 0);
     assert_true(sum.handled > seeds && sum.inside > 0);
+    assert_true(sum.charged > 10 * seeds && sum.capacities > 5 * seeds);
     assert_true(sum.of_node > 5 * seeds && (!TOPOLOGIES || sum.moved > 50 * seeds));
 }
 

@@ -18,7 +18,7 @@
 static void ops_create(void)
 {
     static const unsigned sizes[] = {24, 64, 256, 1024, 8192, 262144};
-    unsigned range = sizes[ops_below(6)], size = 1 + ops_below(range), kind = ops_byte(), more;
+    unsigned range = sizes[ops_below(6)], size = 1 + ops_below(range), kind = ops_byte(), more, how;
     struct stook_cache_args args = {.size = sizeof(args)};
     struct ops_made *made = NULL;
 
@@ -44,8 +44,13 @@ static void ops_create(void)
         args.flags =
             (args.flags & ~(STOOK_CACHE_MERGE | STOOK_CACHE_LINK_INSIDE)) | STOOK_CACHE_TYPESAFE;
     }
+    how = ops_byte();
+    args.flags |= how % 4 == 0 && !(args.flags & STOOK_CACHE_NOSHEAF) ? STOOK_CACHE_ADAPTIVE : 0;
+    args.flags |= how & 4 ? STOOK_CACHE_ACCOUNT : 0;
     made->cache = stook_cache_create("property", size, kind & 128 ? NULL : &args);
     OPS_CHECK(made->cache);
+    made->charged = args.flags & STOOK_CACHE_ACCOUNT && !(kind & 128);
+    made->loose = args.flags & STOOK_CACHE_NOSHEAF && !(kind & 128);
     made->built = made->built && !(kind & 128);
     made->size = size;
     made->align = kind & 128                         ? (size >= 16 ? 16 : 8)
@@ -135,16 +140,21 @@ static void ops_alloc(unsigned cache)
     unsigned flags = ops_flags(ops_byte() & (STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO));
     struct ops_made *made = &ops.made[cache];
     void *object;
+    bool named = made->charged && ops_byte() % 4 == 0;
+    struct stook_group *group = named ? ops_group() : ops.inside;
     int node;
 
     if (!ops_room(cache, 1))
         return;
     /* What such a call takes of the wrong node and gives back is counted too. */
-    node = !made->counted && ops_byte() % 4 == 0 ? (int)ops_below(topology.nodes + 2) - 1 : -1;
+    node = !made->counted && !named && ops_byte() % 4 == 0 ? (int)ops_below(topology.nodes + 2) - 1
+                                                           : -1;
     if (node >= 0)
         flags |= ops_byte() % 2 ? STOOK_THISNODE : 0;
     errno = 0;
-    if (node < 0)
+    if (named)
+        object = OPS_BRING(1, stook_alloc_group(made->cache, flags, group));
+    else if (node < 0)
         object = OPS_BRING(1, stook_alloc(made->cache, flags));
     else
         object = OPS_BRING(1, stook_alloc_node(made->cache, flags, node));
@@ -164,6 +174,8 @@ static void ops_alloc(unsigned cache)
     OPS_CHECK(node < 0 || pagemap_node(object) == topology.home_of_node[node] ||
               (ops.depth > 0 && !(flags & STOOK_THISNODE)));
     ops.counts->of_node += node >= 0;
+    OPS_CHECK(!made->charged || stook_group_of(object) == group);
+    ops.counts->charged += made->charged && group;
     made->taken++;
     ops_got(cache, object, flags & STOOK_ZERO, 0);
 }
@@ -325,15 +337,21 @@ static void ops_step(void)
         ops_sheaf_step(cache);
     else if (op < 222)
         ops_pool_step(cache);
-    else if (op < 234)
+    else if (op < 231)
         ops_free_rcu_step();
-    else if (op < 239)
+    else if (op < 235)
         ops_grace();
-    else if (op < 241)
+    else if (op < 237)
         stook_rcu_barrier();
-    else if (op < 244)
+    else if (op < 240)
         OPS_DO((void)stook_cache_shrink(ops.made[cache].cache));
-    else if (op < 250)
+    else if (op < 243)
+        ops_capacity_step(cache);
+    else if (op < 245)
+        ops_group_enter();
+    else if (op < 246)
+        ops_tags_step(cache);
+    else if (op < 251)
         ops_destroy(cache);
     else
         ops_move();
@@ -361,6 +379,7 @@ static void ops_end(void)
     for (unsigned i = 0; i < OPS_CACHES; i++)
         OPS_CHECK(!ops.made[i].cache);
     ops_check_all();
+    ops_groups_end();
 }
 
 void ops_run(const uint8_t *bytes, size_t n, unsigned every, struct ops_counts *counts)
@@ -372,6 +391,7 @@ void ops_run(const uint8_t *bytes, size_t n, unsigned every, struct ops_counts *
     ops.counts = counts;
     ops_rcu_use();
     ops_context_use();
+    ops_groups_make();
     while (ops.at < ops.end) {
         ops_step();
         ops_check_step();
@@ -396,12 +416,14 @@ void ops_add(struct ops_counts *sum, const struct ops_counts *more)
 void ops_print(const struct ops_counts *c)
 {
     printf(
-        "%llu steps: %llu allocated, %llu freed, %llu deferred, %llu refused, %llu of a given node; %llu caches, %llu "
-        "sheaves, %llu pools; %llu moves; %llu handlers, %llu inside, %llu nested; %llu checks\n",
+        "%llu steps: %llu allocated, %llu freed, %llu deferred, %llu refused, %llu of a given node, %llu "
+        "charged; %llu caches, %llu capacities, %llu sheaves, %llu pools; %llu moves; %llu handlers, "
+        "%llu inside, %llu nested; %llu checks\n",
         (unsigned long long)c->steps, (unsigned long long)c->allocated,
         (unsigned long long)c->freed, (unsigned long long)c->deferred,
         (unsigned long long)c->refused, (unsigned long long)c->of_node,
-        (unsigned long long)c->destroyed, (unsigned long long)c->sheaves,
+        (unsigned long long)c->charged, (unsigned long long)c->destroyed,
+        (unsigned long long)c->capacities, (unsigned long long)c->sheaves,
         (unsigned long long)c->pools, (unsigned long long)c->moved, (unsigned long long)c->handled,
         (unsigned long long)c->inside, (unsigned long long)c->nested,
         (unsigned long long)c->checked);

@@ -3,13 +3,14 @@
  * ops.h - a byte string is a program of calls, run against the library and a model beside it.
  *
  * The calls: all that take and return objects, prefilled sheaves, pools, deferred frees with an RCU
- * whose grace periods end when the bytes say so, caches that come and go, shrink; from CPU to CPU,
- * where a topology is simulated any of its CPUs; with any flags; and handlers that interrupt a call
- * after so many instructions and make calls of their own, which others interrupt.
+ * whose grace periods end when the bytes say so, caches that come and go, shrink, get another capacity
+ * or adapt, that charge groups, and with tags that are switched on and off; from CPU to CPU, where a
+ * topology is simulated any of its CPUs; with any flags; and handlers that interrupt a call after so
+ * many instructions and make calls of their own, which others interrupt.
  *
  * The model knows every object that is out: it overlaps no other, is aligned, keeps its contents,
  * also while it is deferred, comes back constructed; what is free of a type-stable cache stays of
- * its type.  Cheap checks run after each step, check_all() and the sums of statistics every `every`
+ * its type; who is charged for it stays so, and groups are charged nothing else.  Cheap checks run after each step, check_all() and the sums of statistics every `every`
  * steps and at the end, when all was freed and destroyed.  Dies with a message, so that it serves
  * cmocka and a fuzzer alike.
  */
@@ -21,7 +22,7 @@
 
 struct ops_counts {
     uint64_t steps, allocated, freed, refused, destroyed, checked;
-    uint64_t deferred, sheaves, pools, moved, of_node;
+    uint64_t deferred, sheaves, pools, moved, of_node, capacities, charged;
     uint64_t handled, inside, nested; /* handlers; that interrupted the library; another handler */
 };
 

@@ -73,6 +73,7 @@ static void ops_verify(const struct ops_held *held)
     for (size_t i = 0; i < n; i = i == OPS_FILL && n > 2 * OPS_FILL ? n - OPS_FILL : i + 1)
         OPS_CHECK(held->object[ops_offset(made, i)] == ops_pattern(held->pattern, i));
     OPS_CHECK(!made->built || held->object[0] == OPS_BUILT);
+    OPS_CHECK(!made->charged || held->deferred || stook_group_of(held->object) == held->group);
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -112,7 +113,8 @@ void ops_got(unsigned cache, void *object, bool zero, unsigned pool)
         OPS_CHECK(bytes[i] == 0);
     OPS_CHECK(!made->built || bytes[0] == OPS_BUILT);
     memmove(&ops.held[at + 1], &ops.held[at], (ops.n - at) * sizeof(ops.held[0]));
-    ops.held[at] = (struct ops_held){cache, pool, false, ++ops.patterns, object};
+    ops.held[at] = (struct ops_held){
+        cache, pool, false, ++ops.patterns, object, made->charged ? stook_group_of(object) : NULL};
     ops_fill(made, &ops.held[at]);
     ops.n++;
     ops.bytes += made->size;
@@ -271,5 +273,6 @@ void ops_check_all(void)
     for (unsigned i = 0; i < OPS_CACHES; i++)
         if (ops.made[i].cache && ops.made[i].counted)
             ops_check_stat(&ops.made[i]);
+    ops_check_groups();
     ops.counts->checked++;
 }

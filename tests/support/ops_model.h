@@ -11,6 +11,7 @@
 
 #include "support/ops.h"
 
+#include <stook/group.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -28,6 +29,7 @@ enum {
     OPS_POOLS = 4,
     OPS_STALE = 64,  /* free objects of type-stable caches that a reader may look at */
     OPS_NESTING = 2, /* handlers in handlers */
+    OPS_GROUPS = 4,  /* of 0 all others are children, but the last */
 };
 
 struct ops_held {
@@ -36,6 +38,7 @@ struct ops_held {
     bool deferred; /* stook_free_rcu() has it, and no grace period is over since */
     uint32_t pattern;
     unsigned char *object;
+    struct stook_group *group; /* that is charged; NULL: nobody is */
 };
 
 struct ops_made {
@@ -43,6 +46,8 @@ struct ops_made {
     size_t size, align;
     bool built;   /* has a constructor */
     bool stable;  /* and is type-stable */
+    bool charged; /* charges groups */
+    bool loose;   /* has no sheaves */
     bool counted; /* its statistics are on, and all it hands out is seen here */
     unsigned out, sheaves, pools;
     uint64_t taken, given; /* by calls that statistics count */
@@ -68,6 +73,8 @@ struct ops {
     struct ops_sheaf sheaf[OPS_SHEAVES];
     struct ops_pool pool[OPS_POOLS];
     unsigned char *stale[OPS_STALE];
+    struct stook_group *group[OPS_GROUPS],
+        *inside; /* and the one that this thread is in, or NULL */
     size_t n, bytes, stales;
     size_t coming; /* objects that calls are about to bring, which handlers leave room for */
     uint32_t patterns;
@@ -117,6 +124,17 @@ void ops_pool_free(size_t at);
 void ops_pool_destroy(unsigned pool);
 void ops_sheaf_return(unsigned sheaf);
 void ops_free_rcu_step(void);
+
+/* ---- groups, tags, capacities: ops_account.c ---- */
+void ops_groups_make(void);
+void ops_groups_end(void);
+/* One of them, or NULL for none. */
+struct stook_group *ops_group(void);
+void ops_group_enter(void);
+void ops_tags_step(unsigned cache);
+void ops_capacity_step(unsigned cache);
+/* What every group is charged is what objects say. */
+void ops_check_groups(void);
 
 /* ---- one operation that a handler may do: ops.c ---- */
 void ops_handler_step(void);
