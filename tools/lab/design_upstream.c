@@ -291,7 +291,8 @@ static int upstream_start_as(struct lab *lab, bool refill, bool everywhere)
     own->everywhere = everywhere;
     own->capacity = lab->options->capacity;
     if (own->capacity == 0)
-        own->capacity = upstream_capacity(own->objects.cache.stride ? own->objects.cache.stride : 8);
+        own->capacity =
+            upstream_capacity(own->objects.cache.stride ? own->objects.cache.stride : 8);
     lab->sheaf_capacity = own->capacity;
     own->cpu = lab_memory(lab, topology.cpus * sizeof(own->cpu[0]));
     for (unsigned i = 0; i < topology.cpus; i++)

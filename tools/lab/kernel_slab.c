@@ -223,10 +223,11 @@ void kernel_unlock(struct lab_actor *actor, struct kernel_cache *cache, unsigned
 void kernel_corrupt(const struct lab_actor *actor, const struct kernel_slab *slab,
                     const char *where)
 {
-    complain(STATUS_FAILED,
-             "list corruption: CPU %u puts a slab of node %u on %s while it is on the list of %s %u",
-             actor->cpu, slab->node, where, slab->on == KERNEL_NODE ? "node" : "CPU",
-             slab->on == KERNEL_NODE ? slab->node : slab->cpu);
+    complain(
+        STATUS_FAILED,
+        "list corruption: CPU %u puts a slab of node %u on %s while it is on the list of %s %u",
+        actor->cpu, slab->node, where, slab->on == KERNEL_NODE ? "node" : "CPU",
+        slab->on == KERNEL_NODE ? slab->node : slab->cpu);
     exit(STATUS_FAILED);
 }
 

@@ -23,9 +23,9 @@ struct lab_options {
     enum lab_pairing pairing;
     int completers; /* the node of all-to-one */
     bool threads, json;
-    bool refill;                       /* of upstream-first: where blocking is not allowed, too */
-    bool race;                         /* of upstream-first: the list corruption of 2026 */
-    const struct timing_costs *costs;  /* NULL: no time is modelled */
+    bool refill;                      /* of upstream-first: where blocking is not allowed, too */
+    bool race;                        /* of upstream-first: the list corruption of 2026 */
+    const struct timing_costs *costs; /* NULL: no time is modelled */
 };
 
 /*

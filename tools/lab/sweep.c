@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SWEEP_NODE = 8, SWEEP_SOCKET = 4 };
+enum { SWEEP_NODE = 8, SWEEP_SOCKET = 4, SWEEP_OPERATIONS = 20000 /* of a queue, at most */ };
 
 const struct sweep_series sweep_series[SWEEP_SERIES] = {
     {"stook", &lab_stook, false},
@@ -26,7 +26,7 @@ const struct sweep_series sweep_series[SWEEP_SERIES] = {
 };
 
 const char *const sweep_kinds[SWEEP_KINDS] = {
-    "allocations that touch slabs", "frees that touch slabs",   "list locks of allocations",
+    "allocations that touch slabs", "frees that touch slabs",    "list locks of allocations",
     "list locks of frees",          "barn locks of allocations", "barn locks of frees",
 };
 
@@ -54,9 +54,8 @@ int sweep_keep(const struct lab *lab, struct sweep_result *result)
     for (unsigned i = 0; i < TIMING_SPENT; i++)
         result->share[i] = time.spent[i] / busy;
     for (unsigned i = 0; i < SWEEP_KINDS; i++)
-        result->kind[i] =
-            (double)(lab->end.all.event[kinds[i]] - lab->half.all.event[kinds[i]]) /
-            (double)(lab->end.operations - lab->half.operations);
+        result->kind[i] = (double)(lab->end.all.event[kinds[i]] - lab->half.all.event[kinds[i]]) /
+                          (double)(lab->end.operations - lab->half.operations);
     return 0;
 }
 
@@ -132,6 +131,8 @@ static struct lab_options sweep_options(const struct lab_options *options, unsig
         o.topology = machine;
         /* As in the report one thread a core: half of the CPUs are at work. */
         o.queues = cpus >= 4 ? cpus / 4 : 1;
+        if (o.operations > (uint64_t)SWEEP_OPERATIONS * o.queues)
+            o.operations = (uint64_t)SWEEP_OPERATIONS * o.queues;
     }
     return o;
 }
@@ -144,7 +145,8 @@ static void sweep_line(const struct sweep_table *table, const char *what, unsign
     for (unsigned s = 0; s < SWEEP_SERIES; s++)
         if (table->designs >> s & 1)
             printf(" %22.2f",
-                   (point < table->points ? table->at[s][point].rate : table->report[s].rate) / 1e6);
+                   (point < table->points ? table->at[s][point].rate : table->report[s].rate) /
+                       1e6);
     printf("\n");
 }
 
@@ -162,7 +164,8 @@ static int sweep_print(const struct sweep_table *table)
         sweep_line(table, number, p);
     }
     sweep_line(table, "the report's", table->points);
-    printf("\nmillion operations a second in the model of time; of the report's machine, an object:\n");
+    printf(
+        "\nmillion operations a second in the model of time; of the report's machine, an object:\n");
     for (unsigned k = 0; k < SWEEP_KINDS; k++) {
         printf("%s\n%14s", sweep_kinds[k], "");
         for (unsigned s = 0; s < SWEEP_SERIES; s++)
@@ -170,9 +173,9 @@ static int sweep_print(const struct sweep_table *table)
                 printf(" %22.4f", table->report[s].kind[k]);
         printf("\n");
     }
-    return fflush(stdout) == 0 ? 0
-                               : complain(STATUS_FAILED, "standard output cannot be written: %s",
-                                          strerror(errno));
+    return fflush(stdout) == 0
+               ? 0
+               : complain(STATUS_FAILED, "standard output cannot be written: %s", strerror(errno));
 }
 
 /* ---- sensitivity ---------------------------------------------------------------------------- */

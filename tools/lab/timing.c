@@ -13,14 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMING_OBJECTS = 1 << 18, TIMING_NOWHERE = 0xffff };
+enum { TIMING_OBJECTS = 1 << 21 };
 
-enum timing_kind { TIMING_DO, TIMING_TOUCH, TIMING_TAKE, TIMING_DROP, TIMING_BRING, TIMING_USE, TIMING_HAVE };
+enum timing_kind {
+    TIMING_DO,
+    TIMING_TOUCH,
+    TIMING_TAKE,
+    TIMING_DROP,
+    TIMING_BRING,
+    TIMING_USE,
+    TIMING_HAVE
+};
 
 struct timing_demand {
     uint8_t kind;
     uint8_t cost;
-    uint32_t object;
+    uint64_t object; /* hash of its place in the arena */
     struct timing_place *place;
 };
 
@@ -32,13 +40,18 @@ struct timing_actor {
     double spent[TIMING_SPENT];
 };
 
+/* Of the object of this key: the CPU + 1 that had its link, and itself, last; 0: nobody. */
+struct timing_where {
+    uint32_t key;
+    uint16_t link, object;
+};
+
 struct timing {
     struct timing_costs costs;
     struct timing_actor *actor; /* by number */
     unsigned *heap, heaped;     /* numbers of those that do not wait, the earliest first */
     struct timing_place *forgotten;
-    /* By hash of an object's place in the arena: the CPU that had its link, and itself, last. */
-    uint16_t *link, *object;
+    struct timing_where *object; /* by hash */
     double now, begun[3];
     uint64_t operations[3];
     double spent[3][TIMING_SPENT];
@@ -49,8 +62,12 @@ struct timing {
 const char *const timing_names[TIMING_COST_COUNT] = {TIMING_COSTS(TIMING_NAME)};
 
 const char *const timing_spent_names[TIMING_SPENT] = {
-    "beside the allocator", "calls and sections",           "lines of slabs and locks",
-    "lines of objects",     "waiting for barns",            "waiting for list locks",
+    "beside the allocator",
+    "calls and sections",
+    "lines of slabs and locks",
+    "lines of objects",
+    "waiting for barns",
+    "waiting for list locks",
     "idle",
 };
 
@@ -135,8 +152,10 @@ void timing_add_object(struct lab_actor *actor, const void *object, enum timing_
     struct timing_demand *demand = timing_demand(actor);
     uint64_t at = ((uintptr_t)object - pagemap.base) / 8;
 
-    demand->kind = way == TIMING_LINK_HERE ? TIMING_BRING : way == TIMING_USED ? TIMING_USE : TIMING_HAVE;
-    demand->object = (uint32_t)(at * 0x9e3779b97f4a7c15u >> 40) % TIMING_OBJECTS;
+    demand->kind = way == TIMING_LINK_HERE ? TIMING_BRING
+                   : way == TIMING_USED    ? TIMING_USE
+                                           : TIMING_HAVE;
+    demand->object = at * 0x9e3779b97f4a7c15u;
 }
 
 struct timing_place *timing_place(struct lab *lab, const char *name, int node)
@@ -182,8 +201,8 @@ static double timing_transfer(const struct timing *timing, unsigned from, unsign
     a = topology_node(from);
     b = topology_node(to);
     if (a == b)
-        return timing->costs.cost[topology.cpus > 1 && timing_same_core(from, to) ? TIMING_CORE
-                                                                                   : TIMING_NODE];
+        return timing->costs
+            .cost[topology.cpus > 1 && timing_same_core(from, to) ? TIMING_CORE : TIMING_NODE];
     return timing->costs.cost[topology_distance(a, b) < 20 ? TIMING_NEAR : TIMING_FAR];
 }
 
@@ -206,15 +225,25 @@ static void timing_move(const struct timing *timing, struct lab_actor *actor,
     line->last = actor->cpu + 1;
 }
 
+/* Two objects of one place in the table forget each other. */
+static struct timing_where *timing_where(struct timing *timing, uint64_t hash)
+{
+    struct timing_where *where = &timing->object[hash >> 32 & (TIMING_OBJECTS - 1)];
+
+    if (where->key != (uint32_t)(hash >> 24))
+        *where = (struct timing_where){.key = (uint32_t)(hash >> 24)};
+    return where;
+}
+
 /* Lines of an object come: its link's, which a freelist is followed by, or those that its user waits for. */
 static void timing_bring(struct lab_actor *actor, uint16_t *last, double lines)
 {
     const struct timing *timing = actor->lab->timing;
 
-    if (*last != TIMING_NOWHERE)
+    if (*last)
         timing_spend(timing_of(actor), TIMING_IN_OBJECTS,
-                     lines * timing_transfer(timing, *last, actor->cpu));
-    *last = (uint16_t)actor->cpu;
+                     lines * timing_transfer(timing, *last - 1, actor->cpu));
+    *last = (uint16_t)(actor->cpu + 1);
 }
 
 /* ---- the order of clocks -------------------------------------------------------------------- */
@@ -230,7 +259,8 @@ static void timing_push(struct timing *timing, unsigned number)
 {
     unsigned i = timing->heaped++;
 
-    for (unsigned up; i > 0 && timing_before(timing, number, timing->heap[up = (i - 1) / 2]); i = up)
+    for (unsigned up; i > 0 && timing_before(timing, number, timing->heap[up = (i - 1) / 2]);
+         i = up)
         timing->heap[i] = timing->heap[up];
     timing->heap[i] = number;
 }
@@ -297,6 +327,7 @@ static bool timing_meet(struct timing *timing, struct lab_actor *actor,
                         const struct timing_demand *demand)
 {
     struct timing_actor *t = timing_of(actor);
+    struct timing_where *where;
 
     switch ((enum timing_kind)demand->kind) {
     case TIMING_DO:
@@ -315,13 +346,15 @@ static bool timing_meet(struct timing *timing, struct lab_actor *actor,
         timing_drop(timing, actor, demand->place);
         return true;
     case TIMING_BRING:
-        timing_bring(actor, &timing->link[demand->object], 1);
+        timing_bring(actor, &timing_where(timing, demand->object)->link, 1);
         return true;
     case TIMING_USE:
-        timing_bring(actor, &timing->object[demand->object], timing->costs.cost[TIMING_OBJECT]);
+        timing_bring(actor, &timing_where(timing, demand->object)->object,
+                     timing->costs.cost[TIMING_OBJECT]);
         return true;
     case TIMING_HAVE:
-        timing->link[demand->object] = timing->object[demand->object] = (uint16_t)actor->cpu;
+        where = timing_where(timing, demand->object);
+        where->link = where->object = (uint16_t)(actor->cpu + 1);
         return true;
     }
     return true;
@@ -334,9 +367,7 @@ int timing_start(struct lab *lab, const struct timing_costs *costs)
     struct timing *timing = lab_memory(lab, sizeof(*timing));
 
     timing->costs = *costs;
-    timing->object = lab_memory(lab, 2 * TIMING_OBJECTS * sizeof(timing->object[0]));
-    timing->link = timing->object + TIMING_OBJECTS;
-    memset(timing->object, 0xff, 2 * TIMING_OBJECTS * sizeof(timing->object[0]));
+    timing->object = lab_memory(lab, TIMING_OBJECTS * sizeof(timing->object[0]));
     lab->timing = timing;
     return 0;
 }

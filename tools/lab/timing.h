@@ -16,23 +16,25 @@
 #include "lab/lab.h"
 
 /* What can be asked for besides places; nanoseconds each but where it says otherwise. */
-#define TIMING_COSTS(c)                                                                            \
-    c(SUBMIT, "submit", "beside the allocator, an object: who allocates")                          \
-    c(COMPLETE, "complete", "beside the allocator, an object: who frees")                          \
-    c(REAP, "reap", "the part of submit that is done for a burst, before it")                      \
-    c(FETCH, "fetch", "the part of complete that is done for a batch, before it")                  \
-    c(LOCAL, "local", "an allocation or a free without anything that is shared")                   \
-    c(LOCK, "lock", "an atomic operation on a line that is here")                                  \
-    c(SECTION, "section", "what is done under a lock: its least")                                  \
-    c(LINK, "link", "a slab linked to a list or off it")                                           \
-    c(PAGE, "page", "a slab's pages from or to the page allocator")                                \
-    c(CORE, "line.core", "a line that the other thread of the core has written")                   \
-    c(NODE, "line.node", "a line that another core of the node has written")                       \
-    c(NEAR, "line.near", "a line from another node, below distance 20")                            \
-    c(FAR, "line.far", "a line from farther")                                                      \
-    c(HANDOVER, "handover", "lines that a lock's way to one who waits for it takes (a number)")    \
-    c(OBJECT, "object", "lines of an object that its taker waits for (a number)")                  \
-    c(POLL, "poll", "until one who had nothing to do looks again")
+#define TIMING_COSTS(c)                                                                             \
+    c(SUBMIT, "submit", "beside the allocator, an object: who allocates") c(                        \
+        COMPLETE, "complete", "beside the allocator, an object: who frees")                         \
+        c(REAP, "reap", "the part of submit that is done for a burst, before it") c(                \
+            FETCH, "fetch", "the part of complete that is done for a batch, before it")             \
+            c(LOCAL, "local", "an allocation or a free without anything that is shared") c(         \
+                LOCK, "lock", "an atomic operation on a line that is here")                         \
+                c(SECTION, "section", "what is done under a lock: its least") c(                    \
+                    LINK, "link", "a slab linked to a list or off it")                              \
+                    c(PAGE, "page", "a slab's pages from or to the page allocator") c(              \
+                        CORE, "line.core", "a line that the other thread of the core has written")  \
+                        c(NODE, "line.node", "a line that another core of the node has written") c( \
+                            NEAR, "line.near", "a line from another node, below distance 20")       \
+                            c(FAR, "line.far", "a line from farther") c(                            \
+                                HANDOVER, "handover",                                               \
+                                "lines that a lock's way to one who waits for it takes (a number)") \
+                                c(OBJECT, "object",                                                 \
+                                  "lines of an object that its taker waits for (a number)")         \
+                                    c(POLL, "poll", "until one who had nothing to do looks again")
 
 enum timing_cost {
 #define TIMING_COST(name, key, what) TIMING_##name,

@@ -158,7 +158,7 @@ static unsigned ublk_completers(const struct lab *lab, unsigned queues, unsigned
 
 static struct ublk_submitter *ublk_submitter(struct lab *lab, struct lab_channel *queue)
 {
-    struct ublk_submitter *submitter = 
+    struct ublk_submitter *submitter =
         lab_memory(lab, sizeof(*submitter) + lab->options->batch * sizeof(submitter->object[0]));
 
     submitter->queue = queue;
@@ -219,8 +219,7 @@ static int ublk_prepare(struct lab *lab)
             lab_actor(lab, submitter, ublk_both, completer);
             continue;
         }
-        lab_actor(lab, submitter, ublk_submit,
-                  ublk_submitter(lab, completer->queue[0]));
+        lab_actor(lab, submitter, ublk_submit, ublk_submitter(lab, completer->queue[0]));
         lab_actor(lab, lab_cpu_at(2 * ((q + by) % queues)), ublk_complete, completer);
     }
     return 0;

@@ -141,9 +141,11 @@ static bool lab_find_design(const char *name, const struct lab_design **design)
             *design = lab_designs[i];
             return true;
         }
-    complain(STATUS_USAGE, "lab: --design %s: there is no such design; there are stook, cpu-partial, upstream-first, "
-             "upstream",
-             name);
+    complain(
+        STATUS_USAGE,
+        "lab: --design %s: there is no such design; there are stook, cpu-partial, upstream-first, "
+        "upstream",
+        name);
     return false;
 }
 
@@ -374,9 +376,8 @@ static int lab_run(int argc, char **argv)
 
     if (!lab_parse(&options, argc, argv))
         return STATUS_USAGE;
-    return lab_sweep.sweeps || lab_sweep.sensitivity
-               ? sweep_run(&lab_sweep, &options, lab_run_for)
-               : lab_run_on(&options);
+    return lab_sweep.sweeps || lab_sweep.sensitivity ? sweep_run(&lab_sweep, &options, lab_run_for)
+                                                     : lab_run_on(&options);
 }
 
 const struct command command_lab = {

@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: tool
+# timeout: 600
+"""stook lab with the old designs and the model of time: nothing is lost under any design, their events
+are those of the report of 2026, the list corruption is seen when it is switched on, and the model gives
+the report's three points from the costs that are in topologies/ublk.costs."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import xml.dom.minidom
+
+STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
+TOPOLOGIES = os.path.join(os.environ["STOOK_SOURCE_DIR"], "topologies")
+SCENARIOS = ("ublk", "local", "producer-consumer", "fork-exec", "random-walk", "hotplug")
+OLD = (("cpu-partial",), ("upstream-first",), ("upstream-first", "--refill"), ("upstream",))
+
+
+def lab(*arguments, status=0):
+    done = subprocess.run([STOOK, "lab", *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == status, f"{arguments}: {done.returncode}: {done.stderr}"
+    return done.stdout if status == 0 else done.stderr
+
+
+def run(design, *arguments):
+    return json.loads(lab(*arguments, "--design", *design, "--json"))
+
+
+def total(result, counter):
+    return sum(cpu[counter] for cpu in result["per_cpu"])
+
+
+def near(value, expected, share):
+    return abs(value - expected) <= share * expected
+
+
+# Nothing twice, nothing lost (the status says so), whatever is played, on whatever machine; the calls add up.
+OPTIONS = ((), ("--threads",), ("--topology", f"{TOPOLOGIES}/gaps.topo"),
+           ("--capacity", 1, "--size", 64, "--depth", 40),
+           ("--size", 4000, "--order", 0, "--seed", 5))
+for d, design in enumerate(OLD):
+    for s, scenario in enumerate(SCENARIOS):
+        for options in OPTIONS[(s + d) % 5], OPTIONS[(s + d + 2) % 5]: # each option under each design
+            result = run(design, scenario, "--operations", "3k", *options)
+            assert total(result, "allocs") == total(result, "frees") == 3000
+            assert total(result, "alloc_fastpath") + total(result, "alloc_slowpath") == 3000
+            assert total(result, "free_fastpath") + total(result, "free_slowpath") == 3000
+            assert total(result, "alloc_slab") >= total(result, "free_slab")
+    first = lab("random-walk", "--operations", "20k", "--design", *design)
+    assert first == lab("random-walk", "--operations", "20k", "--design", *design), design
+
+# The corruption: a slab that is full is freed to before it has left its node's list.
+for seed in range(3):
+    said = lab("ublk", "--operations", "100k", "--design", "upstream-first", "--race", "--seed", seed,
+               status=1)
+    assert re.search(r"list corruption: CPU \d+ puts a slab of node [15] on a CPU's list", said), said
+
+# Events, with the clocks of the model for the order; the report's shares beside them.
+OPERATIONS = "200k"
+partial = run(("cpu-partial",), "ublk", "--operations", OPERATIONS, "--time")
+steady = partial["operations_steady"]
+assert near(partial["free_outside"], steady, 0.01)                   # 100 %
+assert 0.02 < partial["alloc_outside"] / steady < 0.10               # 5.6 %
+assert total(partial, "free_fastpath") < 0.01 * 200000
+assert near(total(partial, "cpu_partial_free"), 3 * total(partial, "cpu_partial_drain"), 0.1)
+
+refill = run(("upstream-first", "--refill"), "ublk", "--operations", OPERATIONS, "--time")
+steady = refill["operations_steady"]
+assert near(refill["free_outside"], 0.647 * steady, 0.10), refill["free_outside"] / steady
+assert total(refill, "alloc_slowpath") == 0
+assert refill["sheaf_capacity"] == 28
+fails = total(refill, "barn_get_fail") * 28
+assert near(total(refill, "sheaf_refill"), fails, 0.001)             # the report: equal
+assert near(fails, total(refill, "free_slowpath"), 0.02)
+for c in range(1, 32, 2):
+    taker, giver = refill["per_cpu"][c], refill["per_cpu"][c - 1]
+    if taker["node"] in (1, 5):
+        assert 0 <= giver["barn_put"] - taker["barn_get"] <= 15, (taker, giver)
+        assert taker["barn_get"] > 100 and giver["free_slowpath"] == 0
+    else:
+        assert taker["barn_get"] == 0 and giver["free_fastpath"] == 0
+
+# Frozen: the three points within 15 %, the lock's share of the bad one within ten points of 38 to 41.
+first = run(("upstream-first",), "ublk", "--operations", OPERATIONS, "--time")
+ours = run(("stook",), "ublk", "--operations", OPERATIONS, "--time")
+for result, expected in ((partial, 36e6), (first, 13e6), (refill, 23e6)):
+    rate = result["time"]["operations_a_second"]
+    assert near(rate, expected, 0.15), (result["design"], rate)
+assert 280 <= first["time"]["permille"]["waiting for list locks"] <= 510, first["time"]
+assert ours["time"]["operations_a_second"] >= partial["time"]["operations_a_second"]
+assert ours["time"]["permille"]["waiting for list locks"] == 0
+# A file of costs: the frozen ones are those; others change what they say.
+frozen = lab("ublk", "--operations", "20k", "--time")
+assert frozen == lab("ublk", "--operations", "20k", "--costs", f"{TOPOLOGIES}/ublk.costs")
+with tempfile.TemporaryDirectory() as directory:
+    costs = os.path.join(directory, "costs")
+    for text, why in (("submit", "line 1: a cost's name"), ("\nsunmit 3", "line 2"), ("poll 0", "poll"),
+                      ("submit 1 2", "line 1"), ("far -1", "line 1")):
+        with open(costs, "w", encoding="utf-8") as file:
+            file.write(text)
+        assert why in lab("ublk", "--costs", costs, status=2), text
+    with open(costs, "w", encoding="utf-8") as file:
+        file.write("handover 0 # nothing\nline.near 20\nline.far 20\n")
+    free = run(("upstream-first",), "ublk", "--operations", "20k", "--costs", costs)
+    assert free["time"]["operations_a_second"] > 1.2 * first["time"]["operations_a_second"]
+
+    # A sweep, its pictures, and what each cost does.
+    rates, events = os.path.join(directory, "rates.svg"), os.path.join(directory, "events.svg")
+    table = lab("sweep", "ublk", "--cpus", "16..64", "--operations", "20k", "--svg", rates,
+                "--events-svg", events).splitlines()
+    assert table[0].split() == ["CPUs", "stook", "cpu-partial", "upstream-first",
+                                "upstream-first+refill", "upstream"]
+    assert [line.split()[0] for line in table[1:4]] == ["16", "32", "64"]
+    for line in table[1:4]:
+        row = [float(word) for word in line.split()[1:]]
+        assert min(row) > 0 and row[0] >= 0.99 * row[1], line
+    for picture in rates, events:
+        svg = xml.dom.minidom.parse(picture).documentElement
+        words = " ".join(text.firstChild.data for text in svg.getElementsByTagName("text"))
+        assert "stook" in words and "upstream-first+refill" in words, words
+    assert len(xml.dom.minidom.parse(rates).getElementsByTagName("circle")) == 3
+    assert lab("sweep", "ublk", "--cpus", "2..2", "--designs", "stook,upstream", "--operations",
+               "2k").splitlines()[0].split() == ["CPUs", "stook", "upstream"]
+lines = lab("ublk", "--operations", "10k", "--design", "upstream-first", "--sensitivity").splitlines()
+doubled = {line.split()[0]: float(line.split()[3].rstrip("%")) for line in lines[3:]}
+assert doubled["handover"] < -5 and abs(doubled["link"]) < 10 and "object" in doubled, doubled
+
+for arguments, why in ((("ublk", "--race"), "--race is of --design upstream-first"),
+                       (("ublk", "--refill"), "--refill is of --design upstream-first"),
+                       (("local", "--time"), "time is modelled of ublk"),
+                       (("ublk", "--time", "--threads"), "without --threads"),
+                       (("sweep", "ublk", "--designs", "stook,magic"), "magic is none"),
+                       (("sweep", "ublk", "--cpus", "9..8"), "1..512, say"),
+                       (("ublk", "--costs", "/nowhere"), "No such file")):
+    assert why in lab(*arguments, status=2), arguments
+print("ok")
