@@ -4,7 +4,8 @@
 /*
  * A handler between any two instructions of a call on a pool whose cache has run out (an arena of
  * 32 MiB): the thread is single-stepped, and at every STRIDE-th step, from each of the first ones on
- * (of what reclaims: from some), the handler takes objects of the same pool, or gives some back.  After each call the reserve's
+ * (of what reclaims, and under sanitizers: from some), the handler takes objects of the same pool, or
+ * gives some back.  After each call the reserve's
  * counts and words agree, and every object is in one place.
  */
 #include "reserve/pool.h"
@@ -12,6 +13,7 @@
 #include "base/context.h"
 #include "os/counter.h"
 #include "page/zone.h"
+#include "support/scale.h"
 
 #include <stook/stook.h>
 
@@ -233,7 +235,8 @@ static void every_step(void **unused)
         unsigned most = 0;
         handled = inside = 0;
         for (action = 0; action < 4; action++) {
-            for (phase = 0; phase < STRIDE; phase += calls[c].call == do_resize ? 5 : 1) {
+            unsigned next = (calls[c].call == do_resize ? 5 : 1) * SCALE_SLOWNESS;
+            for (phase = 0; phase < STRIDE; phase += next) {
                 prepare(calls[c].out);
                 if (calls[c].call == do_free)
                     to_free = held[--nheld];
