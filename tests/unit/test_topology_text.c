@@ -296,7 +296,8 @@ static void files_of_the_project(void **unused)
     snprintf(folder, sizeof(folder), "%s/topologies", source);
     assert_non_null(dir = opendir(folder));
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.')
+        const char *end = strrchr(entry->d_name, '.');
+        if (!end || strcmp(end, ".topo") != 0)
             continue;
         snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         memset(&parsed, 0, sizeof(parsed));
