@@ -172,28 +172,29 @@ static void prefilled_cut(struct stook_cache *cache, struct sheaf *sheaf, uint32
 static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf,
                              uint32_t had, uint32_t size)
 {
+    uint32_t n = sheaf->size - had, least = size - had;
     bool nospin = flags & STOOK_NOSPIN;
-    uint32_t n = sheaf->size - had;
     struct account account;
+    int saved = errno;
 
     if (!account_hooks(cache))
         return true;
-    if (!account_begin(cache, &account, n, flags, 0, ACCOUNT_CURRENT)) {
-        uint32_t least = size > had ? size : had;
-        int saved = errno;
-        n = least - had;
-        if (sheaf->size > least)
-            prefilled_cut(cache, sheaf, least, nospin);
-        if (n > 0 && !account_begin(cache, &account, n, flags, 0, ACCOUNT_CURRENT)) {
-            saved = errno;
-            prefilled_cut(cache, sheaf, had, nospin);
-            errno = saved;
-            return false;
-        }
-        errno = saved;
+    /* What is more than was asked for is not worth a reclaim. */
+    if (n > least &&
+        !account_begin(cache, &account, n, flags | STOOK_NOWAIT, 0, ACCOUNT_CURRENT)) {
+        n = least;
+        prefilled_cut(cache, sheaf, size, nospin);
+    } else if (n > least) {
+        least = 0; /* charged */
     }
-    if (n > 0)
-        account_end(cache, &account, sheaf->object + had, n, n);
+    if (least > 0 && !account_begin(cache, &account, n, flags, 0, ACCOUNT_CURRENT)) {
+        saved = errno;
+        prefilled_cut(cache, sheaf, had, nospin);
+        errno = saved;
+        return false;
+    }
+    errno = saved;
+    account_end(cache, &account, sheaf->object + had, n, n);
     return true;
 }
 
