@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
 /*
- * The n-th system call fails while accounted objects are taken, for every n, and then all from it on:
+ * Accounted objects where memory is short.  The n-th system call fails while accounted objects are taken, for every n, and then all from it on:
  * what is charged is what was handed out, to the byte, and a call that fails has charged nothing.
+ * And where only small runs of pages are left, slabs of the least order have owners and tags too.
  */
+#include "page/pagemap.h"
+#include "slab/cache.h"
 #include "support/faults.h"
 
 #include <stook/group.h>
+#include <stook/kmalloc.h>
+#include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
 
@@ -14,6 +19,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -88,6 +94,52 @@ static bool take(unsigned at, unsigned length)
     return fault_hits > 0;
 }
 
+enum { TINY = 16, TINIES = 1 << 21, LEAST = 992 };
+
+static void *tinies[TINIES];
+
+/* Every second slab of single pages or so is free, and there are no larger runs. */
+static void take_least(struct stook_cache *tiny, struct stook_cache *least)
+{
+    struct stook_tag_stat tag = {.size = sizeof(tag)};
+    struct stook_stat stat = {.size = sizeof(stat)};
+    unsigned site;
+    size_t slab = (size_t)PAGE_SIZE << tiny->layout.order, n = 0, k = 0, had,
+           most = sizeof(objects) / sizeof(objects[0]);
+
+    fault_at = 1;
+    fault_length = UINT32_MAX / 2;
+    fault_calls = 0;
+    fault_off = false;
+    while (stook_kmalloc(1 << 21, STOOK_NOWAIT)) /* whole blocks; the rest is in parts */
+        ;
+    while (n < TINIES && (tinies[n] = stook_alloc(tiny, STOOK_NOWAIT)) != NULL)
+        n++;
+    MUST(n > 0 && n < TINIES);
+    for (size_t i = 0; i < n; i++)
+        if ((uintptr_t)tinies[i] / slab & 1)
+            stook_free(tiny, tinies[i]);
+    stook_cache_shrink(tiny);
+    while (k < most && (objects[k] = stook_alloc(least, STOOK_NOWAIT)) != NULL)
+        memset(objects[k++], 0xff, LEAST);
+    MUST(stook_cache_stat(least, &stat) == 0);
+    MUST(k > 0 && stat.order_fallback > 0);
+    had = usage() / k;
+    MUST(usage() == k * had && had >= LEAST);
+    for (size_t i = 0; i < k; i++)
+        MUST(stook_group_of(objects[i]) == group && stook_tag_of(objects[i]) != 0);
+    site = stook_tag_of(objects[0]);
+    MUST(stook_tag_stat(site, &tag) == 0);
+    MUST(tag.live_objects == k && tag.live_bytes == usage());
+    for (size_t i = 1; i < k; i++)
+        stook_free(least, objects[i]);
+    MUST(usage() == had);
+    stook_free_bulk(least, 1, objects);
+    MUST(usage() == 0);
+    MUST(stook_tag_stat(site, &tag) == 0);
+    MUST(tag.live_objects == 0 && tag.live_bytes == 0);
+}
+
 /* In a child of its own: what is mapped stays. */
 static bool attempt(unsigned at, unsigned length)
 {
@@ -129,9 +181,39 @@ static void test_every_call_fails(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+static void test_least_order(void **unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
+    struct stook_cache *tiny = stook_cache_create("tiny", TINY, &args), *least;
+    int status;
+    pid_t child;
+
+    (void)unused;
+    args.flags = STOOK_CACHE_ACCOUNT;
+    least = stook_cache_create("least", LEAST, &args);
+    group = stook_group_create("payer", NULL, 0);
+    assert_true(tiny && least && group);
+    (void)stook_group_enter(group);
+    assert_int_equal(stook_cache_stat_enable(least, STOOK_STATS_ALL), 0);
+    stook_free(least, stook_alloc(least, 0));
+    child = fork();
+    if (child == 0) {
+        take_least(tiny, least);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    stook_group_leave(NULL);
+    assert_int_equal(stook_group_destroy(group), 0);
+    assert_int_equal(stook_cache_destroy(tiny), 0);
+    assert_int_equal(stook_cache_destroy(least), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_call_fails)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_call_fails),
+                                       cmocka_unit_test(test_least_order)};
 
     return cmocka_run_group_tests_name("fault.account", tests, NULL, NULL);
 }
