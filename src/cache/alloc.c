@@ -91,6 +91,10 @@ static inline __attribute__((always_inline)) void *alloc_straight(struct stook_c
         straight_uncharge(cache, account.group);
         return NULL;
     }
+    /* One owner for all, and no slab that has room for tags: there is nothing to write. */
+    if ((cache->owner || !(closed & CACHE_CLOSED_GROUP)) &&
+        atomic_load_explicit(&cache->tagged, memory_order_relaxed) == 0)
+        return object;
     if ((closed & CACHE_CLOSED_TAG) && where)
         account.tag = straight_tag(where, cache->charge);
     at = straight_find(cache, object);
