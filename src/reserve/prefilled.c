@@ -180,8 +180,7 @@ static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct s
     if (!account_hooks(cache))
         return true;
     /* What is more than was asked for is not worth a reclaim. */
-    if (n > least &&
-        !account_begin(cache, &account, n, flags | STOOK_NOWAIT, 0, ACCOUNT_CURRENT)) {
+    if (n > least && !account_begin(cache, &account, n, flags | STOOK_NOWAIT, 0, ACCOUNT_CURRENT)) {
         n = least;
         prefilled_cut(cache, sheaf, size, nospin);
     } else if (n > least) {
