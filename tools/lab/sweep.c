@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SWEEP_NODE = 8, SWEEP_SOCKET = 4, SWEEP_OPERATIONS = 20000 /* of a queue, at most */ };
+enum { SWEEP_NODE = 8, SWEEP_SOCKET = 4, SWEEP_OPERATIONS = 10000 /* of a queue, at most */ };
 
 const struct sweep_series sweep_series[SWEEP_SERIES] = {
     {"stook", &lab_stook, false},

@@ -5,9 +5,9 @@
 #include "lab/timing.h"
 
 const struct timing_costs timing_frozen = {{
-    [TIMING_SUBMIT] = 230,
-    [TIMING_COMPLETE] = 250,
-    [TIMING_REAP] = 100,
+    [TIMING_SUBMIT] = 180,
+    [TIMING_COMPLETE] = 260,
+    [TIMING_REAP] = 80,
     [TIMING_FETCH] = 160,
     [TIMING_LOCAL] = 5,
     [TIMING_LOCK] = 8,
