@@ -23,6 +23,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -222,12 +223,25 @@ static void handler(int signal)
     errno = saved;
 }
 
-static pthread_t interrupted;
-static _Atomic bool counted_enough;
-
 static bool was_interrupted(void)
 {
     return atomic_load(&handled) >= 100;
+}
+
+/* SIGUSR1 for this thread every so many nanoseconds; 0: no more. */
+static void interrupt_me(long distance)
+{
+    static timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1};
+    struct itimerspec when = {{0, distance}, {0, distance}};
+
+    if (distance == 0) {
+        MUST(timer_delete(timer) == 0);
+        return;
+    }
+    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    MUST(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+    MUST(timer_settime(timer, 0, &when, NULL) == 0);
 }
 
 /* ThreadSanitizer hands signals to their handlers where the C library is called. */
@@ -250,25 +264,21 @@ static void *count(void *arg)
     sigemptyset(&signals);
     sigaddset(&signals, SIGUSR1);
     pthread_sigmask(self == 0 ? SIG_UNBLOCK : SIG_BLOCK, &signals, NULL);
-    if (self == 0)
-        interrupted = pthread_self();
     if (self == 1 && rseq_is_registered())
         MUST(rseq_unregister());
     pthread_barrier_wait(&barrier);
-    /* The first goes on until it was interrupted often, and another interrupts it until then. */
-    for (uint64_t i = 0; i < rounds || (self == 0 && !was_interrupted() && i < 100 * rounds) ||
-                         (self == 2 && !atomic_load(&counted_enough));
+    if (self == 0)
+        interrupt_me(50000);
+    /* The first goes on until it was interrupted often. */
+    for (uint64_t i = 0; i < rounds || (self == 0 && !was_interrupted() && i < 1000 * rounds);
          i++) {
-        if (self == 2 && i % 16 == 0)
-            pthread_kill(interrupted, SIGUSR1);
         signal_point(i);
         sums_add(counted[self], random_below(&seed, TAGS), random_below(&seed, 2),
-                 1 + random_below(&seed, 30), random_next(&seed) >> 20);
+                 1 + random_below(&seed, 30), random_next(&seed) >> (i % 256 ? 54 : 20));
     }
     if (self == 0)
-        atomic_store(&counted_enough, true);
+        interrupt_me(0);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    pthread_barrier_wait(&barrier); /* nobody ends while it may get a signal */
     return NULL;
 }
 
