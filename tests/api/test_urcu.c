@@ -180,12 +180,15 @@ static volatile sig_atomic_t handled;
 
 static void on_signal(int signal)
 {
+    int saved = errno; /* of an allocation that failed */
+
     (void)signal;
     for (int i = 0; i < 30; i++) {
         void *object = stook_alloc(members, STOOK_NOSPIN);
         stook_free_rcu(members, object);
         handled += object != NULL;
     }
+    errno = saved;
 }
 
 static void *writer(void *arg)

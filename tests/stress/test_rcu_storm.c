@@ -14,6 +14,7 @@
 #include "base/context.h"
 #include "reserve/rcu.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -139,6 +140,8 @@ static void replace(unsigned flags, uint64_t *random)
 
 static void on_signal(int signal)
 {
+    int saved = errno; /* of an allocation that failed */
+
     (void)signal;
     if (handler_random == 0)
         return;
@@ -147,6 +150,7 @@ static void on_signal(int signal)
         atomic_fetch_add_explicit(&inside, 1, memory_order_relaxed);
     for (unsigned i = 0; i < 5; i++)
         replace(STOOK_NOSPIN, &handler_random);
+    errno = saved;
 }
 
 static void replace_stable(uint64_t *random)
