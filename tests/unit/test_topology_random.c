@@ -3,6 +3,7 @@
  * Random topologies are read as they were meant and printed as they were read; no text does harm.
  */
 #include "support/random.h"
+#include "support/scale.h"
 #include "support/topology_text.h"
 
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void random_topologies(void **unused)
     uint64_t state = 1;
 
     (void)unused;
-    for (int i = 0; i < 1000; i++) {
+    for (uint64_t n = scaled(1000); n > 0; n--) {
         random_text(&state, text);
         good(text);
         check_parsed(text);
@@ -77,7 +78,7 @@ static void mutations(void **unused)
     uint64_t state = 2;
 
     (void)unused;
-    for (int i = 0; i < 60000; i++) {
+    for (uint64_t left = scaled(60000); left > 0; left--) {
         const char *word = words[random_below(&state, 3)];
         size_t length = strlen(word);
         char *text = malloc(length + 1); /* no byte more: asan sees what is read past it */
@@ -111,7 +112,7 @@ static void mutations(void **unused)
         free(text);
     }
     print_message("%u passed, %u were refused\n", passed, refused);
-    assert_true(passed > 1000 && refused > 10000);
+    assert_true(passed > scaled(1000) && refused > scaled(10000));
 }
 
 int main(void)
