@@ -69,6 +69,7 @@ static int sweep_apart(const struct lab_options *options, sweep_one one,
 
     if (pipe(pipes) != 0)
         return complain(STATUS_FAILED, "no pipe: %s", strerror(errno));
+    fflush(stdout); /* or the child has it, too */
     child = fork();
     if (child == 0) {
         close(pipes[0]);
