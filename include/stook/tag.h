@@ -41,7 +41,7 @@ extern "C" {
  * Switch tags of a cache on (1) or off (0); NULL: of all caches, those to come and malloc's included.
  * Slabs that were made before have no room for tags: their objects stay untagged (stook_tags_share()).
  * Off, nothing is counted, neither what is taken nor what goes: an object that goes meanwhile stays
- * counted as live at its site, until its place is used again while tags are on.  Safe beside any other
+ * counted as live at its site, until its place is used again while tags are on, or its slab goes.  Safe beside any other
  * call.
  *
  * errors:  EINVAL   `on` is neither

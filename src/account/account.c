@@ -127,6 +127,25 @@ void account_clear(const struct stook_cache *cache, void *const *objects, size_t
     errno = saved;
 }
 
+/* Once tags were switched while the program ran: whoever did not go by the hooks left his here. */
+static void account_forget(const struct stook_cache *cache, const struct slab *slab)
+{
+    uint32_t objects =
+        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+
+    for (uint32_t index = 0; index < objects; index++) {
+        uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
+        uint32_t tag;
+        if (*column != 0 && column_decode(cache, index, *column, &tag))
+            tag_count_free(tag, 1, cache->charge);
+    }
+}
+
+void account_switched(void)
+{
+    __atomic_store_n(&slab_forgetter, account_forget, __ATOMIC_RELAXED);
+}
+
 /* ---- large objects -------------------------------------------------------------------------- */
 
 uint32_t account_process;

@@ -87,6 +87,9 @@ extern bool account_tagged __attribute__((visibility("hidden")));
 _Noreturn void account_report(const struct stook_cache *cache, const void *object,
                               const char *what);
 
+/* Tags were switched on or off after objects were allocated. */
+void account_switched(void);
+
 /* What a live object's columns say; 0 for nothing. */
 uint32_t account_owner_of(const void *object);
 uint32_t account_tag_of(const void *object);

@@ -123,6 +123,7 @@ int stook_tags_enable(struct stook_cache *cache, int on)
         return -1;
     }
     init_once();
+    account_switched();
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     if (cache) {

@@ -154,6 +154,11 @@ void slab_release(struct stook_cache *cache, struct slab *slab);
 extern void (*slab_deferrer)(struct stook_cache *cache, struct slab *slab)
     __attribute__((visibility("hidden")));
 
+/* Told of a slab with tags that goes, if set: tags in it that still say something are of objects that
+ * were freed past the hooks.  No lock is held that it may want. */
+extern void (*slab_forgetter)(const struct stook_cache *cache, const struct slab *slab)
+    __attribute__((visibility("hidden")));
+
 /* The slab of an object that is known to be one of the cache, and its index there. */
 static inline struct slab *slab_find(const struct stook_cache *cache, const void *object,
                                      uint32_t *index)

@@ -447,7 +447,17 @@ static void test_switching(void **unused)
     assert_int_equal(stat_of(tag).live_objects, 0);
     assert_int_equal(stat_of(tag).live_bytes, 0);
     assert_true(first > 0);
-    assert_int_equal(stook_cache_destroy(cache), 0);
+
+    for (had = 0; had < N; had++)
+        assert_non_null(objects[had] = stook_alloc(cache, 0));
+    tag = stook_tag_of(objects[0]);
+    assert_int_equal(stat_of(tag).live_objects, N);
+    assert_int_equal(stook_tags_enable(cache, 0), 0);
+    while (had > 0)
+        stook_free(cache, objects[--had]);
+    assert_int_equal(stat_of(tag).live_objects, N);
+    assert_int_equal(stook_cache_destroy(cache), 0); /* or when their slabs go */
+    assert_int_equal(stat_of(tag).live_objects, 0);
     assert_int_equal(stook_tags_enable(NULL, 1), 0);
 }
 
