@@ -268,7 +268,7 @@ static void *count(void *arg)
         MUST(rseq_unregister());
     pthread_barrier_wait(&barrier);
     if (self == 0)
-        interrupt_me(50000);
+        interrupt_me(scaled(50000) < 50000 ? 1000000 : 50000); /* slower code, fewer handlers */
     /* The first goes on until it was interrupted often. */
     for (uint64_t i = 0; i < rounds || (self == 0 && !was_interrupted() && i < 1000 * rounds);
          i++) {
