@@ -17,6 +17,6 @@ void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where, ui
 size_t bulk_alloc(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                   uint64_t where, uint32_t group);
 /* stook_kmalloc() for a call from there. */
-void *kmalloc_from(size_t size, unsigned flags, uint64_t where);
+void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where);
 
 #endif

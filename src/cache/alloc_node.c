@@ -156,7 +156,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
         return NULL;
     }
     /* The ordinary way first: it knows the class, and mostly that is of the right node. */
-    object = kmalloc_from(size, plain, where);
+    object = stook_kmalloc_from(size, plain, where);
     if (node == -1 || !object || object == STOOK_KMALLOC_NONE)
         return object;
     wanted = topology.home_of_node[node];

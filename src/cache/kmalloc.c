@@ -250,7 +250,7 @@ __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
                         site ? account_site(site) : account_address(__builtin_return_address(0)));
 }
 
-void *kmalloc_from(size_t size, unsigned flags, uint64_t where)
+void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
 {
     void *object;
 
