@@ -24,8 +24,8 @@
  * in `lost` and nowhere else: readers meet frees of objects that they do not know, and addresses that
  * are handed out again.
  */
-#ifndef STOOK_WATCH_TRACE_FORMAT_H
-#define STOOK_WATCH_TRACE_FORMAT_H
+#ifndef STOOK_ACCOUNT_TRACE_FORMAT_H
+#define STOOK_ACCOUNT_TRACE_FORMAT_H
 
 #include <stdint.h>
 
