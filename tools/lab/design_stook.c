@@ -6,6 +6,7 @@
 #include "stook/command.h"
 
 #include "cache/cache_list.h"
+#include "cache/private.h"
 #include "os/topology.h"
 #include "page/zone.h"
 #include "sheaf/sheaf.h"
@@ -24,7 +25,7 @@ enum {
 
 struct design_own {
     struct stook_cache *cache;
-    struct stook_pool *pool;
+    struct stook_pool *pool; /* NULL: the cache itself is asked */
     struct timing_place *barn[TOPOLOGY_NODES_MAX], *list[TOPOLOGY_NODES_MAX],
         *line[TOPOLOGY_NODES_MAX]; /* of the model of time, by node */
 };
@@ -61,15 +62,29 @@ static void design_set_order(struct stook_cache *cache, unsigned order)
         cache->min_partial = 1;
 }
 
+static struct stook_cache *design_cache(const struct lab_options *options)
+{
+    struct stook_cache_args args = {.size = sizeof(args)};
+    struct stook_cache *cache;
+    uintptr_t slot;
+
+    if (options->classes) {
+        cache = stook_private_class("lab", options->size, &slot);
+        if (cache && options->capacity)
+            stook_cache_set_capacity(cache, options->capacity);
+        return cache;
+    }
+    args.align = options->align;
+    args.sheaf_capacity = options->capacity;
+    return stook_cache_create("lab", options->size, &args);
+}
+
 static int design_start(struct lab *lab)
 {
     const struct lab_options *options = lab->options;
-    struct stook_cache_args args = {.size = sizeof(args)};
     struct design_own *own = lab_memory(lab, sizeof(*own));
 
-    args.align = options->align;
-    args.sheaf_capacity = options->capacity;
-    own->cache = stook_cache_create("lab", options->size, &args);
+    own->cache = design_cache(options);
     if (!own->cache)
         return complain(STATUS_USAGE, "no cache of %u bytes, aligned to %u, %u a sheaf",
                         options->size, options->align, options->capacity);
@@ -79,7 +94,7 @@ static int design_start(struct lab *lab)
         design_set_order(own->cache, (unsigned)options->order);
     }
     if (stook_cache_stat_enable(own->cache, STOOK_STATS_ALL) != 0 ||
-        !(own->pool = stook_pool_create(own->cache, DESIGN_POOL)))
+        (!options->bare && !(own->pool = stook_pool_create(own->cache, DESIGN_POOL))))
         return complain(STATUS_FAILED, "no memory for the cache's counters and pool");
     for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++) {
         own->barn[node] = timing_place(lab, "barn", (int)node);
@@ -148,7 +163,8 @@ static void *design_alloc(struct lab_actor *actor)
 {
     struct design_own *own = actor->lab->design;
     struct design_mark before = design_mark(own, actor->cpu), after;
-    void *object = stook_pool_alloc(own->pool, STOOK_NOWAIT);
+    void *object =
+        own->pool ? stook_pool_alloc(own->pool, STOOK_NOWAIT) : stook_alloc(own->cache, STOOK_WAIT);
 
     after = design_mark(own, actor->cpu);
     lab_count(actor, LAB_ALLOC_OUTSIDE, after.touched != before.touched);
@@ -164,7 +180,10 @@ static void design_free(struct lab_actor *actor, void *object)
     struct design_mark before = design_mark(own, actor->cpu), after;
     unsigned node = pagemap_node(object);
 
-    stook_pool_free(own->pool, object);
+    if (own->pool)
+        stook_pool_free(own->pool, object);
+    else
+        stook_free(own->cache, object);
     after = design_mark(own, actor->cpu);
     lab_count(actor, LAB_FREE_OUTSIDE, after.touched != before.touched);
     lab_count(actor, LAB_FREE_LIST_LOCKS, after.lists - before.lists);
@@ -202,6 +221,19 @@ static void design_slabs(struct lab *lab, uint64_t *made, uint64_t *now)
         design_slabs_of(sheaf_cache[i], made, now);
 }
 
+static uint64_t design_bytes(struct lab *lab)
+{
+    const struct design_own *own = lab->design;
+    struct node_counts counts;
+    uint64_t pages = 0;
+
+    for (unsigned node = 0; node < topology.nodes; node++) {
+        node_count(own->cache, node, &counts);
+        pages += counts.pages;
+    }
+    return pages * PAGE_SIZE;
+}
+
 static void design_held(struct lab *lab, unsigned cpu, uint64_t *sheaves, uint64_t *objects)
 {
     const struct design_own *own = lab->design;
@@ -231,10 +263,10 @@ static int design_stop(struct lab *lab)
     struct design_own *own = lab->design;
     struct cache_counts counts;
 
-    if (stook_pool_available(own->pool) != DESIGN_POOL)
+    if (own->pool && stook_pool_available(own->pool) != DESIGN_POOL)
         return complain(STATUS_FAILED, "the pool has %u of its %d objects",
                         stook_pool_available(own->pool), DESIGN_POOL);
-    if (stook_pool_destroy(own->pool) != 0)
+    if (own->pool && stook_pool_destroy(own->pool) != 0)
         return STATUS_FAILED; /* it has said how many are out */
     cache_count(own->cache, &counts);
     if (counts.active != 0)
@@ -251,6 +283,7 @@ const struct lab_design lab_stook = {
     .free = design_free,
     .read = design_read,
     .slabs = design_slabs,
+    .bytes = design_bytes,
     .held = design_held,
     .node_bytes = design_node_bytes,
     .stop = design_stop,

@@ -25,6 +25,8 @@ struct lab_options {
     bool threads, json;
     bool refill;                      /* of upstream-first: where blocking is not allowed, too */
     bool race;                        /* of upstream-first: the list corruption of 2026 */
+    bool bare;                        /* of stook: no pool before the cache */
+    bool classes;                     /* of stook: a cache as malloc's size classes are */
     const struct timing_costs *costs; /* NULL: no time is modelled */
 };
 
@@ -81,6 +83,8 @@ struct lab_design {
     /* Its own events of one CPU so far, by their numbers; slabs made and there. */
     void (*read)(struct lab *lab, unsigned cpu, uint64_t *events);
     void (*slabs)(struct lab *lab, uint64_t *made, uint64_t *now);
+    /* Bytes of its slabs now, where `slabs` counts others than its own, too.  May be NULL. */
+    uint64_t (*bytes)(struct lab *lab);
     /* What one CPU holds in sheaves; bytes of a node, in use or kept warm.  May be NULL. */
     void (*held)(struct lab *lab, unsigned cpu, uint64_t *sheaves, uint64_t *objects);
     uint64_t (*node_bytes)(struct lab *lab, unsigned node);

@@ -246,6 +246,14 @@ static void timing_bring(struct lab_actor *actor, uint16_t *last, double lines)
     *last = (uint16_t)(actor->cpu + 1);
 }
 
+/* An object has no more lines than its size. */
+static double timing_lines(const struct lab *lab)
+{
+    double cost = lab->timing->costs.cost[TIMING_OBJECT], lines = (lab->options->size + 63) / 64;
+
+    return cost < lines ? cost : lines;
+}
+
 /* ---- the order of clocks -------------------------------------------------------------------- */
 
 static bool timing_before(const struct timing *timing, unsigned a, unsigned b)
@@ -350,7 +358,7 @@ static bool timing_meet(struct timing *timing, struct lab_actor *actor,
         return true;
     case TIMING_USE:
         timing_bring(actor, &timing_where(timing, demand->object)->object,
-                     timing->costs.cost[TIMING_OBJECT]);
+                     timing_lines(actor->lab));
         return true;
     case TIMING_HAVE:
         where = timing_where(timing, demand->object);
@@ -438,4 +446,54 @@ void timing_end(struct lab *lab)
         return;
     for (unsigned i = 0; i < lab->nr_actors; i++)
         free(lab->timing->actor[i].demand);
+}
+
+/* ---- calls in a given order ------------------------------------------------------------------ */
+
+void timing_begin(struct lab *lab)
+{
+    lab->timing->actor = lab_memory(lab, lab->nr_actors * sizeof(lab->timing->actor[0]));
+    lab->timing->heap = lab_memory(lab, lab->nr_actors * sizeof(lab->timing->heap[0]));
+    timing_mark(lab);
+}
+
+/* One demand of the earliest of those that have any and do not wait. */
+static void timing_one(struct lab *lab)
+{
+    struct timing *timing = lab->timing;
+    unsigned number = timing_pop(timing);
+    struct timing_actor *t = &timing->actor[number];
+    struct timing_demand demand = t->demand[t->at++];
+
+    timing->now = t->now;
+    if (timing_meet(timing, lab->actors[number], &demand) && t->at < t->n)
+        timing_push(timing, number);
+}
+
+double timing_settle(struct lab_actor *actor)
+{
+    struct timing_actor *t = timing_of(actor);
+
+    while (t->at < t->n)
+        timing_one(actor->lab);
+    return t->now;
+}
+
+void timing_call(struct lab_actor *actor, double when)
+{
+    struct timing *timing = actor->lab->timing;
+    struct timing_actor *t = timing_of(actor);
+
+    while (timing->heaped > 0 && timing->actor[timing->heap[0]].now <= when)
+        timing_one(actor->lab);
+    t->now = when;
+    t->at = t->n = 0;
+}
+
+void timing_called(struct lab_actor *actor)
+{
+    struct timing_actor *t = timing_of(actor);
+
+    if (t->at < t->n)
+        timing_push(actor->lab->timing, actor->number);
 }

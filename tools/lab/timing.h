@@ -92,6 +92,15 @@ void timing_mark(struct lab *lab);
 void timing_result(const struct lab *lab, struct timing_result *result);
 void timing_end(struct lab *lab);
 
+/* Calls in an order that is given, instead of timing_play(): of lab->actors. */
+void timing_begin(struct lab *lab);
+/* All go on until the actor's calls so far are over; when that is. */
+double timing_settle(struct lab_actor *actor);
+/* All go on until then, when the actor's next call begins: no earlier than any call before. */
+void timing_call(struct lab_actor *actor, double when);
+/* What the call asked for is met from then on. */
+void timing_called(struct lab_actor *actor);
+
 /* NULL without a model. */
 struct timing_place *timing_place(struct lab *lab, const char *name, int node);
 void timing_forget(struct lab *lab, struct timing_place *place);
