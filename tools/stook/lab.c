@@ -5,6 +5,7 @@
 #include "lab/sweep.h"
 #include "lab/timing.h"
 #include "stook/command.h"
+#include "stook/lab_trace.h"
 
 #include "os/topology.h"
 
@@ -374,6 +375,8 @@ static int lab_run(int argc, char **argv)
         .order = LAB_ORDER_UNSAID,
     };
 
+    if (argc > 1 && strcmp(argv[1], "trace") == 0)
+        return lab_trace_run(argc - 1, argv + 1, LAB_MACHINE);
     if (!lab_parse(&options, argc, argv))
         return STATUS_USAGE;
     return lab_sweep.sweeps || lab_sweep.sensitivity ? sweep_run(&lab_sweep, &options, lab_run_for)
@@ -385,6 +388,7 @@ const struct command command_lab = {
     "play a workload on a machine that a text describes, and count every event",
     "usage: stook lab SCENARIO [OPTIONS]\n"
     "       stook lab sweep ublk [OPTIONS]\n"
+    "       stook lab trace FILE [OPTIONS]\n"
     "\n"
     "Plays all CPUs of a simulated machine (docs/topology.md), and prints each CPU's counters and,\n"
     "of the second half of the run, in a million objects: slow paths, slabs allocated, and takings of\n"
@@ -428,6 +432,13 @@ const struct command command_lab = {
     "  --designs D,D      or all; upstream-first+refill is one more\n"
     "  --svg FILE         operations a second over CPUs\n"
     "  --events-svg FILE  events of each object by kind, on the report's machine\n"
+    "\n"
+    "of trace: what a program did (stook run --trace FILE), under each design (docs/lab-traces.md)\n"
+    "  --topology T       as above; several make a table\n"
+    "  --design D,D       of those of --designs; all by default\n"
+    "  --map M            thread: each thread on CPUs of one node, nodes in turn; cpu: the CPU at the\n"
+    "                     position of the recorded one\n"
+    "  --capacity, --order, --time, --costs, --json: as above\n"
     "\n"
     "exit status: 0, 1 something failed or was lost, 2 wrong options\n",
     lab_run,
