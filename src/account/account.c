@@ -2,6 +2,7 @@
 #include "account/account.h"
 
 #include "account/straight.h"
+#include "account/trace.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "page/large.h"
@@ -27,6 +28,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
     uint32_t hooks = account_hooks(cache);
 
     account->group = account->tag = 0;
+    account->traced = (hooks & CACHE_CLOSED_TRACE) && where;
     if ((hooks & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->owner               ? cache->owner
                          : group == ACCOUNT_CURRENT ? group_current()
@@ -54,13 +56,15 @@ void account_end(const struct stook_cache *cache, const struct account *account,
 
     if (__builtin_expect(got < n && account->group, 0))
         group_uncharge(account->group, (n - got) * cache->charge);
-    for (size_t i = 0; i < got; i++) {
+    for (size_t i = 0; i < got && hooks != CACHE_CLOSED_TRACE; i++) {
         if (!straight_same(cache, &at, objects[i]))
             at = straight_find(cache, objects[i]);
         tagged += straight_stamp(cache, &at, hooks, *account);
     }
     if (account->tag && tagged > 0)
         tag_count_alloc(account->tag, tagged, (uint64_t)tagged * cache->charge);
+    if (account->traced)
+        trace_alloc(cache, objects, got);
 }
 
 void account_retag(const struct stook_cache *cache, const void *object, uint64_t where)
@@ -69,6 +73,10 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     struct slab *slab = slab_find(cache, object, &index);
     uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
 
+    if (account_hooks(cache) & CACHE_CLOSED_TRACE) {
+        void *taken = (void *)(uintptr_t)object;
+        trace_alloc(cache, &taken, 1);
+    }
     if (!(account_hooks(cache) & CACHE_CLOSED_TAG))
         return;
     if (!column)
@@ -99,9 +107,9 @@ void account_report(const struct stook_cache *cache, const void *object, const c
                  what, cache->name, object);
 }
 
-void account_clear(const struct stook_cache *cache, void *const *objects, size_t n)
+static void account_clear_by(const struct stook_cache *cache, uint32_t hooks, void *const *objects,
+                             size_t n)
 {
-    uint32_t hooks = account_hooks(cache);
     struct straight at = {0};
     struct account_run group = {0}, tag = {0};
     int saved = errno;
@@ -127,6 +135,20 @@ void account_clear(const struct stook_cache *cache, void *const *objects, size_t
     errno = saved;
 }
 
+void account_clear(const struct stook_cache *cache, void *const *objects, size_t n)
+{
+    uint32_t hooks = account_hooks(cache);
+
+    account_clear_by(cache, hooks, objects, n);
+    if (hooks & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
+        trace_free(objects, n);
+}
+
+void account_return(const struct stook_cache *cache, void *const *objects, size_t n)
+{
+    account_clear_by(cache, account_hooks(cache), objects, n);
+}
+
 /* Once tags were switched while the program ran: whoever did not go by the hooks left his here. */
 static void account_forget(const struct stook_cache *cache, const struct slab *slab)
 {
@@ -149,22 +171,38 @@ void account_switched(void)
 /* ---- large objects -------------------------------------------------------------------------- */
 
 uint32_t account_process;
-bool account_tagged;
+_Atomic uint32_t account_large_hooks;
 
-bool account_large(void *object, unsigned flags, uint64_t where)
+static uint32_t account_large_by(void)
+{
+    return atomic_load_explicit(&account_large_hooks, memory_order_relaxed);
+}
+
+void account_large_switch(uint32_t hook, bool on)
+{
+    if (on)
+        atomic_fetch_or_explicit(&account_large_hooks, hook, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&account_large_hooks, ~hook, memory_order_relaxed);
+}
+
+bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 {
     size_t size = large_size(object);
-    uint32_t owner = account_process;
+    uint32_t hooks = account_large_by();
 
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
     *large_note(object) = (struct large_note){
-        .owner = owner, .tag = account_tagged && where ? straight_tag(where, size) : 0};
+        .owner = owner, .tag = (hooks & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
     tag_count_alloc(large_note(object)->tag, 1, size);
+    if (hooks & CACHE_CLOSED_TRACE)
+        trace_alloc_large(object, size);
     return true;
 }
 
-bool account_large_resized(void *object, size_t had, unsigned flags)
+/* The charge and the count, in place or of pages that moved. */
+static bool account_large_changed(void *object, size_t had, unsigned flags)
 {
     struct large_note note = *large_note(object);
     size_t size = large_size(object);
@@ -178,6 +216,26 @@ bool account_large_resized(void *object, size_t had, unsigned flags)
     return true;
 }
 
+bool account_large_resized(void *object, size_t had, unsigned flags)
+{
+    if (!account_large_changed(object, had, flags))
+        return false;
+    if ((account_large_by() & CACHE_CLOSED_TRACE) && large_size(object) != had) {
+        trace_free(&object, 1);
+        trace_alloc_large(object, large_size(object));
+    }
+    return true;
+}
+
+void account_large_moved(void *object, void *moved, size_t had, uint64_t time)
+{
+    (void)account_large_changed(moved, had, STOOK_WAIT);
+    if (account_large_by() & CACHE_CLOSED_TRACE) {
+        trace_free_at(object, time);
+        trace_alloc_large(moved, large_size(moved));
+    }
+}
+
 void account_large_clear(void *object)
 {
     struct large_note *note = large_note(object), had;
@@ -189,6 +247,8 @@ void account_large_clear(void *object)
     if (had.owner)
         group_uncharge(had.owner, large_size(object));
     tag_count_free(had.tag, 1, large_size(object));
+    if (account_large_by() & CACHE_CLOSED_TRACE)
+        trace_free(&object, 1);
 }
 
 static uint32_t account_read(const void *object, enum layout_which which)

@@ -10,6 +10,8 @@
  *
  *   alloc:  account_begin (charges; may refuse), objects are taken, account_end (writes the columns)
  *   free:   account_clear (reads the columns, gives the charge back), objects go
+ *
+ * They also tell the trace (account/trace.h) what its caches' users get and give.
  */
 #ifndef STOOK_ACCOUNT_ACCOUNT_H
 #define STOOK_ACCOUNT_ACCOUNT_H
@@ -34,15 +36,17 @@ static inline uint64_t account_address(const void *address)
     return (uint64_t)(uintptr_t)address << 1;
 }
 
-/* CACHE_CLOSED_GROUP and _TAG: what the cache's objects are accounted by now. */
+/* CACHE_CLOSED_GROUP, _TAG and _TRACE: what the cache's objects are accounted by now. */
 static inline uint32_t account_hooks(const struct stook_cache *cache)
 {
     return atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_ACCOUNT;
 }
 
-/* One call's: the group charged and the tag, 0 for none. */
+/* One call's: the group charged and the tag, 0 for none; whether it is recorded, which calls from
+ * the library for itself are not. */
 struct account {
     uint32_t group, tag;
+    bool traced;
 };
 
 /* The group that pays: a number, or the one that the thread entered, or none: for reserves. */
@@ -68,20 +72,28 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
  * object of the cache gets the report.  Any context; errno is kept.
  */
 void account_clear(const struct stook_cache *cache, void *const *objects, size_t n);
+/* The same of objects that a reserve had and no user: no trace knows of them. */
+void account_return(const struct stook_cache *cache, void *const *objects, size_t n);
 
 /*
- * Large objects (page/large.h), which have a note each.  A new one: false with errno, nothing charged.
+ * Large objects (page/large.h), which have a note each.  A new one, charged to `owner` (0: nobody):
+ * false with errno, nothing charged, and it was not allocated as far as anybody knows.
  * One that was resized in place from `had` bytes: false, and it must get its old size back; one that
  * goes.
  */
-bool account_large(void *object, unsigned flags, uint64_t where);
+bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where);
 bool account_large_resized(void *object, size_t had, unsigned flags);
 void account_large_clear(void *object);
+/* `moved` is what `object`, of `had` bytes, has become since `time` (trace_time()). */
+void account_large_moved(void *object, void *moved, size_t had, uint64_t time);
 
-/* The group that malloc's objects are charged to, and whether large objects are counted by site.
- * Written at start, or by stook_tags_enable(). */
+/* The group that malloc's objects are charged to; CACHE_CLOSED_TAG and _TRACE: what large objects are
+ * accounted by besides.  Written at start, or when tags or a trace are switched. */
 extern uint32_t account_process __attribute__((visibility("hidden")));
-extern bool account_tagged __attribute__((visibility("hidden")));
+extern _Atomic uint32_t account_large_hooks __attribute__((visibility("hidden")));
+
+/* Switches one of these. */
+void account_large_switch(uint32_t hook, bool on);
 
 /* The report of an object whose owner or tag (`what`) was written over. */
 _Noreturn void account_report(const struct stook_cache *cache, const void *object,

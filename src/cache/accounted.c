@@ -100,10 +100,10 @@ int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *tota
 }
 
 /* Under the cache list's lock. */
-static void accounted_tell_malloc(void)
+void accounted_tell_malloc(void)
 {
     if (accounted_closing)
-        accounted_closing(cache_list.tagged || account_process != 0);
+        accounted_closing(cache_list.tagged || cache_list.traced || account_process != 0);
 }
 
 void stook_private_on_closing(void (*fn)(bool closed))
@@ -129,7 +129,8 @@ int stook_tags_enable(struct stook_cache *cache, int on)
     if (cache) {
         stat_close(cache, CACHE_CLOSED_TAG, on);
     } else {
-        cache_list.tagged = account_tagged = on;
+        cache_list.tagged = on;
+        account_large_switch(CACHE_CLOSED_TAG, on);
         for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
             struct stook_cache *each = LIST_ENTRY(l, struct stook_cache, link);
             if (!(each->flags & CACHE_INTERNAL))

@@ -2,6 +2,7 @@
 #include "cache/alloc.h"
 
 #include "account/straight.h"
+#include "account/trace.h"
 #include "base/context.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
@@ -72,7 +73,7 @@ static inline __attribute__((always_inline)) void *alloc_straight(struct stook_c
                                                                   unsigned flags, uint64_t where,
                                                                   uint32_t group, uint32_t closed)
 {
-    struct account account = {0, 0};
+    struct account account = {0};
     struct straight at;
     void *object;
 
@@ -91,6 +92,8 @@ static inline __attribute__((always_inline)) void *alloc_straight(struct stook_c
         straight_uncharge(cache, account.group);
         return NULL;
     }
+    if ((closed & CACHE_CLOSED_TRACE) && where)
+        trace_alloc(cache, &object, 1);
     /* One owner for all, and no slab that has room for tags: there is nothing to write. */
     if ((cache->owner || !(closed & CACHE_CLOSED_GROUP)) &&
         atomic_load_explicit(&cache->tagged, memory_order_relaxed) == 0)

@@ -134,10 +134,8 @@ static void *alloc_node_large(size_t size, unsigned flags, unsigned node, uint64
     void *object = large_alloc(node, size, align, nested, &zeroed);
 
     context_leave();
-    if (object && account_tagged && !account_large(object, flags, where)) {
-        (void)stook_private_large_free(object);
-        return NULL;
-    }
+    if (object && atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
+        (void)account_large(object, ACCOUNT_NOBODY, flags, where); /* cannot refuse */
     if (object && (flags & STOOK_ZERO) && !zeroed)
         memset(object, 0, large_size(object));
     return object;

@@ -118,6 +118,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         stat_close(cache, CACHE_CLOSED_GROUP, true);
     if (cache_list.tagged && !(cache->flags & CACHE_INTERNAL))
         stat_close(cache, CACHE_CLOSED_TAG, true);
+    if (cache_list.traced && !(cache->flags & CACHE_INTERNAL))
+        stat_close(cache, CACHE_CLOSED_TRACE, true);
     stat_init(cache);
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
@@ -143,7 +145,10 @@ void cache_boot(void)
         report_fatal("no memory for the first caches");
     cache_random = cache_asked("STOOK_RANDOM");
     cache_adaptive = cache_asked("STOOK_ADAPTIVE");
-    cache_list.tagged = account_tagged = cache_asked("STOOK_TAGS");
+    cache_list.tagged = cache_asked("STOOK_TAGS");
+    account_large_switch(CACHE_CLOSED_TAG, cache_list.tagged);
+    cache_list.traced =
+        atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE;
     budget_init();
     capacity_looker = adapt_look;
     list_init(&cache_list.all);

@@ -12,6 +12,7 @@ struct cache_list {
     struct list all;     /* in order of creation */
     unsigned count, end; /* numbers in the table are below `end` */
     bool tagged;         /* call sites are counted of all caches, those to come as well */
+    bool traced;         /* all caches are recorded, those to come as well */
 };
 extern struct cache_list cache_list __attribute__((visibility("hidden")));
 

@@ -21,6 +21,7 @@
 #include "cache/hotplug.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
+#include "cache/traced.h"
 #include "os/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -126,5 +127,6 @@ void fork_child(void)
     } else if (context->depth == 1) { /* alone */
         percpu_child();
     }
+    traced_child(context->depth > 1);
     context_leave();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "account/straight.h"
+#include "account/trace.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/init.h"
@@ -26,6 +27,8 @@ static inline __attribute__((always_inline)) void free_accounted(struct stook_ca
 
     straight_uncharge(cache, account.group);
     tag_count_free(account.tag, 1, cache->charge);
+    if (closed & CACHE_CLOSED_TRACE)
+        trace_free(&object, 1);
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     if (__builtin_expect(!(closed & CACHE_CLOSED_STAT) &&
                              stook_rseq_push(percpu.areas + percpu_offset(cache->index),

@@ -5,6 +5,7 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "cache/hotplug.h"
+#include "cache/traced.h"
 #include "os/percpu.h"
 #include "os/random.h"
 #include "os/topology_text.h"
@@ -46,6 +47,7 @@ void init_slow(void)
         return;
     }
     topology_init();
+    traced_init();
     init_above_topology();
     atomic_store_explicit(&init_state, INIT_DONE, memory_order_release);
     /* After: it may allocate. */

@@ -149,10 +149,8 @@ static void *kmalloc_large(size_t size, unsigned flags, uint64_t where)
     if (!large.object && reclaim_may(flags, large.nested) &&
         reclaim_until(kmalloc_cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try, &large))
         errno = saved;
-    if (large.object && account_tagged && !account_large(large.object, flags, where)) {
-        (void)stook_private_large_free(large.object);
-        return NULL;
-    }
+    if (large.object && atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
+        (void)account_large(large.object, ACCOUNT_NOBODY, flags, where); /* cannot refuse */
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
     return large.object;

@@ -2,6 +2,7 @@
 #include "cache/private.h"
 
 #include "account/group.h"
+#include "account/trace.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/alloc.h"
@@ -137,13 +138,24 @@ static void *private_large(size_t size, size_t align, bool *zeroed)
     return object;
 }
 
+/* Of one that nobody has accounted, or does any more. */
+static bool private_large_free(void *object)
+{
+    bool freed = large_free(object, context_enter());
+
+    context_leave();
+    return freed;
+}
+
 void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const void *from)
 {
     void *object = private_large(size, align, zeroed);
 
-    if (object && (account_process || account_tagged) &&
-        !account_large(object, STOOK_WAIT, account_address(from))) {
-        (void)stook_private_large_free(object);
+    if (object &&
+        (account_process ||
+         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0) &&
+        !account_large(object, account_process, STOOK_WAIT, account_address(from))) {
+        (void)private_large_free(object);
         errno = ENOMEM; /* that is all that malloc may say */
         return NULL;
     }
@@ -157,12 +169,8 @@ size_t stook_private_large_size(const void *object)
 
 bool stook_private_large_free(void *object)
 {
-    bool freed;
-
     account_large_clear(object);
-    freed = large_free(object, context_enter());
-    context_leave();
-    return freed;
+    return private_large_free(object);
 }
 
 static bool private_resize(void *object, size_t size)
@@ -190,8 +198,11 @@ void *stook_private_large_move(void *object, size_t size)
 {
     const struct large_note *note = large_note(object);
     size_t had = large_size(object);
+    uint64_t time = 0;
     void *moved;
 
+    if (atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE)
+        time = trace_time();
     if (!note || note->owner) /* both are charged while a copy is made */
         return NULL;
     moved = context_enter()
@@ -199,7 +210,7 @@ void *stook_private_large_move(void *object, size_t size)
                 : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object, size);
     context_leave();
     if (moved)
-        (void)account_large_resized(moved, had, STOOK_WAIT);
+        account_large_moved(object, moved, had, time);
     return moved;
 }
 

@@ -35,6 +35,8 @@ STOOK_API void *stook_private_alloc(struct stook_cache *cache, const void *from)
 /* What malloc does when its objects begin or cease to be accounted: its fast way closes or opens.
  * Called at once with what is so now, and whenever that changes. */
 STOOK_API void stook_private_on_closing(void (*fn)(bool closed));
+/* That it has changed.  Under the cache list's lock. */
+void accounted_tell_malloc(void);
 
 /*
  * For stook-bench and tests: a cache with its links in the objects whose new slabs are linked whole

@@ -31,6 +31,8 @@ int os_file_seal(int fd);
 bool os_file_map(void *address, size_t size, int fd);
 /* A mapping of its own for part of one: what the kernel reads in around a fault stays within it. */
 void os_set_apart(void *address, size_t size);
+/* Pages of os_map() that a forked child finds as zeros, however it was made (Linux 4.14). */
+void os_zero_in_child(void *address, size_t size);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */

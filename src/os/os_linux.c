@@ -133,6 +133,14 @@ void os_set_apart(void *address, size_t size)
     errno = saved;
 }
 
+void os_zero_in_child(void *address, size_t size)
+{
+    int saved = errno;
+
+    (void)madvise(address, size, MADV_WIPEONFORK);
+    errno = saved;
+}
+
 bool os_bind(void *address, size_t size, unsigned node)
 {
     enum { PREFERRED = 1 }; /* MPOL_PREFERRED of linux/mempolicy.h: the others when it is full */

@@ -8,6 +8,7 @@
 #include "cache/reclaim.h"
 #include "os/counter.h"
 #include "os/os.h"
+#include "sheaf/slot.h"
 #include "slab/slab.h"
 
 #include <errno.h>
@@ -293,6 +294,21 @@ void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_
                                       : account_address(__builtin_return_address(0)));
 }
 
+/* What nobody has, by the hooks either, goes to the cache. */
+static void pool_give_back(struct stook_cache *cache, uint32_t n, void **objects)
+{
+    bool nested;
+
+    if (!account_hooks(cache)) {
+        stook_free_bulk(cache, n, objects);
+        return;
+    }
+    account_return(cache, objects, n);
+    nested = context_enter();
+    slot_free(cache, objects, n, nested);
+    context_leave();
+}
+
 /* The reserve lacks something, somebody waits, or this is a child. */
 static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *pool, void *object)
 {
@@ -307,7 +323,7 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
     put = pool_put(pool, object, nested);
     context_leave();
     if (!put)
-        stook_free(pool->cache, object);
+        pool_give_back(pool->cache, 1, &object);
     if (pool_waiting(pool) > 0)
         pool_wake(pool, 1);
 }
@@ -378,7 +394,7 @@ static bool pool_fill(struct stook_pool *pool)
         for (size_t i = 0; i < put && pool_waiting(pool) > 0; i++)
             pool_wake(pool, 1);
         if (put < n) { /* others have filled it */
-            stook_free_bulk(pool->cache, n - put, objects + put);
+            pool_give_back(pool->cache, (uint32_t)(n - put), objects + put);
             return true;
         }
     }
@@ -390,7 +406,7 @@ static void pool_spill(struct stook_pool *pool, uint32_t keep)
     void *object;
 
     while ((object = pool_take_outside(pool, keep)) != NULL)
-        stook_free(pool->cache, object);
+        pool_give_back(pool->cache, 1, &object);
 }
 
 static size_t pool_size(void)

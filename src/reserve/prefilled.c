@@ -410,7 +410,7 @@ void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)
         return;
     sheaf = prefilled_of(cache, given);
     if (account_hooks(cache))
-        account_clear(cache, sheaf->object, sheaf->size);
+        account_return(cache, sheaf->object, sheaf->size);
     nested = context_enter();
     stat_add(cache,
              prefilled_drop(cache, sheaf, nested) ? STAT_sheaf_return_fast : STAT_sheaf_return_slow,

@@ -59,7 +59,9 @@ enum {
     CACHE_CLOSED_STAT = 1,  /* they are counted */
     CACHE_CLOSED_GROUP = 2, /* objects are charged: from the cache's creation to its end */
     CACHE_CLOSED_TAG = 4,   /* objects are counted by call site */
-    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
+    CACHE_CLOSED_TRACE = 8, /* objects that are handed out and come back are recorded */
+    /* Of these every call asks the hooks (account/account.h). */
+    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG | CACHE_CLOSED_TRACE,
 };
 
 struct stook_cache {
@@ -100,6 +102,7 @@ struct stook_cache {
     size_t grown;          /* of `cached`: the latter; under the lock of node 0's barn */
     uint64_t seen;         /* adaptive: its barns' exchanges when they were last looked at … */
     uint32_t idle;         /* … and how often they were the same; under the cache list's lock */
+    uint32_t traced;       /* the trace that knows it (account/trace.c); 0: none */
     struct cache_node nodes[]; /* one a node, up to the highest number */
 };
 

@@ -12,6 +12,7 @@
 #include "os/os.h"
 
 #include <stook/stook.h>
+#include <stook/trace.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,8 @@
 #include <unistd.h>
 
 struct run_options {
-    bool report, all;
-    const char *format, *file, *mode, *reserve, *limit;
+    bool report, all, trace_all;
+    const char *format, *file, *mode, *reserve, *limit, *trace, *trace_limit;
 };
 
 static int run_setenv(const char *name, const char *value)
@@ -45,6 +46,9 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"mode", required_argument, NULL, 'm'},
         {"reserve", required_argument, NULL, 'w'},
         {"limit", required_argument, NULL, 'l'},
+        {"trace", required_argument, NULL, 't'},
+        {"trace-limit", required_argument, NULL, 'T'},
+        {"trace-all", no_argument, NULL, 'A'},
         {NULL, 0, NULL, 0},
     };
     size_t bytes;
@@ -85,6 +89,19 @@ static int run_parse(int argc, char **argv, struct run_options *options)
             if (!os_parse_size(optarg, &bytes) || bytes == 0)
                 return complain(STATUS_RUN, "--limit takes a size such as 512M, not %s", optarg);
             break;
+        case 't':
+            options->trace = optarg;
+            break;
+        case 'T':
+            options->trace_limit = optarg;
+            if (!os_parse_size(optarg, &bytes) || bytes < STOOK_TRACE_LIMIT_MIN)
+                return complain(STATUS_RUN,
+                                "--trace-limit takes a size such as 512M, from 68K on, not %s",
+                                optarg);
+            break;
+        case 'A':
+            options->trace_all = true;
+            break;
         case ':':
             return complain(STATUS_RUN, "%s needs a value; see stook help run", argv[optind - 1]);
         default:
@@ -94,6 +111,9 @@ static int run_parse(int argc, char **argv, struct run_options *options)
     }
     if (optind >= argc)
         return complain(STATUS_RUN, "which program? see stook help run");
+    if (!options->trace && (options->trace_limit || options->trace_all))
+        return complain(STATUS_RUN, "--trace-%s without --trace FILE",
+                        options->trace_all ? "all" : "limit");
     return STATUS_OK;
 }
 
@@ -180,6 +200,33 @@ static int run_report(const struct run_options *options)
     return STATUS_OK;
 }
 
+/*
+ * The library makes the file; whether it can be made is known before the program runs.  A trace that
+ * some process is writing stays as it is.
+ */
+static int run_trace(const struct run_options *options)
+{
+    char self[32];
+    int fd, status;
+
+    fd = open(options->trace, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
+              0600);
+    if (fd < 0)
+        return complain(STATUS_RUN, "the trace cannot be written to %s: %s", options->trace,
+                        strerror(errno));
+    close(fd);
+    snprintf(self, sizeof(self), "%d", (int)getpid());
+    status = run_setenv("STOOK_TRACE", options->trace);
+    if (status == STATUS_OK)
+        status = run_setenv("STOOK_TRACE_PID", self);
+    if (status == STATUS_OK && options->trace_limit)
+        status = run_setenv("STOOK_TRACE_LIMIT", options->trace_limit);
+    if (status == STATUS_OK && options->trace_all)
+        return run_setenv("STOOK_TRACE_ALL", "1");
+    unsetenv("STOOK_TRACE_ALL"); /* an outer run's wish is not ours */
+    return status;
+}
+
 static int run_environment(const struct run_options *options)
 {
     const char *why;
@@ -187,6 +234,8 @@ static int run_environment(const struct run_options *options)
 
     if (status == STATUS_OK && options->report)
         status = run_report(options);
+    if (status == STATUS_OK && options->trace)
+        status = run_trace(options);
     if (status == STATUS_OK && options->reserve)
         status = run_setenv("STOOK_RESERVE", options->reserve);
     if (status == STATUS_OK && options->limit)
@@ -226,7 +275,10 @@ static int run_command(int argc, char **argv)
     obstacle = locate_obstacle(path);
     if (obstacle)
         complain(0, "warning: %s %s; it runs with its own malloc%s", path, obstacle,
-                 options.report ? " and writes no report" : "");
+                 options.report && options.trace ? ", writes no report and is not traced"
+                 : options.report                ? " and writes no report"
+                 : options.trace                 ? " and is not traced"
+                                                 : "");
     execvp(argv[0], argv);
     error = errno;
     return complain(run_status(error), "%s cannot be executed: %s", path, strerror(error));
@@ -252,6 +304,10 @@ const struct command command_run = {
         "  --reserve SIZE         free memory kept warm at most, 32M by default\n"
         "  --limit SIZE           what each process may have allocated at one time; beyond it\n"
         "                         malloc fails with ENOMEM\n"
+        "  --trace FILE           write down what is allocated and freed, when and on which CPU,\n"
+        "                         for stook lab trace; an older trace there is replaced\n"
+        "  --trace-limit SIZE     FILE grows to that at most, 1G by default; later events are lost\n"
+        "  --trace-all            other processes of the tree write theirs, to FILE.PID\n"
         "\n"
         "A process that ends without exit(), by a signal or _exit(), writes no report.\n"
         "Programs that are linked statically or gain privileges cannot be served; that is said.\n"

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * trace.h - every object that is allocated and freed, where and when, into a file.
+ *
+ * `stook run --trace FILE` does it for a program as it is; `stook lab trace` reads the file and plays
+ * it to other designs and other machines.  docs/traces.md has the format, what is recorded and what it
+ * costs.
+ *
+ * Environment, read once at start, ignored with raised privileges:
+ *   STOOK_TRACE=FILE        a trace from the start to the process's end; a trace that is there is
+ *                           replaced, unless a process is writing to it: then this one writes none
+ *   STOOK_TRACE_LIMIT=1G    the file grows to that at most; what comes then is counted as lost
+ *   STOOK_TRACE_PID=N       only process N (stook run gives its own number, which exec keeps)
+ *   STOOK_TRACE_ALL=1       others too, forked children included: to FILE.PID, their number
+ */
+#ifndef STOOK_TRACE_H
+#define STOOK_TRACE_H
+
+#include <stook/stook.h>
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes that a trace grows to where nobody said, and the least that can be said. */
+#define STOOK_TRACE_LIMIT ((size_t)1 << 30)
+#define STOOK_TRACE_LIMIT_MIN ((size_t)4096 + 65536)
+
+/*
+ * Begin a trace of all caches and of malloc to `path`, which is made anew, readable by its owner alone;
+ * it grows to `limit` bytes at most, 0: STOOK_TRACE_LIMIT.  Calls of other threads that are under way
+ * may be missing.  A forked child is not traced, and may begin a trace of its own.
+ *
+ * errors:  EBUSY    this process is traced already, or another one writes to that file
+ *          EEXIST   there is something that is no regular file
+ *          EINVAL   a limit below STOOK_TRACE_LIMIT_MIN, no path
+ *          ENOMEM   no memory
+ *          others   the file cannot be made: as open(2), ftruncate(2), mmap(2)
+ * context: not from a signal handler.  locks: cache list.
+ * cost: none while off.  On: docs/traces.md; calls that are inlined become calls.
+ */
+STOOK_API int stook_trace_start(const char *path, size_t limit);
+
+/*
+ * End it: when this returns the file has all that was recorded, and is closed.
+ *
+ * errors:  EINVAL   this process is not traced
+ * context: not from a signal handler.  locks: cache list, while other threads end their records.
+ */
+STOOK_API int stook_trace_stop(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STOOK_TRACE_H */
