@@ -47,7 +47,8 @@ struct trace_writer {
 /* In a page that a forked child has as zeros, however it was made: it records nothing. */
 struct trace_gate {
     _Atomic uint32_t on; /* the number of the trace; 0: none */
-    struct lock lock;    /* of what claims chunks and writers; unranked: nobody takes another under it */
+    struct lock
+        lock; /* of what claims chunks and writers; unranked: nobody takes another under it */
 };
 
 static struct {
@@ -176,8 +177,9 @@ static __attribute__((noinline, cold)) struct trace_writer *trace_bind(size_t n)
 }
 
 /* The next chunk for a writer; false: the file is full, or cannot be lengthened. */
-static __attribute__((noinline, cold)) bool
-trace_claim(struct trace_writer *writer, uint32_t on, uint64_t time, uint64_t address, uint32_t cpu)
+static __attribute__((noinline, cold)) bool trace_claim(struct trace_writer *writer, uint32_t on,
+                                                        uint64_t time, uint64_t address,
+                                                        uint32_t cpu)
 {
     struct trace_chunk *chunk = NULL, *full = writer->chunk;
     uint64_t index;
@@ -345,7 +347,7 @@ static void trace_write(struct trace_writer *writer, uint32_t on, struct trace_e
         if (__builtin_expect(writer->on != on || writer->used + TRACE_EVENT_MAX > TRACE_CHUNK_ROOM,
                              0) &&
             !trace_claim(writer, on, event->time, address, event->cpu))
-            trace_lose(1);
+            trace_lose(trace_on() == on); /* not where the trace is just ended */
         else
             trace_put(writer, event, address);
     }
@@ -360,7 +362,8 @@ static void trace_record(struct trace_event event, void *const *objects, size_t 
 
     if (trace_on() == 0)
         return;
-    if (__builtin_expect(self->busy, 0)) { /* a handler: below it the record is ended, and this told */
+    if (__builtin_expect(self->busy,
+                         0)) { /* a handler: below it the record is ended, and this told */
         trace_lose(trace_count(objects, n));
         return;
     }

@@ -143,8 +143,8 @@ void traced_init(void)
         traced_wish.path[0] = '\0';
         return;
     }
-    if (limit && (!os_parse_size(limit, &traced_wish.limit) ||
-                  traced_wish.limit < STOOK_TRACE_LIMIT_MIN)) {
+    if (limit &&
+        (!os_parse_size(limit, &traced_wish.limit) || traced_wish.limit < STOOK_TRACE_LIMIT_MIN)) {
         report_warn("STOOK_TRACE_LIMIT=%s is no size such as 512M, from %zu on: it is 1G", limit,
                     STOOK_TRACE_LIMIT_MIN);
         traced_wish.limit = STOOK_TRACE_LIMIT;
@@ -154,7 +154,8 @@ void traced_init(void)
     else
         begun = traced_wish.all && traced_begin_numbered();
     if (begun)
-        account_large_switch(CACHE_CLOSED_TRACE, true); /* caches are made after this: cache_boot() */
+        account_large_switch(CACHE_CLOSED_TRACE,
+                             true); /* caches are made after this: cache_boot() */
     errno = saved;
 }
 
