@@ -5,6 +5,7 @@
 """stook lab with the old designs and the model of time: nothing is lost under any design, their events
 are those of the report of 2026, the list corruption is seen when it is switched on, and the model gives
 the report's three points from the costs that are in topologies/ublk.costs."""
+import hashlib
 import json
 import os
 import re
@@ -22,7 +23,8 @@ OLD = (("cpu-partial",), ("upstream-first",), ("upstream-first", "--refill"), ("
 
 def lab(*arguments, status=0):
     done = subprocess.run([STOOK, "lab", *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, check=False)
+                          stderr=subprocess.PIPE, text=True, check=False,
+                          cwd=os.environ["STOOK_SOURCE_DIR"])
     assert done.returncode == status, f"{arguments}: {done.returncode}: {done.stderr}"
     return done.stdout if status == 0 else done.stderr
 
@@ -51,8 +53,25 @@ for d, design in enumerate(OLD):
         assert total(result, "alloc_fastpath") + total(result, "alloc_slowpath") == 3000
         assert total(result, "free_fastpath") + total(result, "free_slowpath") == 3000
         assert total(result, "alloc_slab") >= total(result, "free_slab")
-    first = lab("random-walk", "--operations", "20k", "--design", *design)
-    assert first == lab("random-walk", "--operations", "20k", "--design", *design), design
+    gone = run(design, "hotplug", "--operations", "20k")["gone"]
+    assert gone["cpus"] > 0 and gone["sheaves"] > 0 and gone["sheaves_left"] == 0, gone
+
+# The same bytes on any machine, sanitized or not.  A change of what a design does is written down here
+# again by `tests/programs/test_lab_designs.py --write`, and is to be explained.
+GOLDEN = os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/data/lab_golden.txt")
+golden = []
+for design in OLD + (("stook",),):
+    for arguments in (("ublk",), ("ublk", "--time"), ("random-walk", "--seed", 7),
+                      ("local", "--topology", "topologies/large.topo")):
+        said = lab(*arguments, "--operations", "10k", "--design", *design)
+        name = " ".join(map(str, arguments))
+        golden.append(f"{hashlib.sha256(said.encode()).hexdigest()}  {' '.join(design)} {name}\n")
+if "--write" in sys.argv:
+    with open(GOLDEN, "w", encoding="utf-8") as file:
+        file.writelines(golden)
+with open(GOLDEN, encoding="utf-8") as file:
+    for expected, found in zip(file.readlines(), golden, strict=True):
+        assert expected == found, f"other bytes than before: {found}"
 
 # The corruption: a slab that is full is freed to before it has left its node's list.
 for seed in range(3):
@@ -70,13 +89,17 @@ if SANITIZED:  # the model once; what it gives is the same as elsewhere
     sys.exit(0)
 
 # Events, with the clocks of the model for the order; the report's shares beside them.
-OPERATIONS = "200k"
+OPERATIONS, OBJECTS = "400k", 400000
 partial = run(("cpu-partial",), "ublk", "--operations", OPERATIONS, "--time")
 steady = partial["operations_steady"]
 assert near(partial["free_outside"], steady, 0.01)                   # 100 %
 assert near(partial["alloc_outside"], 0.056 * steady, 0.10), partial["alloc_outside"] / steady
-assert total(partial, "free_fastpath") < 0.01 * 200000
+assert total(partial, "free_fastpath") < 0.01 * OBJECTS
 assert near(total(partial, "cpu_partial_free"), 3 * total(partial, "cpu_partial_drain"), 0.1)
+# Of a thousand objects: slabs from nodes' lists, drains to them, slabs used up; refills of slow allocations.
+for counter, share in (("alloc_from_partial", 8.53), ("cpu_partial_drain", 9.30), ("deactivate_bypass", 27.9)):
+    assert near(total(partial, counter), share * OBJECTS / 1000, 0.15), (counter, total(partial, counter))
+assert near(total(partial, "alloc_refill"), 0.504 * total(partial, "alloc_slowpath"), 0.15)
 
 refill = run(("upstream-first", "--refill"), "ublk", "--operations", OPERATIONS, "--time")
 steady = refill["operations_steady"]
@@ -93,6 +116,18 @@ for c in range(1, 32, 2):
         assert taker["barn_get"] > 100 and giver["free_slowpath"] == 0
     else:
         assert taker["barn_get"] == 0 and giver["free_fastpath"] == 0
+
+
+def memoryless(result):
+    """What a pair without memory does beside one with."""
+    pairs = [(cpu["node"] in (1, 5), cpu["allocs"]) for cpu in result["per_cpu"] if cpu["allocs"] > 0]
+    near_memory = [allocs for memory, allocs in pairs if memory]
+    far = [allocs for memory, allocs in pairs if not memory]
+    return sum(far) / len(far) * len(near_memory) / sum(near_memory)
+
+
+assert near(memoryless(refill), 0.61, 0.10), memoryless(refill)
+assert near(memoryless(partial), 0.97, 0.10), memoryless(partial)
 
 # Frozen: the three points within 15 %, the lock's share of the bad one within ten points of 38 to 41.
 first = run(("upstream-first",), "ublk", "--operations", OPERATIONS, "--time")

@@ -203,7 +203,7 @@ static void *partial_alloc(struct lab_actor *actor)
     object = c->freelist;
     if (object) {
         kernel_count(actor, &own->cache, KERNEL_alloc_fastpath, 1);
-        timing_object(actor, object);
+        timing_object_fetched(actor, object); /* by the allocation before: prefetch_freepointer */
         c->freelist = *kernel_next(object);
     } else {
         object = partial_slow(actor, own);
@@ -264,27 +264,62 @@ static void partial_free(struct lab_actor *actor, void *object)
     kernel_leave(&own->cache);
 }
 
+/* ---- CPUs that go, and the end ------------------------------------------------------------------ */
+
+/* As slub_cpu_dead: the frozen slab and the list. */
+static void partial_flush(struct lab_actor *actor, struct partial_own *own, unsigned cpu)
+{
+    struct partial_cpu *c = &own->cpu[cpu];
+    struct kernel_slab *slab = c->slab;
+    bool full, empty;
+
+    c->slab = NULL;
+    while (c->freelist) {
+        void *object = c->freelist;
+        c->freelist = *kernel_next(object);
+        kernel_push(actor, slab, object, object, 1, &full, &empty);
+    }
+    if (slab) {
+        slab->frozen = false;
+        if (slab->freelist)
+            partial_put(actor, own, slab, true);
+    }
+    partial_drain_cpu(actor, own, cpu);
+}
+
+static void partial_leave(struct lab_actor *actor, unsigned cpu)
+{
+    struct partial_own *own = actor->lab->design;
+
+    kernel_enter(&own->cache, true);
+    partial_flush(actor, own, cpu);
+    kernel_leave(&own->cache);
+}
+
+static void partial_held(struct lab *lab, unsigned cpu, uint64_t *slabs, uint64_t *objects)
+{
+    struct partial_own *own = lab->design;
+    const struct partial_cpu *c = &own->cpu[cpu];
+
+    kernel_enter(&own->cache, true);
+    *slabs = c->slabs + (c->slab != NULL);
+    *objects = 0;
+    for (const void *object = c->freelist; object; object = *kernel_next((void *)object))
+        ++*objects;
+    for (const struct list *link = c->partial.next; link != &c->partial; link = link->next) {
+        const struct kernel_slab *slab = LIST_ENTRY(link, struct kernel_slab, link);
+        *objects += (unsigned)(slab->objects - slab->inuse);
+    }
+    kernel_leave(&own->cache);
+}
+
 static int partial_stop(struct lab *lab)
 {
     struct partial_own *own = lab->design;
     struct lab_actor *actor = lab->actors[0];
 
-    for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
-        struct partial_cpu *c = &own->cpu[cpu];
-        bool full, empty;
-        if (c->slab) {
-            while (c->freelist) {
-                void *object = c->freelist;
-                c->freelist = *kernel_next(object);
-                kernel_push(actor, c->slab, object, object, 1, &full, &empty);
-            }
-            c->slab->frozen = false;
-            if (c->slab->freelist)
-                partial_put(actor, own, c->slab, true);
-            c->slab = NULL;
-        }
-        partial_drain_cpu(actor, own, cpu);
-    }
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        partial_flush(actor, own, cpu);
     partial_drain_cpu(actor, own, actor->cpu);
     return kernel_stop(&own->cache);
 }
@@ -298,5 +333,7 @@ const struct lab_design lab_cpu_partial = {
     .free = partial_free,
     .read = kernel_read,
     .slabs = kernel_slabs,
+    .held = partial_held,
+    .leave = partial_leave,
     .stop = partial_stop,
 };

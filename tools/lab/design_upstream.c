@@ -4,10 +4,11 @@
  * and empty ones a node.
  *
  *   upstream-first  as first merged (v7.0-rc1): no refill where blocking is not allowed, which is how
- *                   a pool asks first (--refill allows it, the first patch of the thread); barns on nodes
- *                   with memory only; what is of another node than the CPU's is freed to its slab
- *   upstream        refill always; a barn on every online node, and CPUs of memoryless nodes take
- *                   objects of any node into their sheaves
+ *                   a pool asks first; barns on nodes with memory only; what is of another node than
+ *                   the CPU's is freed to its slab.  --refill is the report's two patches: refill
+ *                   always, a barn on every online node.  (The second meant to accept other objects,
+ *                   too, but asks whether the object's node has memory, which it always has.)
+ *   upstream        with both, and CPUs of memoryless nodes take objects of any node into their sheaves
  *
  * Parameters: 60, 26, 12, 4 objects a sheaf below 256 bytes, 1 KiB, a page, above, and then what the
  * sheaf's kmalloc object has room for (calculate_sheaf_capacity: 26 becomes 28); ten full and ten empty
@@ -45,7 +46,8 @@ struct upstream_barn {
 struct upstream_own {
     struct kernel_objects objects;
     unsigned capacity;
-    bool refill, everywhere;
+    bool refill; /* always; and barns on every node */
+    bool any;    /* CPUs of memoryless nodes accept objects of any node */
     struct upstream_cpu *cpu;
     struct upstream_barn barn[TOPOLOGY_NODES_MAX];
 };
@@ -79,7 +81,7 @@ static struct upstream_barn *upstream_barn(const struct lab_actor *actor, struct
 {
     unsigned node = topology_node(actor->cpu);
 
-    return own->everywhere || topology_has_memory(node) ? &own->barn[node] : NULL;
+    return own->refill || topology_has_memory(node) ? &own->barn[node] : NULL;
 }
 
 static void upstream_lock(struct lab_actor *actor, struct upstream_own *own,
@@ -204,7 +206,7 @@ static bool upstream_takes(const struct lab_actor *actor, const struct upstream_
 {
     unsigned node = topology_node(actor->cpu);
 
-    return slab->node == node || (own->everywhere && !topology_has_memory(node));
+    return slab->node == node || (own->any && !topology_has_memory(node));
 }
 
 /* The CPU's main sheaf has room again. */
@@ -282,13 +284,13 @@ static unsigned upstream_capacity(unsigned stride)
     return (bytes - UPSTREAM_HEADER) / 8;
 }
 
-static int upstream_start_as(struct lab *lab, bool refill, bool everywhere)
+static int upstream_start_as(struct lab *lab, bool refill, bool any)
 {
     struct upstream_own *own = lab_memory(lab, sizeof(*own));
     int status = kernel_object_start(lab, &own->objects);
 
     own->refill = refill || lab->options->refill;
-    own->everywhere = everywhere;
+    own->any = any;
     own->capacity = lab->options->capacity;
     if (own->capacity == 0)
         own->capacity =
@@ -324,6 +326,32 @@ static void upstream_give_back(struct lab_actor *actor, struct upstream_own *own
     free(sheaf);
 }
 
+/* As __pcs_flush_all_cpu: to slabs, past the barn. */
+static void upstream_leave(struct lab_actor *actor, unsigned cpu)
+{
+    struct upstream_own *own = actor->lab->design;
+    struct upstream_cpu *c = &own->cpu[cpu];
+
+    kernel_enter(&own->objects.cache, true);
+    kernel_object_begin(actor, &own->objects);
+    kernel_object_flush(actor, &own->objects, c->main->object, c->main->n);
+    c->main->n = 0;
+    upstream_give_back(actor, own, c->spare);
+    c->spare = NULL;
+    kernel_leave(&own->objects.cache);
+}
+
+static void upstream_held(struct lab *lab, unsigned cpu, uint64_t *sheaves, uint64_t *objects)
+{
+    struct upstream_own *own = lab->design;
+    const struct upstream_cpu *c = &own->cpu[cpu];
+
+    kernel_enter(&own->objects.cache, true);
+    *objects = c->main->n + (c->spare ? c->spare->n : 0);
+    *sheaves = (c->main->n > 0) + (c->spare != NULL);
+    kernel_leave(&own->objects.cache);
+}
+
 static int upstream_stop(struct lab *lab)
 {
     struct upstream_own *own = lab->design;
@@ -350,7 +378,8 @@ static int upstream_stop(struct lab *lab)
     {                                                                                              \
         .name = (as), .events = kernel_events, .locks = kernel_locks, .start = (begin),            \
         .alloc = upstream_alloc, .free = upstream_free, .read = kernel_read,                       \
-        .slabs = kernel_slabs, .stop = upstream_stop,                                              \
+        .slabs = kernel_slabs, .held = upstream_held, .leave = upstream_leave,                     \
+        .stop = upstream_stop,                                                                     \
     }
 
 const struct lab_design lab_upstream_first =

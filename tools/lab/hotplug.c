@@ -60,15 +60,16 @@ static bool hotplug_node_goes(const struct hotplug_machine *machine, unsigned no
 }
 
 /* What comes first, so that there is always something. */
-static void hotplug_apply(struct lab *lab, const struct hotplug_machine *machine, unsigned change)
+static void hotplug_apply(struct lab_actor *actor, const struct hotplug_machine *machine,
+                          unsigned change)
 {
     for (int there = 1; there >= 0; there--) {
         for (unsigned i = 0; i < machine->cpus; i++)
             if (hotplug_there(machine, i, change) == there)
-                lab_set_cpu(lab, machine->cpu[i], there);
+                lab_set_cpu(actor, machine->cpu[i], there);
         for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++)
             if ((machine->memory >> node & 1) && hotplug_node_goes(machine, node, change) == !there)
-                lab_set_memory(lab, node, there);
+                lab_set_memory(actor->lab, node, there);
     }
 }
 
@@ -80,7 +81,7 @@ static unsigned hotplug_follow(struct lab_actor *actor, struct hotplug_machine *
 
     if (atomic_load(&machine->change) < change && !atomic_exchange(&machine->busy, true)) {
         for (unsigned at = atomic_load(&machine->change); at < change;) {
-            hotplug_apply(actor->lab, machine, ++at);
+            hotplug_apply(actor, machine, ++at);
             atomic_store(&machine->change, at);
         }
         atomic_store(&machine->busy, false);

@@ -105,7 +105,6 @@ static unsigned object_of_new(struct lab_actor *actor, struct kernel_objects *ow
     if (slab->freelist) {
         kernel_lock(actor, &own->cache, slab->node);
         kernel_add_partial(actor, &own->cache, slab, false);
-        kernel_count(actor, &own->cache, KERNEL_free_add_partial, 1);
         kernel_unlock(actor, &own->cache, slab->node);
     }
     return taken;
@@ -231,12 +230,37 @@ static unsigned object_take_slabs(struct lab_actor *actor, struct kernel_objects
         next = link->next;
         timing_line(actor, slab->line); /* how many are free */
         kernel_remove_partial(actor, cache, slab);
-        list_add_tail(slabs, &slab->link);
+        list_add(slabs, &slab->link); /* the last one is emptied first */
         total += (unsigned)(slab->objects - slab->inuse);
         count++;
     }
     kernel_unlock(actor, cache, node);
     return count;
+}
+
+/* Slabs that were not needed: back on the list, but empty ones that it has enough of. */
+static void object_give_back(struct lab_actor *actor, struct kernel_objects *own, unsigned node,
+                             struct list *slabs)
+{
+    struct kernel_cache *cache = &own->cache;
+    struct list discard;
+
+    list_init(&discard);
+    kernel_lock(actor, cache, node);
+    while (!list_empty(slabs)) {
+        struct kernel_slab *slab = LIST_ENTRY(slabs->next, struct kernel_slab, link);
+        list_remove(&slab->link);
+        if (slab->inuse == 0 && cache->node[node].nr_partial >= cache->min_partial)
+            list_add(&discard, &slab->link);
+        else
+            kernel_add_partial(actor, cache, slab, false);
+    }
+    kernel_unlock(actor, cache, node);
+    while (!list_empty(&discard)) {
+        struct kernel_slab *slab = LIST_ENTRY(discard.next, struct kernel_slab, link);
+        list_remove(&slab->link);
+        kernel_slab_discard(actor, cache, slab);
+    }
 }
 
 static unsigned object_refill_node(struct lab_actor *actor, struct kernel_objects *own,
@@ -264,16 +288,8 @@ static unsigned object_refill_node(struct lab_actor *actor, struct kernel_object
             timing_object(actor, tail);
         kernel_object_free(actor, own, slab, head, tail, left);
     }
-    if (list_empty(&slabs))
-        return got;
-    kernel_lock(actor, &own->cache, node);
-    while (!list_empty(&slabs)) {
-        struct kernel_slab *slab = LIST_ENTRY(slabs.next, struct kernel_slab, link);
-        list_remove(&slab->link);
-        kernel_add_partial(actor, &own->cache, slab, false);
-        kernel_count(actor, &own->cache, KERNEL_free_add_partial, 1);
-    }
-    kernel_unlock(actor, &own->cache, node);
+    if (!list_empty(&slabs))
+        object_give_back(actor, own, node, &slabs);
     return got;
 }
 

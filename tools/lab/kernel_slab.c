@@ -8,6 +8,7 @@
  *   cpu_partial    120, 52, 24, 6 objects below 256 bytes, 1 KiB, a page, above (set_cpu_partial);
  *                  in slabs that are taken for half full (slub_set_cpu_partial)
  *   defrag ratio   1000 of 1024 draws look at other nodes (remote_node_defrag_ratio, get_any_partial)
+ *   order          4 * (fls(CPUs) + 1) objects at least, up to order 3 (calculate_order)
  */
 #include "lab/kernel_slab.h"
 #include "stook/command.h"
@@ -19,7 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_MIN_PARTIAL = 5, KERNEL_MAX_PARTIAL = 10, KERNEL_DEFRAG_RATIO = 1000 };
+enum {
+    KERNEL_MIN_PARTIAL = 5,
+    KERNEL_MAX_PARTIAL = 10,
+    KERNEL_DEFRAG_RATIO = 1000,
+    KERNEL_MAX_ORDER = 3,
+};
 
 const char *const kernel_events[KERNEL_EVENT_COUNT + 1] = {
 #define KERNEL_NAME(name) #name,
@@ -49,17 +55,34 @@ static unsigned kernel_min_partial(unsigned stride)
                                        : half;
 }
 
-/* Without --order: at least eight objects a slab, up to 32 KiB (slub_min_objects, order 3). */
-static unsigned kernel_order(const struct lab_options *options, unsigned stride)
+static unsigned kernel_order_of(size_t bytes)
 {
     unsigned order = 0;
 
-    if (options->order >= 0)
-        return (unsigned)options->order;
-    while (((size_t)PAGE_SIZE << order) < 8 * (size_t)stride &&
-           (order < 3 || ((size_t)PAGE_SIZE << order) < stride))
+    while (((size_t)PAGE_SIZE << order) < bytes)
         order++;
     return order;
+}
+
+/* Without --order, as calculate_order: the least order that has room for min_objects and leaves at most
+ * a sixteenth over, or an eighth, … */
+static unsigned kernel_order(const struct lab_options *options, unsigned stride)
+{
+    unsigned fls = 32 - (unsigned)__builtin_clz(topology.cpus), least = 4 * (fls + 1);
+    unsigned most = (unsigned)(((size_t)PAGE_SIZE << KERNEL_MAX_ORDER) / stride);
+
+    if (options->order >= 0)
+        return (unsigned)options->order;
+    if (least > most)
+        least = most > 0 ? most : 1;
+    for (unsigned fraction = 16; fraction > 1; fraction /= 2)
+        for (unsigned order = kernel_order_of((size_t)least * stride); order <= KERNEL_MAX_ORDER;
+             order++) {
+            size_t bytes = (size_t)PAGE_SIZE << order;
+            if (bytes % stride <= bytes / fraction)
+                return order;
+        }
+    return kernel_order_of(stride);
 }
 
 /* The arena is made by the library's first call: a cache that comes and goes. */
@@ -231,6 +254,14 @@ void kernel_corrupt(const struct lab_actor *actor, const struct kernel_slab *sla
     exit(STATUS_FAILED);
 }
 
+/* A list's links are in the lines of its slabs: whoever puts one on or takes it off writes next to it. */
+static void kernel_neighbour(struct lab_actor *actor, const struct kernel_node *node,
+                             struct list *link)
+{
+    if (link != &node->partial)
+        timing_line(actor, LIST_ENTRY(link, struct kernel_slab, link)->line);
+}
+
 void kernel_add_partial(struct lab_actor *actor, struct kernel_cache *cache,
                         struct kernel_slab *slab, bool tail)
 {
@@ -239,6 +270,8 @@ void kernel_add_partial(struct lab_actor *actor, struct kernel_cache *cache,
     if (slab->on != KERNEL_NOWHERE)
         kernel_corrupt(actor, slab, "its node's list");
     slab->on = KERNEL_NODE;
+    if (node->nr_partial > 0)
+        kernel_neighbour(actor, node, tail ? node->partial.prev : node->partial.next);
     node->nr_partial++;
     if (tail)
         list_add_tail(&node->partial, &slab->link);
@@ -250,6 +283,8 @@ void kernel_add_partial(struct lab_actor *actor, struct kernel_cache *cache,
 void kernel_remove_partial(struct lab_actor *actor, struct kernel_cache *cache,
                            struct kernel_slab *slab)
 {
+    kernel_neighbour(actor, &cache->node[slab->node], slab->link.prev);
+    kernel_neighbour(actor, &cache->node[slab->node], slab->link.next);
     list_remove(&slab->link);
     slab->on = KERNEL_NOWHERE;
     cache->node[slab->node].nr_partial--;

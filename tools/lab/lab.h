@@ -17,6 +17,7 @@ struct lab_options {
     uint64_t operations, seed;
     unsigned queues; /* 0: the default */
     unsigned depth, batch;
+    unsigned kept;     /* of ublk: objects that a completer does not give back */
     unsigned capacity; /* objects a sheaf; 0: the product's choice */
     unsigned size, align;
     int order; /* of slabs; -1: the product's choice */
@@ -85,8 +86,10 @@ struct lab_design {
     void (*slabs)(struct lab *lab, uint64_t *made, uint64_t *now);
     /* Bytes of its slabs now, where `slabs` counts others than its own, too.  May be NULL. */
     uint64_t (*bytes)(struct lab *lab);
-    /* What one CPU holds in sheaves; bytes of a node, in use or kept warm.  May be NULL. */
+    /* What one CPU holds in sheaves, or slabs; bytes of a node, in use or kept warm.  May be NULL. */
     void (*held)(struct lab *lab, unsigned cpu, uint64_t *sheaves, uint64_t *objects);
+    /* The CPU went: it gives back what it held.  NULL: the library has seen to that. */
+    void (*leave)(struct lab_actor *actor, unsigned cpu);
     uint64_t (*node_bytes)(struct lab *lab, unsigned node);
     /* All objects are free: gives everything back; a status after complain() if something is lost. */
     int (*stop)(struct lab *lab);

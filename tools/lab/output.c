@@ -178,8 +178,8 @@ static void output_text(const struct lab *lab, struct writer *w)
     writer_cell(w, o->topology, 0);
     writer_print(w, "\ndesign           %s, seed %llu\n", o->design->name, (output_number)o->seed);
     if (lab->pairs)
-        writer_print(w, "queues           %u, depth %u, bursts of %u, pairing %s\n", lab->pairs,
-                     o->depth, o->batch, lab_pairings[o->pairing]);
+        writer_print(w, "queues           %u, depth %u, bursts of %u, pairing %s, %u kept\n",
+                     lab->pairs, o->depth, o->batch, lab_pairings[o->pairing], o->kept);
     else
         writer_print(w, "working set      %u, bursts of %u\n", o->depth, o->batch);
     writer_print(w, "object_size:%u\nslab_size:%u\norder:%u\nobjs_per_slab:%u\nsheaf_capacity:%u\n",
@@ -220,6 +220,7 @@ static void output_json_options(const struct lab *lab, struct writer *w)
     output_key(w, "seed", o->seed, ", ");
     output_key(w, "queues", lab->pairs, ", ");
     output_key(w, "depth", o->depth, ", ");
+    output_key(w, "kept", o->kept, ", ");
     output_key(w, "batch", o->batch, ", ");
     output_word(w, "pairing", lab_pairings[o->pairing], ",\n ");
     output_key(w, "object_size", o->size, ", ");

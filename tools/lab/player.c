@@ -167,8 +167,9 @@ void lab_move(struct lab_actor *actor, unsigned cpu)
     actor->count = &actor->lab->cpus[cpu];
 }
 
-void lab_set_cpu(struct lab *lab, unsigned cpu, bool there)
+void lab_set_cpu(struct lab_actor *actor, unsigned cpu, bool there)
 {
+    struct lab *lab = actor->lab;
     const struct lab_design *design = lab->options->design;
     uint64_t sheaves = 0, objects = 0, left = 0, none = 0;
 
@@ -182,6 +183,8 @@ void lab_set_cpu(struct lab *lab, unsigned cpu, bool there)
     }
     if (there)
         return;
+    if (design->leave)
+        design->leave(actor, cpu);
     if (design->held)
         design->held(lab, cpu, &left, &none);
     lab->gone.cpus++;

@@ -56,7 +56,7 @@ void lab_free(struct lab_actor *actor, void *object);
 /* The actor is on that CPU from here on. */
 void lab_move(struct lab_actor *actor, unsigned cpu);
 /* A CPU of the simulated machine, or a node's memory, goes or comes back; what it held is counted. */
-void lab_set_cpu(struct lab *lab, unsigned cpu, bool there);
+void lab_set_cpu(struct lab_actor *actor, unsigned cpu, bool there);
 void lab_set_memory(struct lab *lab, unsigned node, bool there);
 /* From the actor's own generator: 0 to n - 1. */
 unsigned lab_random(struct lab_actor *actor, unsigned n);

@@ -21,6 +21,7 @@ enum timing_kind {
     TIMING_TAKE,
     TIMING_DROP,
     TIMING_BRING,
+    TIMING_FETCHED,
     TIMING_USE,
     TIMING_HAVE
 };
@@ -152,9 +153,10 @@ void timing_add_object(struct lab_actor *actor, const void *object, enum timing_
     struct timing_demand *demand = timing_demand(actor);
     uint64_t at = ((uintptr_t)object - pagemap.base) / 8;
 
-    demand->kind = way == TIMING_LINK_HERE ? TIMING_BRING
-                   : way == TIMING_USED    ? TIMING_USE
-                                           : TIMING_HAVE;
+    demand->kind = way == TIMING_LINK_HERE      ? TIMING_BRING
+                   : way == TIMING_LINK_FETCHED ? TIMING_FETCHED
+                   : way == TIMING_USED         ? TIMING_USE
+                                                : TIMING_HAVE;
     demand->object = at * 0x9e3779b97f4a7c15u;
 }
 
@@ -355,6 +357,9 @@ static bool timing_meet(struct timing *timing, struct lab_actor *actor,
         return true;
     case TIMING_BRING:
         timing_bring(actor, &timing_where(timing, demand->object)->link, 1);
+        return true;
+    case TIMING_FETCHED:
+        timing_where(timing, demand->object)->link = (uint16_t)(actor->cpu + 1);
         return true;
     case TIMING_USE:
         timing_bring(actor, &timing_where(timing, demand->object)->object,

@@ -109,7 +109,7 @@ void timing_forget(struct lab *lab, struct timing_place *place);
 
 void timing_add_work(struct lab_actor *actor, enum timing_cost cost);
 void timing_add_line(struct lab_actor *actor, struct timing_place *line, bool lock, bool unlock);
-enum timing_way { TIMING_LINK_HERE, TIMING_USED, TIMING_FREED };
+enum timing_way { TIMING_LINK_HERE, TIMING_LINK_FETCHED, TIMING_USED, TIMING_FREED };
 void timing_add_object(struct lab_actor *actor, const void *object, enum timing_way way);
 
 static inline void timing_work(struct lab_actor *actor, enum timing_cost cost)
@@ -149,6 +149,13 @@ static inline void timing_object(struct lab_actor *actor, const void *object)
 {
     if (actor->lab->timing)
         timing_add_object(actor, object, TIMING_LINK_HERE);
+}
+
+/* The same, and it was fetched ahead: nobody waits for it. */
+static inline void timing_object_fetched(struct lab_actor *actor, const void *object)
+{
+    if (actor->lab->timing)
+        timing_add_object(actor, object, TIMING_LINK_FETCHED);
 }
 
 /* Whoever has allocated it uses it. */

@@ -18,7 +18,7 @@ const struct timing_costs timing_frozen = {{
     [TIMING_NODE] = 20,
     [TIMING_NEAR] = 110,
     [TIMING_FAR] = 200,
-    [TIMING_HANDOVER] = 2.5,
-    [TIMING_OBJECT] = 3,
+    [TIMING_HANDOVER] = 2,
+    [TIMING_OBJECT] = 2.25,
     [TIMING_POLL] = 200,
 }};

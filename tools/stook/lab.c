@@ -32,6 +32,7 @@ enum {
     OPTION_QUEUES,
     OPTION_DEPTH,
     OPTION_BATCH,
+    OPTION_KEPT,
     OPTION_PAIRING,
     OPTION_COMPLETERS,
     OPTION_OPERATIONS,
@@ -63,6 +64,7 @@ static const struct option lab_long_options[] = {
     {"queues", required_argument, NULL, OPTION_QUEUES},
     {"depth", required_argument, NULL, OPTION_DEPTH},
     {"batch", required_argument, NULL, OPTION_BATCH},
+    {"kept", required_argument, NULL, OPTION_KEPT},
     {"pairing", required_argument, NULL, OPTION_PAIRING},
     {"completers", required_argument, NULL, OPTION_COMPLETERS},
     {"operations", required_argument, NULL, OPTION_OPERATIONS},
@@ -205,6 +207,8 @@ static bool lab_option(struct lab_options *o, int option, const char *text)
         return lab_unsigned("depth", text, 1, 65536, &o->depth);
     case OPTION_BATCH:
         return lab_unsigned("batch", text, 1, 65536, &o->batch);
+    case OPTION_KEPT:
+        return lab_unsigned("kept", text, 0, 257, &o->kept);
     case OPTION_PAIRING:
         return lab_find_pairing(text, &o->pairing);
     case OPTION_COMPLETERS:
@@ -370,6 +374,7 @@ static int lab_run(int argc, char **argv)
         .seed = 1,
         .depth = 128,
         .batch = 32,
+        .kept = 94,
         .size = LAB_SIZE,
         .align = 64,
         .order = LAB_ORDER_UNSAID,
@@ -409,6 +414,7 @@ const struct command command_lab = {
     "                     producer-consumer)\n"
     "  --depth N          objects in flight of a queue, or a working set; 128\n"
     "  --batch N          objects of a burst; 32\n"
+    "  --kept N           objects that each completer keeps, of its first 257 (ublk); 94\n"
     "  --pairing P        where what queue q's CPU allocates is freed (ublk): adjacent (the CPU\n"
     "                     before it), same, cross-node, all-to-one\n"
     "  --completers NODE  the node of all-to-one, which this implies; 0\n"
