@@ -255,11 +255,21 @@ for k in range(N):
     for thread in range(8):
         crowd.alloc(thread, 4096 + 64 * (8 * k + thread))
     crowd.now += 500
-trace, runs = run(crowd.write("crowd"), "--topology", "node:1 core:8", "--time")
+CROWD = (crowd.write("crowd"), "--topology", "node:1 core:8")
+trace, runs = run(*CROWD, "--time")
 assert runs["upstream-first"]["nanoseconds"]["waiting for list locks"] > 100 * N, runs
 for name in ("upstream", "stook"):
     wait = runs[name]["nanoseconds"]["waiting for list locks"]
     assert wait < runs["upstream-first"]["nanoseconds"]["waiting for list locks"] / 4, (name, wait)
+# What was recorded far apart nobody waits for, but where it is put together.
+apart = Trace(("malloc-64", 64), threads=8)
+apart.step = 1000
+for k in range(8 * N):
+    apart.alloc(k % 8, 4096 + 64 * k)
+APART = (apart.write("apart"), "--topology", "node:1 core:8", "--design", "upstream-first")
+assert run(*APART, "--time")[1]["upstream-first"]["nanoseconds"]["waiting for list locks"] == 0
+close = run(*APART, "--gap", 5)[1]["upstream-first"]["nanoseconds"]["waiting for list locks"]
+assert close > 100 * N, close
 
 # The same bytes each time, whatever the environment says; a line for each machine and design.
 options = (HANDED, *TWO, "--topology", machine("ublk"), "--time")
@@ -301,6 +311,7 @@ for arguments, status, why in (
         ((PAIRS, "--capacity", "0"), 2, "a number from 1"),
         ((PAIRS, "--topology", "node:x"), 2, "topology: line 1"),
         ((PAIRS, "--costs", MEMORY), 2, "a cost's name and a number"),
+        ((PAIRS, "--gap", "-1"), 2, "a number from 0 to 1000000000"),
         ((PAIRS, "--order", "9"), 2, "a number from 0 to 8"),
         ((os.path.join(FOLDER.name, "none"),), 1, "No such file"),
         ((costs,), 1, "this is no trace"),

@@ -3,8 +3,9 @@
  * trace_play.c - one replay.  Events are played in the order of the trace.  A lab has one cache, so there
  * is a lab for each cache of the trace; an actor is in the lab whose cache it calls.
  *
- * With the model of time a thread's call begins when its last one is over and the recorded time between
- * them has passed, and not before any call that the trace has before it.
+ * With the model of time a call begins as long after the one before, of whatever thread, as was recorded
+ * (or options->gap); later only if its thread's last call is not over, and then all that follow are later,
+ * too.  So what was recorded at one time is at one time, and nothing else.
  */
 #include "lab/trace_play.h"
 #include "lab/trace_live.h"
@@ -24,7 +25,6 @@ enum {
 }; /* bytes of a sheaf beside its objects */
 
 struct play_thread {
-    uint64_t time;        /* of its last event that was replayed */
     unsigned first, last; /* recorded CPUs */
     bool begun;
 };
@@ -43,8 +43,9 @@ struct play {
     unsigned nodes, *node; /* with CPUs: where their CPUs begin in node_cpu; one more */
     unsigned *node_cpu;    /* CPUs by node */
     unsigned sheaf_alloc, sheaf_free, alloc_slab; /* numbers of the design's events */
-    double called;                                /* when the last call began */
-    uint64_t held;                                /* bytes of slabs, of all classes */
+    uint64_t time; /* of the last event that was replayed, as recorded */
+    double called; /* when it began */
+    uint64_t held; /* bytes of slabs, of all classes */
     __uint128_t sum_held, sum_live;
     struct trace_result *result;
     struct trace_class_result *class;
@@ -149,17 +150,18 @@ static struct lab_actor *play_begin(struct play *p, const struct trace_event *ev
     if (!t->begun) {
         t->begun = true;
         t->first = t->last = event->cpu;
-        t->time = p->trace->summary.begin;
     }
     p->result->moves += t->last != event->cpu;
     t->last = event->cpu;
     cpu = play_cpu(p, event);
     if (p->base.timing) {
-        double when = timing_settle(actor) + (double)(event->time - t->time);
-        p->called = when > p->called ? when : p->called;
+        uint64_t gap = event->time - p->time;
+        double free = timing_settle(actor);
+        p->called += (double)(gap < p->options->gap ? gap : p->options->gap);
+        p->called = free > p->called ? free : p->called;
         timing_call(actor, p->called);
     }
-    t->time = event->time;
+    p->time = event->time;
     actor->lab = play_lab(p, class);
     lab_move(actor, cpu);
     if (cpu != p->stated)
@@ -390,6 +392,7 @@ static int play_start(struct play *p)
     p->sheaf_free = play_event_number(p->series->design, "sheaf_free");
     p->alloc_slab = play_event_number(p->series->design, "alloc_slab");
     play_machine(p);
+    p->time = p->trace->summary.begin;
     if (!trace_live_start(&p->live))
         return complain(STATUS_FAILED, "no memory for objects");
     if (p->options->costs) {

@@ -23,6 +23,7 @@ struct trace_options {
     unsigned capacity; /* objects a sheaf; 0: the design's choice */
     int order;         /* of slabs; -1: the design's choice */
     const struct timing_costs *costs;
+    uint64_t gap; /* nanoseconds between two events at most, whatever was recorded */
     bool json;
 };
 

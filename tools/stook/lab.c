@@ -444,6 +444,7 @@ const struct command command_lab = {
     "  --design D,D       of those of --designs; all by default\n"
     "  --map M            thread: each thread on CPUs of one node, nodes in turn; cpu: the CPU at the\n"
     "                     position of the recorded one\n"
+    "  --gap NS           --time, with no more than that between two events\n"
     "  --capacity, --order, --time, --costs, --json: as above\n"
     "\n"
     "exit status: 0, 1 something failed or was lost, 2 wrong options\n",

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LAB_TRACE_BESIDE = 4 };
+enum { LAB_TRACE_BESIDE = 4, LAB_TRACE_GAP_MAX = 1000000000 };
 
 enum {
     TRACE_OPTION_TOPOLOGY = 1,
@@ -28,6 +28,7 @@ enum {
     TRACE_OPTION_ORDER,
     TRACE_OPTION_TIME,
     TRACE_OPTION_COSTS,
+    TRACE_OPTION_GAP,
     TRACE_OPTION_JSON,
 };
 
@@ -39,6 +40,7 @@ static const struct option lab_trace_options[] = {
     {"order", required_argument, NULL, TRACE_OPTION_ORDER},
     {"time", no_argument, NULL, TRACE_OPTION_TIME},
     {"costs", required_argument, NULL, TRACE_OPTION_COSTS},
+    {"gap", required_argument, NULL, TRACE_OPTION_GAP},
     {"json", no_argument, NULL, TRACE_OPTION_JSON},
     {NULL, 0, NULL, 0},
 };
@@ -123,6 +125,12 @@ static bool lab_trace_option(struct trace_options *o, int option, const char *te
         lab_trace_costs = timing_frozen;
         o->costs = &lab_trace_costs;
         return timing_read(text, &lab_trace_costs) == 0;
+    case TRACE_OPTION_GAP:
+        if (!lab_trace_number("gap", text, 0, LAB_TRACE_GAP_MAX, &n))
+            return false;
+        o->gap = n;
+        o->costs = o->costs ? o->costs : &timing_frozen;
+        return true;
     case TRACE_OPTION_JSON:
         o->json = true;
         return true;
@@ -287,7 +295,7 @@ static unsigned lab_trace_rows(const struct trace *trace, const struct trace_opt
 
 int lab_trace_run(int argc, char **argv, const char *machine)
 {
-    struct trace_options options = {.order = -1};
+    struct trace_options options = {.order = -1, .gap = UINT64_MAX};
     struct trace_row row[TRACE_TOPOLOGIES * SWEEP_SERIES];
     struct trace_class_result *class;
     struct trace trace;
