@@ -528,8 +528,8 @@ bool trace_child(void)
     atomic_store(&trace.gate->on, 0);
     lock_init(&trace.gate->lock);
     trace.active = false;
-    trace_file_leave();
     /* A handler that interrupted a record forked: it is ended here too, to no effect. */
+    trace_file_leave(trace_self.busy ? NULL : trace.header);
     if (!trace_self.busy) {
         for (uint32_t i = 0; i < trace.used; i++) {
             if (trace.writers[i].chunk)

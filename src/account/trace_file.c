@@ -211,15 +211,19 @@ int trace_file_open(const char *path, struct trace_header **header)
     return error;
 }
 
-void trace_file_leave(void)
+/* What is mapped holds the lock as well, so it is given up first. */
+void trace_file_close(struct trace_header *header)
 {
+    if (trace_file_is(trace_file.fd))
+        (void)flock(trace_file.fd, LOCK_UN);
+    trace_file_leave(header);
+}
+
+void trace_file_leave(struct trace_header *header)
+{
+    if (header)
+        (void)munmap(header, TRACE_HEADER_BYTES);
     if (trace_file_is(trace_file.fd))
         trace_file_drop(trace_file.fd);
     trace_file.fd = -1;
-}
-
-void trace_file_close(struct trace_header *header)
-{
-    (void)munmap(header, TRACE_HEADER_BYTES);
-    trace_file_leave();
 }

@@ -22,8 +22,8 @@ void trace_file_unmap(struct trace_chunk *chunk);
 
 /* The header is unmapped, and the file closed. */
 void trace_file_close(struct trace_header *header);
-/* In a forked child, whose parent goes on: only the latter. */
-void trace_file_leave(void);
+/* The same in a forked child, whose parent goes on; NULL: the header stays mapped. */
+void trace_file_leave(struct trace_header *header);
 
 /* The path as it is from any folder; 0, or an errno. */
 int trace_file_absolute(const char *path, char *absolute, size_t size);

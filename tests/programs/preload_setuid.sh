@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # needs: tool preload
 # A set-uid program that is linked with libstook-malloc.so heeds nothing of the environment: no mode,
-# no reserve, no report.  The same file without the bit does.
+# no reserve, no report, no trace.  The same file without the bit does.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 need setpriv
 unset STOOK_MODE
@@ -21,13 +21,15 @@ chown 65533 "$work/raised"
 chmod 4755 "$work/raised"
 as_other() {
     setpriv --reuid=65534 --regid=65534 --clear-groups env STOOK_MODE=locked STOOK_REPORT=1 \
-        STOOK_RESERVE=nonsense STOOK_REPORT_FILE="$work/open/report" "$@"
+        STOOK_RESERVE=nonsense STOOK_REPORT_FILE="$work/open/report" \
+        STOOK_TRACE="$work/open/trace" "$@"
 }
 
 own=$(as_other "$work/plain" 2>"$work/plain.err")
 [ "$own" = "secure=0 stook=1 mode=locked" ] || { echo "plain: $own" >&2; exit 1; }
 [ -s "$work/open/report" ] || { echo "plain: no report" >&2; exit 1; }
-rm "$work/open/report"
+[ -s "$work/open/trace" ] || { echo "plain: no trace" >&2; exit 1; }
+rm "$work/open/report" "$work/open/trace"
 
 raised=$(as_other "$work/raised" 2>"$work/raised.err")
 echo "$raised"
@@ -36,7 +38,7 @@ secure=0*) echo "set-uid programs do not gain privileges here" >&2; exit 77 ;;
 esac
 default=$(env -u STOOK_MODE "$work/plain")
 [ "$raised" = "secure=1 ${default#secure=0 }" ] || { echo "raised: $raised, not $default" >&2; exit 1; }
-[ ! -e "$work/open/report" ] || { echo "a set-uid program heeded the environment" >&2; exit 1; }
+[ ! -e "$work/open/report" ] && [ ! -e "$work/open/trace" ] || { echo "a set-uid program heeded the environment" >&2; exit 1; }
 [ ! -s "$work/raised.err" ] || { cat "$work/raised.err" >&2; exit 1; }
 
 # Preloading into one is the loader's to refuse; the program runs with its own malloc.

@@ -101,8 +101,7 @@ static void decode_chunk(struct trace_decoded *t, const unsigned char *bytes,
                 event->cache = (uint32_t)decode_number(&p, end);
                 if (event->cache == 0)
                     event->bytes = decode_number(&p, end);
-                MUST(event->cache == 0 || (event->cache < DECODE_CACHES &&
-                                           (t->cache[event->cache].known || t->header.lost > 0)));
+                MUST(event->cache < DECODE_CACHES);
             }
             MUST(address > 0);
             *(event->alloc ? &t->allocs : &t->frees) += 1;
@@ -177,6 +176,8 @@ void trace_decode(struct trace_decoded *t, const char *path)
         decode_chunk(t, bytes + at + sizeof(chunk), &chunk);
     }
     free(bytes);
+    for (size_t i = 0; i < t->n; i++) /* by whichever thread */
+        MUST(!t->event[i].alloc || t->event[i].cache == 0 || t->cache[t->event[i].cache].known);
     qsort(t->event, t->n, sizeof(*t->event), decode_by_time);
     decode_balance(t);
 }

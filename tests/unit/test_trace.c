@@ -678,10 +678,10 @@ static void test_killed(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(single),   TEST(caches),   TEST(kmalloc),       TEST(reserves), TEST(deferred),
-        TEST(simulated), TEST(errors),  TEST(busy),          TEST(limit),    TEST(limited),
-        TEST(threads),  TEST(short_threads), TEST(restarts), TEST(handlers), TEST(fork),
-        TEST(raw_fork), TEST(killed),
+        TEST(single),    TEST(caches),        TEST(kmalloc),  TEST(reserves), TEST(deferred),
+        TEST(simulated), TEST(errors),        TEST(busy),     TEST(limit),    TEST(limited),
+        TEST(threads),   TEST(short_threads), TEST(restarts), TEST(handlers), TEST(fork),
+        TEST(raw_fork),  TEST(killed),
     };
 
     if (argc == 3 && strcmp(argv[1], "simulated") == 0) {

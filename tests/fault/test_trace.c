@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * Traces where the system refuses: the n-th call that begins one or lengthens its file fails, for every
+ * n, and then all from it on.  A trace begins or does not, and says why; the program notices nothing;
+ * and what has no place in the file is counted, to the event.
+ */
+#include "support/faults.h"
+#include "support/trace_decode.h"
+
+#include <stook/stook.h>
+#include <stook/trace.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#if !FAULTS_POSSIBLE
+int main(void)
+{
+    return 77;
+}
+#else
+
+enum { PAIRS = 20000, CALLS_MAX = 200 }; /* pairs: some chunks */
+
+static struct stook_cache *cache;
+static char folder[] = "/tmp/stook-trace-XXXXXX", path[64];
+
+/* Whether calls from `at` on, so many, were too few for one to fail. */
+static bool record(unsigned at, unsigned length, unsigned *refused, unsigned *lost)
+{
+    struct trace_decoded t;
+    int started;
+
+    fault_at = at;
+    fault_length = length;
+    fault_calls = fault_hits = 0;
+    errno = 0;
+    fault_off = false;
+    started = stook_trace_start(path, 0);
+    assert_true(started == 0 || (errno != 0 && fault_hits > 0));
+    errno = 77;
+    for (unsigned i = 0; i < PAIRS; i++) {
+        void *object = stook_alloc(cache, STOOK_NOWAIT);
+        assert_non_null(object);
+        stook_free(cache, object);
+    }
+    assert_int_equal(errno, 77);
+    fault_off = true;
+    if (started != 0) {
+        ++*refused;
+        assert_int_equal(stook_trace_stop(), -1);
+        return false;
+    }
+    assert_int_equal(stook_trace_stop(), 0);
+    trace_decode(&t, path);
+    assert_int_equal(t.n + t.header.lost, 2 * PAIRS);
+    assert_true(t.header.lost == 0 || fault_hits > 0);
+    if (t.header.lost == 0)
+        assert_int_equal(t.unknown + t.live + t.twice, 0);
+    *lost += t.header.lost > 0;
+    trace_decoded_free(&t);
+    return fault_hits == 0;
+}
+
+static void every(unsigned length)
+{
+    unsigned refused = 0, lost = 0, at = 1;
+
+    while (!record(at, length, &refused, &lost)) {
+        at++;
+        assert_true(at < CALLS_MAX);
+    }
+    assert_true(at > 10 && refused >= 3 && lost >= 4);
+}
+
+static void test_one_fails(void **state)
+{
+    (void)state;
+    every(1);
+}
+
+static void test_all_fail_from_one_on(void **state)
+{
+    (void)state;
+    every(UINT32_MAX - CALLS_MAX);
+}
+
+/* What fails for a while is tried again. */
+static void test_some_fail(void **state)
+{
+    (void)state;
+    unsigned refused = 0, lost = 0;
+
+    for (unsigned at = 8; at < 16; at++)
+        (void)record(at, 3, &refused, &lost);
+    assert_true(lost > 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(path, sizeof(path), "%s/trace", folder);
+    cache = stook_cache_create("traced", 100, NULL);
+    if (!cache)
+        return -1;
+    for (unsigned i = 0; i < 100; i++) /* it has its sheaves, and the thread its writer */
+        stook_free(cache, stook_alloc(cache, 0));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_fails),
+        cmocka_unit_test(test_all_fail_from_one_on),
+        cmocka_unit_test(test_some_fail),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
+#endif
