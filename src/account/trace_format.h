@@ -11,14 +11,16 @@
  *   TRACE_FREE   time, address
  *   TRACE_CPU    cpu: the thread's records are of that CPU from here on
  *   TRACE_CACHE  cache, size, stride, align, n, and n bytes of its name: before the cache's first
- *                allocation in the file's order of time
+ *                allocation in the file's order of time; perhaps several times; a number whose
+ *                cache was destroyed may be another's later
  *
  * time     nanoseconds since the chunk's record before, or since the chunk's own time
  * address  eighths of it less those of the chunk's record before, or of the chunk's own, zigzag
  * numbers  seven bits a byte, the lowest first, bit 7 set where more follow
  *
  * An allocation is timed when it is done, a free before it is: in the order of time no address is
- * handed out twice.  Equal times: frees come first.
+ * handed out twice.  Equal times: frees come first.  Events of a thread have one time only where one
+ * call took or gave them.
  *
  * What found no room, or came while its own thread was writing a record (a signal handler), is counted
  * in `lost` and nowhere else: readers meet frees of objects that they do not know, and addresses that
@@ -43,7 +45,7 @@ enum trace_kind { TRACE_END, TRACE_ALLOC, TRACE_FREE, TRACE_CPU, TRACE_CACHE };
 struct trace_header {
     char magic[8];
     uint32_t version, header_bytes, chunk_bytes;
-    uint32_t cpus;   /* of the machine, when it began */
+    uint32_t cpus;   /* of the machine; CPUs of records are below */
     uint64_t start;  /* CLOCK_MONOTONIC, in nanoseconds */
     uint64_t chunks; /* that have been claimed; the file may be longer or end before the last */
     uint64_t lost;   /* events */
@@ -54,7 +56,7 @@ struct trace_header {
 _Static_assert(sizeof(struct trace_header) == 120, "the same everywhere");
 
 struct trace_chunk {
-    uint32_t thread;  /* numbers from 1, never used again */
+    uint32_t thread;  /* numbers from 1; of one that has ended perhaps, and of another since */
     uint32_t used;    /* bytes of records behind this, all of them whole */
     uint64_t time;    /* since `start` */
     uint64_t address; /* in eighths */

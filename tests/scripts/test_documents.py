@@ -42,7 +42,8 @@ expect(program == example, "README.md: its program is not examples/ten_lines.c")
 
 header = text("include/stook/stook.h")
 calls = set(re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", header + text("include/stook/stat.h") +
-                       text("include/stook/group.h") + text("include/stook/tag.h"), re.M))
+                       text("include/stook/group.h") + text("include/stook/tag.h") +
+                       text("include/stook/trace.h"), re.M))
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
 for call in calls:
     expect((ROOT / f"man/{call}.3").exists(), f"man: no page of {call}")
