@@ -215,7 +215,7 @@ static __attribute__((noinline, cold)) bool trace_claim(struct trace_writer *wri
     writer->address = address;
     if (full)
         trace_file_unmap(full);
-    return true;
+    return trace_on() == on; /* not in the child of a handler that came meanwhile */
 }
 
 /* ---- records -------------------------------------------------------------------------------- */
@@ -323,6 +323,14 @@ static uint32_t trace_cpu(void)
     return (uint32_t)cpu;
 }
 
+/* Objects of a few bytes that are not aligned may lie in the same eighth. */
+static uint64_t trace_place(const void *object)
+{
+    uintptr_t address = (uintptr_t)object;
+
+    return (address >> 3) + (address & 7) * TRACE_REST;
+}
+
 /* By a writer that is busy.  `time`: of the event, or 0 for now. */
 static void trace_write(struct trace_writer *writer, uint32_t on, struct trace_event *event,
                         void *const *objects, size_t n)
@@ -341,7 +349,7 @@ static void trace_write(struct trace_writer *writer, uint32_t on, struct trace_e
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        uint64_t address = (uintptr_t)objects[i] >> 3;
+        uint64_t address = trace_place(objects[i]);
         if (address == 0)
             continue;
         if (__builtin_expect(writer->on != on || writer->used + TRACE_EVENT_MAX > TRACE_CHUNK_ROOM,
@@ -517,6 +525,14 @@ bool trace_end(void)
     return true;
 }
 
+/* A handler forked that had interrupted a record, which is ended here too: to no effect. */
+static void trace_detach(struct trace_writer *writer)
+{
+    (void)os_renew(trace.header, TRACE_HEADER_BYTES);
+    if (writer && writer->chunk)
+        (void)os_renew(writer->chunk, TRACE_CHUNK_BYTES);
+}
+
 bool trace_child(void)
 {
     int saved = errno;
@@ -528,9 +544,11 @@ bool trace_child(void)
     atomic_store(&trace.gate->on, 0);
     lock_init(&trace.gate->lock);
     trace.active = false;
-    /* A handler that interrupted a record forked: it is ended here too, to no effect. */
-    trace_file_leave(trace_self.busy ? NULL : trace.header);
-    if (!trace_self.busy) {
+    if (trace_self.busy) {
+        trace_file_leave(NULL);
+        trace_detach(trace_self.writer);
+    } else {
+        trace_file_leave(trace.header);
         for (uint32_t i = 0; i < trace.used; i++) {
             if (trace.writers[i].chunk)
                 trace_file_unmap(trace.writers[i].chunk);

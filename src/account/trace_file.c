@@ -226,4 +226,5 @@ void trace_file_leave(struct trace_header *header)
     if (trace_file_is(trace_file.fd))
         trace_file_drop(trace_file.fd);
     trace_file.fd = -1;
+    trace_file.path[0] = '\0';
 }

@@ -15,7 +15,8 @@
  *                cache was destroyed may be another's later
  *
  * time     nanoseconds since the chunk's record before, or since the chunk's own time
- * address  eighths of it less those of the chunk's record before, or of the chunk's own, zigzag
+ * address  eighths of it less those of the chunk's record before, or of the chunk's own, zigzag; with
+ *          TRACE_REST times what is left of one that is no multiple of eight
  * numbers  seven bits a byte, the lowest first, bit 7 set where more follow
  *
  * An allocation is timed when it is done, a free before it is: in the order of time no address is
@@ -39,6 +40,7 @@ enum {
     TRACE_CHUNK_BYTES = 65536,
     TRACE_RECORD_MAX = 128, /* bytes of the longest record, a cache's */
 };
+#define TRACE_REST ((uint64_t)1 << 54)
 
 enum trace_kind { TRACE_END, TRACE_ALLOC, TRACE_FREE, TRACE_CPU, TRACE_CACHE };
 

@@ -4,6 +4,9 @@
  * Traces where the system refuses: the n-th call that begins one or lengthens its file fails, for every
  * n, and then all from it on.  A trace begins or does not, and says why; the program notices nothing;
  * and what has no place in the file is counted, to the event.
+ *
+ * And what comes in the middle of a record, where the clock is read: other events, as a handler's, and a
+ * fork.
  */
 #include "support/faults.h"
 #include "support/trace_decode.h"
@@ -16,6 +19,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -25,6 +29,21 @@ int main(void)
     return 77;
 }
 #else
+
+/* Stands before libc's for the library's objects. */
+static void (*in_record)(void);
+static bool in_hook;
+
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+    REAL(clock_gettime);
+    if (in_record && !in_hook) {
+        in_hook = true;
+        in_record();
+        in_hook = false;
+    }
+    return real(clock, time);
+}
 
 enum { PAIRS = 20000, CALLS_MAX = 200 }; /* pairs: some chunks */
 
@@ -102,6 +121,85 @@ static void test_some_fail(void **state)
     assert_true(lost > 0);
 }
 
+static void pair(void)
+{
+    void *object = stook_alloc(cache, STOOK_NOSPIN);
+
+    assert_non_null(object);
+    stook_free(cache, object);
+}
+
+static void pairs(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        pair();
+}
+
+static unsigned nested;
+
+static void pair_in_record(void)
+{
+    nested++;
+    pair();
+}
+
+static void test_nested(void **state)
+{
+    (void)state;
+    struct trace_decoded t;
+
+    nested = 0;
+    assert_int_equal(stook_trace_start(path, 0), 0);
+    in_record = pair_in_record;
+    pairs(1000);
+    in_record = NULL;
+    assert_int_equal(stook_trace_stop(), 0);
+    trace_decode(&t, path);
+    assert_true(nested >= 2000);
+    assert_int_equal(t.n, 2000);
+    assert_int_equal(t.header.lost, 2 * nested);
+    assert_int_equal(t.unknown + t.live + t.twice, 0);
+    trace_decoded_free(&t);
+}
+
+static pid_t parent;
+
+static void fork_in_record(void)
+{
+    in_record = NULL;
+    assert_true(fork() >= 0);
+}
+
+/* The child ends its parent's record too, to no effect, and goes on unrecorded. */
+static void test_fork_in_record(void **state)
+{
+    (void)state;
+    struct trace_decoded t;
+    unsigned n = 0;
+    int status;
+
+    parent = getpid();
+    assert_int_equal(stook_trace_start(path, 0), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        pairs(i * 50);
+        in_record = fork_in_record;
+        pair();
+        n += i * 50 + 1;
+        if (getpid() != parent) {
+            pairs(20000);
+            _exit(stook_trace_stop() == -1 ? 0 : 1);
+        }
+        assert_true(waitpid(-1, &status, 0) > 0);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(stook_trace_stop(), 0);
+    trace_decode(&t, path);
+    assert_int_equal(t.header.pid, parent);
+    assert_int_equal(t.n, 2 * n);
+    assert_int_equal(t.unknown + t.live + t.twice + t.header.lost, 0);
+    trace_decoded_free(&t);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -126,9 +224,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_fails),
-        cmocka_unit_test(test_all_fail_from_one_on),
-        cmocka_unit_test(test_some_fail),
+        cmocka_unit_test(test_one_fails),      cmocka_unit_test(test_all_fail_from_one_on),
+        cmocka_unit_test(test_some_fail),      cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_fork_in_record),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

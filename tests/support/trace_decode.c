@@ -92,7 +92,8 @@ static void decode_chunk(struct trace_decoded *t, const unsigned char *bytes,
             zigzag = decode_number(&p, end);
             address += zigzag >> 1 ^ -(zigzag & 1);
             *event = (struct trace_decoded_event){.time = time,
-                                                  .address = address << 3,
+                                                  .address = (address % TRACE_REST << 3) +
+                                                             address / TRACE_REST,
                                                   .thread = chunk->thread,
                                                   .cpu = cpu,
                                                   .alloc = kind == TRACE_ALLOC,
@@ -126,9 +127,9 @@ static int decode_by_time(const void *a, const void *b)
 /* Open addressing; addresses that are gone leave a mark. */
 static size_t *decode_slot(size_t *table, size_t mask, uintptr_t address)
 {
-    size_t i = (address >> 3) * 0x9e3779b97f4a7c15u >> 20 & mask;
+    size_t i = address * 0x9e3779b97f4a7c15u >> 20 & mask;
 
-    while (table[i] != 0 && table[i] >> 1 != address >> 1)
+    while (table[i] != 0 && table[i] >> 1 != address)
         i = (i + 1) & mask;
     return &table[i];
 }
@@ -149,7 +150,7 @@ static void decode_balance(struct trace_decoded *t)
         t->twice += event->alloc && there;
         t->unknown += !event->alloc && !there;
         t->live += (uint64_t)event->alloc - there;
-        *slot = event->address | event->alloc;
+        *slot = event->address << 1 | event->alloc;
     }
     free(table);
 }

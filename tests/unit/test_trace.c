@@ -179,6 +179,36 @@ static void test_caches(void **state)
     assert_int_equal(t.cache[first].size, 2000);
 }
 
+static void no_constructor(void *object)
+{
+    (void)object;
+}
+
+/* Objects that are closer together than eight bytes: with a constructor nothing is written to them. */
+static void test_tiny(void **state)
+{
+    (void)state;
+    struct stook_cache_args args = {.size = sizeof(args), .align = 1, .ctor = no_constructor};
+    struct stook_cache *tiny = stook_cache_create("tiny", 1, &args);
+    unsigned odd = 0;
+
+    assert_non_null(tiny);
+    begin(0);
+    for (unsigned i = 0; i < MOST; i++)
+        objects[i] = stook_alloc(tiny, 0);
+    for (unsigned i = 0; i < MOST; i++)
+        stook_free(tiny, objects[i]);
+    end();
+    for (unsigned i = 0; i < MOST; i++) {
+        assert_ptr_equal((void *)t.event[i].address, objects[i]);
+        odd += (uintptr_t)objects[i] % 8 != 0;
+    }
+    assert_true(odd > 0);
+    assert_int_equal(stook_cache_destroy(tiny), 0);
+    assert_int_equal(t.allocs, MOST);
+    assert_int_equal(t.unknown + t.live + t.twice + t.header.lost, 0);
+}
+
 static void test_kmalloc(void **state)
 {
     (void)state;
@@ -678,10 +708,10 @@ static void test_killed(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(single),    TEST(caches),        TEST(kmalloc),  TEST(reserves), TEST(deferred),
-        TEST(simulated), TEST(errors),        TEST(busy),     TEST(limit),    TEST(limited),
-        TEST(threads),   TEST(short_threads), TEST(restarts), TEST(handlers), TEST(fork),
-        TEST(raw_fork),  TEST(killed),
+        TEST(single),   TEST(caches),    TEST(tiny),          TEST(kmalloc),  TEST(reserves),
+        TEST(deferred), TEST(simulated), TEST(errors),        TEST(busy),     TEST(limit),
+        TEST(limited),  TEST(threads),   TEST(short_threads), TEST(restarts), TEST(handlers),
+        TEST(fork),     TEST(raw_fork),  TEST(killed),
     };
 
     if (argc == 3 && strcmp(argv[1], "simulated") == 0) {
