@@ -136,6 +136,9 @@ for result, expected in ((partial, 36e6), (first, 13e6), (refill, 23e6)):
     rate = result["time"]["operations_a_second"]
     assert near(rate, expected, 0.15), (result["design"], rate)
 assert 280 <= first["time"]["permille"]["waiting for list locks"] <= 510, first["time"]
+shares = {(lock["lock"], lock["node"]): lock["permille"] for lock in first["time"]["locks"]}
+assert set(shares) == {("list_lock", 1), ("list_lock", 5)}, shares
+assert abs(sum(shares.values()) - first["time"]["permille"]["waiting for list locks"]) <= 2, shares
 assert ours["time"]["operations_a_second"] >= partial["time"]["operations_a_second"]
 assert ours["time"]["permille"]["waiting for list locks"] == 0
 # A file of costs: the frozen ones are those; others change what they say.

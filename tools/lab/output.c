@@ -144,25 +144,34 @@ static void output_gone(const struct lab *lab, struct writer *w)
 }
 
 /* Tenths of a percent of what all CPUs did but wait for the other side of their queue. */
-static unsigned output_share(const struct timing_result *result, unsigned spent)
+static unsigned output_share(const struct timing_result *result, double spent)
 {
     double all = 0;
 
     for (unsigned i = 0; i < TIMING_SPENT; i++)
         all += i == TIMING_IDLE ? 0 : result->spent[i];
-    return all > 0 ? (unsigned)(result->spent[spent] / all * 1000 + 0.5) : 0;
+    return all > 0 ? (unsigned)(spent / all * 1000 + 0.5) : 0;
 }
 
 static void output_time(const struct lab *lab, struct writer *w)
 {
+    const struct timing_place *lock = NULL;
     struct timing_result result;
+    double waited;
 
     timing_result(lab, &result);
     writer_print(w, "\nin the model of time: %llu operations a second; of the CPUs' busy time\n",
                  (output_number)(result.operations / result.seconds));
     for (unsigned i = 0; i < TIMING_IDLE; i++) {
-        unsigned share = output_share(&result, i);
+        unsigned share = output_share(&result, result.spent[i]);
         writer_print(w, "  %-44s %8u.%u %%\n", timing_spent_names[i], share / 10, share % 10);
+    }
+    while ((lock = timing_next_lock(lab, lock, &waited))) {
+        unsigned share = output_share(&result, waited);
+        if (share > 0)
+            writer_print(w, "    for node %d's %-*s %8u.%u %%\n", lock->node,
+                         lock->node < 10 ? 31 : 30, *lock->name == 'b' ? "barn" : "list",
+                         share / 10, share % 10);
     }
 }
 
@@ -303,7 +312,10 @@ static void output_json_cpus(const struct lab *lab, struct writer *w)
 
 static void output_json_time(const struct lab *lab, struct writer *w)
 {
+    const struct timing_place *lock = NULL;
     struct timing_result result;
+    bool first = true;
+    double waited;
 
     if (!lab->timing)
         return;
@@ -312,8 +324,17 @@ static void output_json_time(const struct lab *lab, struct writer *w)
     output_key(w, "operations_a_second", (uint64_t)(result.operations / result.seconds), ", ");
     writer_print(w, "\"permille\": {");
     for (unsigned i = 0; i < TIMING_IDLE; i++)
-        output_key(w, timing_spent_names[i], output_share(&result, i),
-                   i + 1 < TIMING_IDLE ? ", " : "}},\n ");
+        output_key(w, timing_spent_names[i], output_share(&result, result.spent[i]),
+                   i + 1 < TIMING_IDLE ? ", " : "}, \"locks\": [");
+    while ((lock = timing_next_lock(lab, lock, &waited))) {
+        if (output_share(&result, waited) == 0)
+            continue;
+        writer_print(w, "%s{\"lock\": \"%s\", \"node\": %d, ", first ? "" : ", ", lock->name,
+                     lock->node);
+        output_key(w, "permille", output_share(&result, waited), "}");
+        first = false;
+    }
+    writer_print(w, "]},\n ");
 }
 
 static void output_json(const struct lab *lab, struct writer *w)

@@ -8,8 +8,6 @@
 #include "os/topology.h"
 #include "page/pagemap.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,16 +49,13 @@ struct timing {
     struct timing_costs costs;
     struct timing_actor *actor; /* by number */
     unsigned *heap, heaped;     /* numbers of those that do not wait, the earliest first */
-    struct timing_place *forgotten;
+    struct timing_place *forgotten, *locks, **last_lock;
     struct timing_where *object; /* by hash */
     double now, begun[3];
     uint64_t operations[3];
     double spent[3][TIMING_SPENT];
     unsigned marks;
 };
-
-#define TIMING_NAME(name, key, what) key,
-const char *const timing_names[TIMING_COST_COUNT] = {TIMING_COSTS(TIMING_NAME)};
 
 const char *const timing_spent_names[TIMING_SPENT] = {
     "beside the allocator",
@@ -75,44 +70,6 @@ const char *const timing_spent_names[TIMING_SPENT] = {
 static struct timing_actor *timing_of(const struct lab_actor *actor)
 {
     return &actor->lab->timing->actor[actor->number];
-}
-
-/* ---- the file of costs ---------------------------------------------------------------------- */
-
-static bool timing_set(struct timing_costs *costs, const char *key, double value)
-{
-    for (unsigned i = 0; i < TIMING_COST_COUNT; i++)
-        if (strcmp(timing_names[i], key) == 0) {
-            costs->cost[i] = value;
-            return value >= 0 && value <= 1e9;
-        }
-    return false;
-}
-
-int timing_read(const char *name, struct timing_costs *costs)
-{
-    char line[256], key[32], end;
-    double value;
-    FILE *file = fopen(name, "re");
-    unsigned number = 0;
-
-    if (!file)
-        return complain(STATUS_USAGE, "lab: %s: %s", name, strerror(errno));
-    while (fgets(line, sizeof(line), file)) {
-        number++;
-        line[strcspn(line, "#\n")] = '\0';
-        if (line[strspn(line, " \t")] == '\0')
-            continue;
-        if (sscanf(line, "%31s %lf %c", key, &value, &end) == 2 && timing_set(costs, key, value))
-            continue;
-        fclose(file);
-        return complain(STATUS_USAGE, "lab: %s: line %u: a cost's name and a number are expected",
-                        name, number);
-    }
-    fclose(file);
-    if (costs->cost[TIMING_POLL] < 1)
-        return complain(STATUS_USAGE, "lab: %s: poll must be one nanosecond at least", name);
-    return 0;
 }
 
 /* ---- demands -------------------------------------------------------------------------------- */
@@ -173,6 +130,10 @@ struct timing_place *timing_place(struct lab *lab, const char *name, int node)
     memset(place, 0, sizeof(*place));
     place->name = name;
     place->node = node;
+    if (name) {
+        *lab->timing->last_lock = place;
+        lab->timing->last_lock = &place->next;
+    }
     return place;
 }
 
@@ -329,6 +290,7 @@ static void timing_drop(struct timing *timing, struct lab_actor *actor, struct t
     t->now = timing_of(actor)->now + timing->costs.cost[TIMING_LOCK] +
              timing->costs.cost[TIMING_HANDOVER] * timing_transfer(timing, actor->cpu, next->cpu);
     t->spent[*lock->name == 'b' ? TIMING_IN_BARNS : TIMING_IN_LISTS] += t->now - t->asked;
+    lock->waited += t->now - t->asked;
     timing_push(timing, next->number);
 }
 
@@ -380,6 +342,7 @@ int timing_start(struct lab *lab, const struct timing_costs *costs)
     struct timing *timing = lab_memory(lab, sizeof(*timing));
 
     timing->costs = *costs;
+    timing->last_lock = &timing->locks;
     timing->object = lab_memory(lab, TIMING_OBJECTS * sizeof(timing->object[0]));
     lab->timing = timing;
     return 0;
@@ -433,6 +396,16 @@ void timing_mark(struct lab *lab)
     for (unsigned i = 0; i < lab->nr_actors; i++)
         for (unsigned s = 0; s < TIMING_SPENT; s++)
             timing->spent[mark][s] += timing->actor[i].spent[s];
+    for (struct timing_place *lock = timing->locks; lock && mark == 0; lock = lock->next)
+        lock->before = lock->waited;
+}
+
+const struct timing_place *timing_next_lock(const struct lab *lab, const struct timing_place *lock,
+                                            double *waited)
+{
+    lock = lock ? lock->next : lab->timing->locks;
+    *waited = lock ? lock->waited - lock->before : 0;
+    return lock;
 }
 
 void timing_result(const struct lab *lab, struct timing_result *result)

@@ -71,7 +71,8 @@ struct timing_place {
     double until;  /* a line: it is on its way until then */
     bool held;
     struct lab_actor *first, *final; /* who waits */
-    struct timing_place *next;       /* free to use again */
+    struct timing_place *next;       /* another lock, or another line that is free to use again */
+    double waited, before; /* a lock: nanoseconds for it by all, and those of the first half */
 };
 
 struct timing_result {
@@ -90,6 +91,9 @@ int timing_play(struct lab *lab);
 /* At half, and at the end. */
 void timing_mark(struct lab *lab);
 void timing_result(const struct lab *lab, struct timing_result *result);
+/* The locks one after the other, and what was waited for each in the second half; NULL behind the last. */
+const struct timing_place *timing_next_lock(const struct lab *lab, const struct timing_place *lock,
+                                            double *waited);
 void timing_end(struct lab *lab);
 
 /* Calls in an order that is given, instead of timing_play(): of lab->actors. */
