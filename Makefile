@@ -4,7 +4,7 @@
 #   make run              a real program on slab caches, and where its memory went
 #   make check            all tests that take minutes; the last line says how many passed
 #   make check-long       those that take longer, and aarch64
-#   make check-aarch64    cross-compiled, under an emulator
+#   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
 #   make bench            every case of stook-bench (BENCH="pair idle": these)
 #   make install          PREFIX=/usr/local DESTDIR=

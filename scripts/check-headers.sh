@@ -36,7 +36,14 @@ check_tree() { # ROOT
     while read -r header; do
         case $header in
         *_x86_64.h) [ "$(uname -m)" = x86_64 ] || continue ;;
-        *_aarch64.h) [ "$(uname -m)" = aarch64 ] || continue ;;
+        *_aarch64.h)
+            if [ "$(uname -m)" != aarch64 ]; then
+                command -v aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ >/dev/null || continue
+                CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ check_header "$1" "$header" ||
+                    fail=1
+                continue
+            fi
+            ;;
         esac
         check_header "$1" "$header" || fail=1
     done < <(cd "$1" && find include src -name '*.h' | sort)

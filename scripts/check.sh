@@ -5,7 +5,8 @@
 #
 #   check.sh quick       release: all but long; dev, asan, tsan, locked: a part each
 #   check.sh long        what is labelled long, everywhere, and aarch64
-#   check.sh aarch64     cross-compiled, in locked mode under the emulator
+#   check.sh aarch64     cross-compiled: in locked mode under qemu-user, where there is no rseq, and all
+#                        of them in both modes in a virtual machine
 #   check.sh programs    real programs
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -23,9 +24,10 @@ quietly() {
     }
 }
 
-# preset LABELS EXCLUDED: builds a preset and runs the tests with one of the labels ("" for all)
+# preset NAME LABELS EXCLUDED [NAMES]: builds a preset and runs the tests with one of the labels ("" for
+# all), but for those whose names match
 preset() {
-    local preset=$1 labels=$2 excluded=$3 begin=$SECONDS
+    local preset=$1 labels=$2 excluded=$3 but=${4:-} begin=$SECONDS
     local dir=build-$preset log
     [ "$preset" != release ] || dir=build
     echo "== $preset"
@@ -38,6 +40,7 @@ preset() {
     local select=()
     [ -z "$labels" ] || select+=(-L "^($labels)\$")
     [ -z "$excluded" ] || select+=(-LE "^($excluded)\$")
+    [ -z "$but" ] || select+=(-E "$but")
     log=$dir/check.log
     ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$jobs" "${select[@]}" 2>&1 |
         tee "$log" | grep -v '^ *Start \|^Internal ctest\|^Label Time\|^[a-z]* *= .* proc)$\|^$'
@@ -63,7 +66,22 @@ preset() {
 }
 
 aarch64() {
-    preset aarch64 "unit|api|property|fault|stress|death" long
+    local begin=$SECONDS p f s name
+    # Both modes are one there.
+    preset aarch64 "unit|api|property|fault|stress|death" "long|machine" '\.locked$'
+    echo "== aarch64 in a virtual machine"
+    scripts/check-vm.sh build-aarch64 2>&1 | tee build-aarch64/vm.log
+    if read -r p f s < <(sed -n 's/^vm: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' \
+        build-aarch64/vm.log); then
+        while read -r name; do
+            names+=("aarch64 in a virtual machine: $name")
+        done < <(sed -n 's/^vm: \([^ ]*\) *\*\*\*\(Failed\|Timeout\).*/\1/p' build-aarch64/vm.log)
+    else
+        p=0 f=1 s=0
+        names+=("the virtual machine did not come to its end")
+    fi
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    echo "== aarch64 in a virtual machine: $p passed, $f failed, $s skipped, $((SECONDS - begin)) s with the above"
 }
 
 case ${1:-quick} in

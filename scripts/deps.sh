@@ -47,6 +47,8 @@ format      clang-format-14         clang-format-14
 aarch64     gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
 aarch64     g++-aarch64-linux-gnu   aarch64-linux-gnu-g++
 aarch64     qemu-user               qemu-aarch64
+aarch64     qemu-system-arm         qemu-system-aarch64
+aarch64     cpio                    cpio
 aarch64     libcmocka-dev:arm64     /usr/lib/aarch64-linux-gnu/libcmocka.so
 '
 

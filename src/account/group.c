@@ -124,7 +124,9 @@ void group_unlock(void)
     do {
         group_charge_collect();
         lock_drop(&group_table.lock, LOCK_GROUPS);
-        /* Pairs with group_charge_left(): it sees the lock free, or this sees what it left. */
+        /* Pairs with group_charge_left(): it sees the lock free, or this sees what it left.  The
+         * exchange that frees the lock is not passed by the load: x86's is a full barrier, and
+         * aarch64's is a store-release before a load-acquire (ldar, which seq_cst makes it). */
     } while (
         __builtin_expect(atomic_load_explicit(&group_table.pending, memory_order_seq_cst), 0) &&
         lock_try(&group_table.lock, LOCK_GROUPS));

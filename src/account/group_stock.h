@@ -25,7 +25,11 @@
 #include <stdint.h>
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+#if defined(__aarch64__)
+#include "os/rseq_stock_aarch64.h"
+#else
 #include "os/rseq_stock_x86_64.h"
+#endif
 #define GROUP_STOCK_HAS_SECTIONS 1
 #else
 #define GROUP_STOCK_HAS_SECTIONS 0

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
-#include "os/rseq_x86_64.h"
+#include "os/rseq.h"
 #define BULK_SECTIONS 1
 #else
 #define BULK_SECTIONS 0

@@ -8,8 +8,13 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <unistd.h>
 
-enum { ALIGNED_PAGE = 4096 };
+/* The kernel's, not the arena's. */
+static size_t aligned_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
 static bool aligned_power(size_t align)
 {
@@ -66,14 +71,16 @@ int MALLOC_NAME(posix_memalign)(void **result, size_t align, size_t size)
 
 void *MALLOC_NAME(valloc)(size_t size)
 {
-    return aligned_object(ALIGNED_PAGE, size, CLASS_FROM);
+    return aligned_object(aligned_page(), size, CLASS_FROM);
 }
 
 void *MALLOC_NAME(pvalloc)(size_t size)
 {
-    if (__builtin_add_overflow(size, ALIGNED_PAGE - 1, &size)) {
+    size_t page = aligned_page();
+
+    if (__builtin_add_overflow(size, page - 1, &size)) {
         errno = ENOMEM;
         return NULL;
     }
-    return aligned_object(ALIGNED_PAGE, size & ~(size_t)(ALIGNED_PAGE - 1), CLASS_FROM);
+    return aligned_object(page, size & -page, CLASS_FROM);
 }

@@ -26,8 +26,8 @@ static const void *const class_malloc __attribute__((used)) = (const void *)MALL
 static size_t class_arena; /* bytes of the arena */
 
 /*
- * Objects that are accounted all go the cold way.  Release, and the tests against these come first:
- * who passes them sees the rest (x86 keeps loads in order; elsewhere nothing is fast).
+ * Objects that are accounted all go the cold way.  Release: pairs with FAST_TESTED(), which comes first,
+ * so that who passes the test sees the rest.
  */
 static void class_close(bool closed)
 {

@@ -28,15 +28,25 @@ struct fast {
     intptr_t rseq_offset;
     uintptr_t base;                /* of the arena */
     size_t granules;               /* of 16 bytes in the arena */
-    const uint16_t (*entries)[2];  /* the page map: [0] is the cache's index, on x86 */
+    const uint16_t (*entries)[2];  /* the page map: [0] is the cache's index: bytes in order */
     const void *slot[SIZES_STEPS]; /* the class's in CPU 0's area, by size / 16, rounded up */
 };
 extern struct fast fast __attribute__((visibility("hidden")));
 
+/*
+ * What is tested first: who finds it set sees the rest.  Pairs with the releases in class_close();
+ * x86 keeps loads in order by itself, and compares with memory.
+ */
+#if defined(__x86_64__)
+#define FAST_TESTED(member) (fast.member)
+#else
+#define FAST_TESTED(member) __atomic_load_n(&fast.member, __ATOMIC_ACQUIRE)
+#endif
+
 static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void **object)
 {
-#if STOOK_RSEQ && defined(__x86_64__)
-    return __builtin_expect(size < fast.limit, 1) &&
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+    return __builtin_expect(size < FAST_TESTED(limit), 1) &&
            __builtin_expect(
                stook_rseq_pop(fast.slot[(size + 15) / SIZES_STEP], fast.rseq_offset, object), 1);
 #else
@@ -48,12 +58,13 @@ static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void *
 
 static inline __attribute__((always_inline)) bool fast_free(void *object)
 {
-#if STOOK_RSEQ && defined(__x86_64__)
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     /* Turned by four bits, an address that is no multiple of 16 is beyond any arena. */
+    size_t granules = FAST_TESTED(granules);
     uintptr_t offset = (uintptr_t)object - fast.base;
     uintptr_t granule = offset >> 4 | offset << 60;
 
-    if (__builtin_expect(granule >= fast.granules, 0))
+    if (__builtin_expect(granule >= granules, 0))
         return false;
     uintptr_t slot = (uintptr_t)fast.entries[granule >> (FAST_PAGE_SHIFT - 4)][0]
                      << FAST_SLOT_SHIFT;

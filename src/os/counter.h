@@ -12,7 +12,11 @@
 #include "os/percpu.h"
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+#if defined(__aarch64__)
+#include "os/rseq_counter_aarch64.h"
+#else
 #include "os/rseq_counter_x86_64.h"
+#endif
 #define COUNTER_HAS_SECTIONS 1
 #else
 #define COUNTER_HAS_SECTIONS 0

@@ -10,16 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * Bytes of the kernel's pages: 4096, or up to 64 KiB on some kernels for aarch64.  Ranges of whole
+ * pages of the arena, which are 4096 bytes everywhere, may begin and end within one of them.
+ */
+size_t os_page_size(void);
+extern size_t os_page_forced __attribute__((visibility("hidden"))); /* tests: as if it were this */
+
 /* Address space without access or commitment, aligned to `align` (a power of two); or NULL. */
 void *os_reserve(size_t size, size_t align);
 /* Fresh readable and writable pages anywhere; or NULL with ENOMEM. */
 void *os_map(size_t size);
 void os_unmap(void *address, size_t size);
-/* Makes reserved pages usable: false with errno ENOMEM when the OS refuses. */
+/* Makes a reserved range usable, out to the kernel's pages that it begins and ends in: false with errno
+ * ENOMEM when the OS refuses. */
 bool os_commit(void *address, size_t size);
 /* Reserved pages read as zeros from here on; nothing is committed. */
 bool os_readable(void *address, size_t size);
-/* Pages go back, the range stays usable and reads as zeros. */
+/* The kernel's pages that lie within the range go back; all of it stays usable and reads as zeros. */
 void os_release(void *address, size_t size);
 /* Moves the pages of [from, from+size) to reserved range `to`; both ranges stay mapped. */
 bool os_move(void *from, void *to, size_t size);

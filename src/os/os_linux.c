@@ -13,6 +13,13 @@
 #include <time.h>
 #include <unistd.h>
 
+size_t os_page_forced;
+
+size_t os_page_size(void)
+{
+    return os_page_forced ? os_page_forced : getauxval(AT_PAGESZ);
+}
+
 void *os_reserve(size_t size, size_t align)
 {
     size_t span = size + align;
@@ -49,7 +56,9 @@ void os_unmap(void *address, size_t size)
 
 bool os_commit(void *address, size_t size)
 {
-    return mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
+    uintptr_t within = (uintptr_t)address & (os_page_size() - 1);
+
+    return mprotect((char *)address - within, size + within, PROT_READ | PROT_WRITE) == 0;
 }
 
 bool os_readable(void *address, size_t size)
@@ -59,8 +68,18 @@ bool os_readable(void *address, size_t size)
 
 void os_release(void *address, size_t size)
 {
+    uintptr_t page = os_page_size(), begin = (uintptr_t)address, end = begin + size;
+    uintptr_t from = (begin + page - 1) & -page, to = end & -page;
     int saved = errno;
 
+    if (from >= to) { /* what else is in the page may be in use */
+        memset(address, 0, size);
+        return;
+    }
+    memset(address, 0, from - begin);
+    memset((char *)address + (to - begin), 0, end - to);
+    address = (char *)address + (from - begin);
+    size = to - from;
     /* Locked pages (mlockall) refuse: a fresh mapping in place drops them all the same.  Callers
      * hand the range out as zeros, so where that is refused too it costs what it must. */
     if (madvise(address, size, MADV_DONTNEED) != 0 && !os_renew(address, size))

@@ -14,7 +14,7 @@
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 #define PERCPU_HAS_SECTIONS 1
-#include "os/rseq_x86_64.h"
+#include "os/rseq.h"
 #else
 #define PERCPU_HAS_SECTIONS 0
 #endif
@@ -57,7 +57,17 @@ static int percpu_registered_cpu(intptr_t offset)
 {
     int32_t cpu;
 
+#if defined(__aarch64__)
+    uintptr_t self;
+
+    __asm__ __volatile__("mrs %1, tpidr_el0\n\t"
+                         "add %1, %1, %2\n\t"
+                         "ldr %w0, [%1, #4]"
+                         : "=r"(cpu), "=&r"(self)
+                         : "r"(offset));
+#else
     __asm__ __volatile__("movl %%fs:4(%1), %0" : "=r"(cpu) : "r"(offset));
+#endif
     return cpu;
 }
 #endif
@@ -169,8 +179,10 @@ void percpu_init(void)
     percpu.look_every = topology.simulated ? 0 : PERCPU_LOOK;
     percpu.why = refusal ? refusal : "rseq and membarrier are there";
 #if PERCPU_HAS_SECTIONS
+#if defined(__x86_64__)
     __builtin_cpu_init();
     percpu.wide = __builtin_cpu_supports("avx2");
+#endif
     if (percpu.rseq)
         percpu.rseq_offset = __rseq_offset;
     else

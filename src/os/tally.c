@@ -17,8 +17,9 @@ __attribute__((noinline, cold)) void tally_add_slow(struct tally *everybody, uin
         if (rseq_tally(everybody, percpu.rseq_offset, count, bytes))
             return;
 #endif
-    __atomic_fetch_add(&pair->count, count, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&pair->bytes, bytes, __ATOMIC_RELAXED);
+    /* Release: an allocation's, before the free's of the same thread.  Pairs with tally_read(). */
+    __atomic_fetch_add(&pair->count, count, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&pair->bytes, bytes, __ATOMIC_RELEASE);
 }
 
 struct tally tally_read(const struct tally *everybody)

@@ -26,7 +26,11 @@ struct tally {
 } __attribute__((aligned(16)));
 
 #if TALLY_HAS_SECTIONS
+#if defined(__aarch64__)
+#include "os/rseq_tally_aarch64.h"
+#else
 #include "os/rseq_tally_x86_64.h"
+#endif
 #endif
 
 /* Bytes that the pairs of one index, or of neighbours within TALLY_STRIDE, take. */

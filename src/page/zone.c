@@ -137,12 +137,31 @@ static void zone_release_run(unsigned at, unsigned pages, void *base)
     os_release((char *)base + (size_t)at * PAGE_SIZE, (size_t)pages * PAGE_SIZE);
 }
 
+/*
+ * The kernel's pages may be larger than ours: one that holds dirty pages and is free as a whole goes
+ * back whole, with the clean ones that were zeroed in place when it was not.  How many more there are.
+ */
+static unsigned zone_widen(const struct block *block, uint64_t mask[BLOCK_WORDS])
+{
+    unsigned each = (unsigned)(os_page_size() / PAGE_SIZE), more = 0;
+
+    for (unsigned at = 0; each > 1 && each <= 64 && at < BLOCK_PAGES; at += each) {
+        uint64_t all = (each == 64 ? ~(uint64_t)0 : ((uint64_t)1 << each) - 1) << at % 64;
+        uint64_t *word = &mask[at / 64];
+        if (!(*word & all) || (block->free[at / 64] & all) != all)
+            continue;
+        more += (unsigned)__builtin_popcountll(all & ~*word);
+        *word |= all;
+    }
+    return more;
+}
+
 /* Gives one block's dirty pages back; the lock is dropped meanwhile, the pages are taken. */
 static size_t zone_purge_block(struct zone *zone, struct block *block)
 {
     uint64_t mask[BLOCK_WORDS];
     uint32_t index = zone_block_index(block);
-    unsigned pages = block->ndirty;
+    unsigned pages = block->ndirty, taken;
     bool whole = block->state == BLOCK_FREE;
     /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
        another thread may give back other pages of it meanwhile. */
@@ -151,10 +170,11 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     if (split)
         block->huge = false, block->plain = true;
     memcpy(mask, block->dirty, sizeof(mask));
+    taken = pages + zone_widen(block, mask);
     for (int i = 0; i < BLOCK_WORDS; i++)
         block->free[i] &= ~mask[i];
     memset(block->dirty, 0, sizeof(block->dirty));
-    block->nfree = (uint16_t)(block->nfree - pages);
+    block->nfree = (uint16_t)(block->nfree - taken);
     block->ndirty = 0;
     zone->warm_pages -= pages;
     zone->purged += (size_t)pages * PAGE_SIZE;
@@ -176,7 +196,7 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
         block->meta_high = 0;
     for (int i = 0; i < BLOCK_WORDS; i++)
         block->free[i] |= mask[i];
-    block->nfree = (uint16_t)(block->nfree + pages);
+    block->nfree = (uint16_t)(block->nfree + taken);
     block_measure(block);
     if (whole || (block->state == BLOCK_RUNS && block->nfree == BLOCK_PAGES))
         zone_mark_free(zone, block);

@@ -164,6 +164,14 @@ static void *pool_take_outside(struct stook_pool *pool, uint32_t keep)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
+/* ThreadSanitizer knows no fences; what this one orders is no access of its kind. */
+static inline void pool_fence(void)
+{
+#ifndef __SANITIZE_THREAD__
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 /* What an earlier process left in the count is dropped. */
 static uint64_t pool_announce(struct stook_pool *pool)
 {
@@ -173,6 +181,9 @@ static uint64_t pool_announce(struct stook_pool *pool)
     do
         after = before >> 32 << 32 == process ? before + 1 : process + 1;
     while (!atomic_compare_exchange_weak(&pool->waiters, &before, after));
+    /* Counted, before it looks into slots, whose words are loaded without order.  Pairs with the fence
+     * in pool_free_to_cache(). */
+    pool_fence();
     return process;
 }
 
@@ -335,6 +346,9 @@ static inline void pool_free_to_cache(struct stook_cache *cache, void *object)
         return;
 #endif
     stook_free(cache, object);
+    /* The slot is open again, before the waiters are looked at: who counted himself meanwhile may have
+     * found it closed.  Pairs with the fence in pool_announce(). */
+    pool_fence();
 }
 
 /*

@@ -15,7 +15,11 @@
 #include "slab/stat.h"
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+#if defined(__aarch64__)
+#include "reserve/rseq_rcu_aarch64.h"
+#else
 #include "reserve/rseq_rcu_x86_64.h"
+#endif
 #define RCU_HAS_SECTION 1
 #else
 #define RCU_HAS_SECTION 0

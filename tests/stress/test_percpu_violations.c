@@ -137,13 +137,13 @@ static void test_rule_8_handler_drops(void **state)
     check_seen("rule 8, a handler has no place for what it frees", BREAK_HANDLER_DROPS, true);
 }
 
-#if defined(__x86_64__)
+#if defined(STOOK_INLINE_SECTIONS)
 static void *spin(void *arg)
 {
     (void)arg;
     fixture_pin(fixture_cpu[0]);
     for (;;)
-        __asm__ __volatile__("pause");
+        __asm__ __volatile__("");
     return NULL;
 }
 
@@ -167,10 +167,8 @@ static int unmapped_descriptor(void)
         descriptor[2] = 16;
         descriptor[3] = (uintptr_t)descriptor + 64;
         ((uint32_t *)descriptor)[15] = STOOK_RSEQ_SIG;
-        __asm__ __volatile__("movq %0, %%fs:8(%1)"
-                             :
-                             : "r"(descriptor), "r"(percpu.rseq_offset)
-                             : "memory");
+        *(uint64_t *volatile *)((char *)__builtin_thread_pointer() + percpu.rseq_offset + 8) =
+            descriptor;
         if (planted.broken)
             munmap(descriptor, 4096);
         struct rusage from, now;
@@ -205,7 +203,7 @@ int main(void)
         cmocka_unit_test(test_rule_2_read_before_fence),
         cmocka_unit_test(test_rule_3_mixed_modes),
         cmocka_unit_test(test_rule_6_stale_cpu),
-#if defined(__x86_64__)
+#if defined(STOOK_INLINE_SECTIONS)
         cmocka_unit_test(test_rule_7_unmapped_descriptor),
 #endif
         cmocka_unit_test(test_rule_8_handler_drops),

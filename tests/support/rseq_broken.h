@@ -10,13 +10,33 @@
 
 #include <stook/inline.h>
 
-#include "os/rseq_x86_64.h"
+#include "os/rseq.h"
 
 static inline __attribute__((always_inline)) enum rseq_result
 broken_close_late(const void *slots, intptr_t rseq, const void *closed, void **at, void **main)
 {
     void *s, *m;
 
+#if defined(__aarch64__)
+    uintptr_t self;
+
+    __asm__ __volatile__ goto(
+        STOOK_RSEQ_DESCRIPTOR
+        STOOK_RSEQ_ARM("s", "self")
+        STOOK_RSEQ_SLOT("s", "self")
+        "ldaxr %[m], [%[s]]\n\t"
+        "cmp %[m], %[closed]\n\t"
+        "b.eq 6f\n\t"
+        "stxr %w[self], %[closed], [%[s]]\n\t"
+        "cbnz %w[self], 5f\n\t" STOOK_RSEQ_STEP
+        "mov %[s], %[s]\n"
+        "2:\n\t"
+        STOOK_RSEQ_EXITS("busy", "aborted")
+        : [s] "=&r"(s), [m] "=&r"(m), [self] "=&r"(self)
+        : [slots] "r"(slots), [rseq] "r"(rseq), [closed] "r"(closed)
+        : STOOK_RSEQ_STEP_CLOBBERS "memory", "cc"
+        : busy, aborted);
+#else
     __asm__ __volatile__ goto(
         STOOK_RSEQ_DESCRIPTOR
         STOOK_RSEQ_ARM("s")
@@ -36,6 +56,7 @@ broken_close_late(const void *slots, intptr_t rseq, const void *closed, void **a
         : [slots] "r"(slots), [rseq] "r"(rseq), [closed] "r"(closed)
         : "memory", "cc", "rax"
         : busy, aborted);
+#endif
     STOOK_RSEQ_EDGE();
     *at = s;
     *main = m;

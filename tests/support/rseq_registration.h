@@ -12,13 +12,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#if defined(__aarch64__)
+#define RSEQ_SIGNATURE 0xd428bc00u
+#else
+#define RSEQ_SIGNATURE 0x53053053u
+#endif
+
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 
 extern const unsigned __rseq_size __attribute__((weak));
 
 static inline bool rseq_is_registered(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
     return &__rseq_size && __rseq_size > 0 &&
            *(volatile int32_t *)((char *)__builtin_thread_pointer() + __rseq_offset + 4) >= 0;
 #else
@@ -28,12 +34,12 @@ static inline bool rseq_is_registered(void)
 
 static inline long rseq_call(int flags)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
     static uint32_t length = 32; /* later C libraries register what the kernel can fill */
     char *area = (char *)__builtin_thread_pointer() + __rseq_offset;
     long result;
 
-    while ((result = syscall(SYS_rseq, area, length, flags, 0x53053053)) != 0 && length < 256)
+    while ((result = syscall(SYS_rseq, area, length, flags, RSEQ_SIGNATURE)) != 0 && length < 256)
         length += 32;
     return result;
 #else

@@ -6,13 +6,33 @@
 #ifndef TESTS_SUPPORT_RSEQ_STOCK_LATE_H
 #define TESTS_SUPPORT_RSEQ_STOCK_LATE_H
 
+#if defined(__aarch64__)
+#include "os/rseq_stock_aarch64.h"
+#else
 #include "os/rseq_stock_x86_64.h"
+#endif
 
 static inline __attribute__((always_inline)) enum rseq_result
 late_stock_take(void *stock, intptr_t rseq, uint32_t number, uint32_t n)
 {
     uintptr_t s, b;
 
+#if defined(__aarch64__)
+    __asm__ __volatile__ goto(
+        STOOK_RSEQ_DESCRIPTOR
+        STOOK_RSEQ_ARM("s", "b")
+        RSEQ_STOCK_FIND
+        "subs %w[b], %w[b], %w[n]\n\t"
+        "b.lo 6f\n\t"
+        "str %w[b], [%[s], #4]\n\t"
+        "mov %[s], %[s]\n"
+        "2:\n\t"
+        STOOK_RSEQ_EXITS("leave", "aborted")
+        : [s] "=&r"(s), [b] "=&r"(b)
+        : [stock] "r"(stock), [rseq] "r"(rseq), [number] "r"(number), [n] "r"(n)
+        : STOOK_RSEQ_STEP_CLOBBERS "memory", "cc"
+        : leave, aborted);
+#else
     __asm__ __volatile__ goto(
         STOOK_RSEQ_DESCRIPTOR
         STOOK_RSEQ_ARM("s")
@@ -34,6 +54,7 @@ late_stock_take(void *stock, intptr_t rseq, uint32_t number, uint32_t n)
         : [stock] "r"(stock), [rseq] "r"(rseq), [number] "r"(number), [n] "r"(n)
         : "memory", "cc"
         : leave, aborted);
+#endif
     STOOK_RSEQ_EDGE();
     return RSEQ_DONE;
 leave:

@@ -6,13 +6,35 @@
 #ifndef TESTS_SUPPORT_RSEQ_TORN_H
 #define TESTS_SUPPORT_RSEQ_TORN_H
 
-#include "os/rseq_x86_64.h"
+#include "os/rseq.h"
 
 static inline __attribute__((always_inline)) bool torn_tally(void *everybody, intptr_t rseq,
                                                              uint64_t count, uint64_t bytes)
 {
     uintptr_t m;
 
+#if defined(__aarch64__)
+    uintptr_t n;
+
+    __asm__ __volatile__ goto(
+        STOOK_RSEQ_DESCRIPTOR
+        STOOK_RSEQ_ARM("m", "n")
+        "ldrsw %[m], [%[n], #4]\n\t"
+        "add %[m], %[everybody], %[m], lsl #15\n\t"
+        "add %[m], %[m], #8, lsl #12\n\t"
+        "ldr %[n], [%[m]]\n\t"
+        "add %[n], %[n], %[count]\n\t"
+        "str %[n], [%[m]]\n\t"
+        "ldr %[n], [%[m], #8]\n\t"
+        "add %[n], %[n], %[bytes]\n\t"
+        "str %[n], [%[m], #8]\n"
+        "2:\n\t"
+        STOOK_RSEQ_EXITS("leave", "leave")
+        : [m] "=&r"(m), [n] "=&r"(n)
+        : [everybody] "r"(everybody), [rseq] "r"(rseq), [count] "r"(count), [bytes] "r"(bytes)
+        : STOOK_RSEQ_STEP_CLOBBERS "memory", "cc"
+        : leave);
+#else
     __asm__ __volatile__ goto(
         STOOK_RSEQ_DESCRIPTOR
         STOOK_RSEQ_ARM("m")
@@ -26,6 +48,7 @@ static inline __attribute__((always_inline)) bool torn_tally(void *everybody, in
         : [everybody] "r"(everybody), [rseq] "r"(rseq), [count] "r"(count), [bytes] "r"(bytes)
         : "memory", "cc"
         : leave);
+#endif
     STOOK_RSEQ_EDGE();
     return true;
 leave:

@@ -27,7 +27,7 @@ static inline uint64_t scale_rounds(void)
 
 static inline uint64_t scaled(uint64_t work)
 {
-    uint64_t slowness = getenv("STOOK_EMULATED") ? 10 : SCALE_SLOWNESS;
+    uint64_t slowness = getenv("STOOK_EMULATED") || getenv("STOOK_SLOW") ? 10 : SCALE_SLOWNESS;
 
     return (work + slowness - 1) / slowness * scale_rounds();
 }

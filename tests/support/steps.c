@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/steps.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
+#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,21 @@
 #include <cmocka.h>
 
 enum { BOUNDARIES_MAX = 160, TURNS = 1000, NO_TRACING = 77, NOBODY = -1 };
+/* An instruction that traps; where the thread stands then, and how far it has to go on from its own. */
+#if defined(__aarch64__)
+#define STEPS_PC pc
+#define STEPS_TRAP 0xd4200000l /* brk #0 */
+#define STEPS_TRAP_MASK 0xffffffffl
+enum { STEPS_TRAP_BEHIND = 0, STEPS_TRAP_SKIP = 4 };
+#define steps_ask() __asm__ __volatile__("brk #0" ::: "memory")
+#else
+#define STEPS_PC rip
+#define STEPS_TRAP 0xccl /* int3 */
+#define STEPS_TRAP_MASK 0xffl
+enum { STEPS_TRAP_BEHIND = 1, STEPS_TRAP_SKIP = 0 };
+#define steps_ask() __asm__ __volatile__("int3" ::: "memory")
+#endif
+
 enum request { REQUEST_NONE, REQUEST_LIST, REQUEST_BREAK };
 
 /* What the traced process and the tracer tell each other. */
@@ -25,7 +42,7 @@ static struct steps {
     enum request request;
     unsigned event;
     struct steps_place place;
-    bool leaves; /* the section that is listed */
+    bool leaves, whole; /* the section that is listed, and its list */
     unsigned boundaries;
     uintptr_t boundary[BOUNDARIES_MAX];
     volatile int helper;         /* the event that the helper shall do; NOBODY when done */
@@ -89,17 +106,32 @@ static void *helper(void *unused)
     return unused;
 }
 
+/* Such a commit fails after any interruption, of which the kernel need not abort the section. */
+static bool ends_exclusively(void)
+{
+#if defined(__aarch64__)
+    return (((const uint32_t *)steps->place.end)[-1] & 0x3fc00000) == 0x08000000;
+#else
+    return false;
+#endif
+}
+
 static void list(unsigned which, int (*run)(void), bool leaves)
 {
-    steps_test->prepare(which);
-    steps->request = REQUEST_LIST;
-    steps->boundaries = 0;
-    steps->leaves = leaves;
-    steps_test->alone(true);
-    __asm__ __volatile__("int3" ::: "memory");
-    if (run() == leaves)
-        steps_fail(leaves ? "a section that has to leave went on" : "a section left");
-    steps_test->alone(false);
+    for (unsigned turn = 0; turn < TURNS; turn++) { /* again where an interruption undid it */
+        int done;
+        steps_test->prepare(which);
+        steps->request = REQUEST_LIST;
+        steps->boundaries = 0;
+        steps->leaves = leaves;
+        steps_test->alone(true);
+        steps_ask();
+        done = run();
+        steps_test->alone(false);
+        if (done == !leaves && steps->whole)
+            return;
+    }
+    steps_fail(leaves ? "a section that has to leave went on" : "a section left, or is too long");
 }
 
 static void run_once(unsigned which, int (*run)(void), unsigned event, uintptr_t at)
@@ -112,9 +144,9 @@ static void run_once(unsigned which, int (*run)(void), unsigned event, uintptr_t
         steps->request = REQUEST_BREAK;
         steps->event = event;
         steps->place.at = at;
-        __asm__ __volatile__("int3" ::: "memory");
+        steps_ask();
         done = run();
-        if (steps->hit || done)
+        if (steps->hit ? done || at != steps->place.end || !ends_exclusively() : done)
             break; /* else it was aborted before it came there: another program ran */
     }
     if (!steps->hit)
@@ -151,34 +183,92 @@ static _Noreturn void traced(void)
 
 /* ---- the tracer ---- */
 
-static long poke(pid_t child, uintptr_t at, uint8_t byte)
+static long poke(pid_t child, uintptr_t at, long code)
 {
-    errno = 0;
     long word = ptrace(PTRACE_PEEKTEXT, child, at, NULL);
 
-    ptrace(PTRACE_POKETEXT, child, at, (word & ~0xffl) | byte);
-    return word & 0xff;
+    ptrace(PTRACE_POKETEXT, child, at, (word & ~STEPS_TRAP_MASK) | code);
+    return word & STEPS_TRAP_MASK;
+}
+
+static uintptr_t where(pid_t child)
+{
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof(regs)};
+
+    ptrace(PTRACE_GETREGSET, child, NT_PRSTATUS, &all);
+    return regs.STEPS_PC;
+}
+
+static void go_to(pid_t child, uintptr_t at)
+{
+    struct user_regs_struct regs;
+    struct iovec all = {&regs, sizeof(regs)};
+
+    ptrace(PTRACE_GETREGSET, child, NT_PRSTATUS, &all);
+    regs.STEPS_PC = at;
+    ptrace(PTRACE_SETREGSET, child, NT_PRSTATUS, &all);
 }
 
 /* A section with a loop passes a boundary more than once. */
-static void step_through(pid_t child, struct user_regs_struct *regs)
+static void note_boundary(uintptr_t at)
 {
-    while (regs->rip >= steps->place.start && regs->rip <= steps->place.end &&
-           steps->boundaries < BOUNDARIES_MAX) {
-        unsigned known = 0;
-        int status;
-        while (known < steps->boundaries && steps->boundary[known] != regs->rip)
-            known++;
-        if (known == steps->boundaries)
-            steps->boundary[steps->boundaries++] = regs->rip;
-        if (regs->rip == steps->place.end)
-            return;
+    unsigned known = 0;
+
+    while (known < steps->boundaries && steps->boundary[known] != at)
+        known++;
+    if (known == steps->boundaries && known < BOUNDARIES_MAX)
+        steps->boundary[steps->boundaries++] = at;
+}
+
+/* A load-exclusive: where its store-exclusive ends, which fails when the thread is stopped before it. */
+static uintptr_t exclusive_end(pid_t child, uintptr_t at)
+{
+#if defined(__aarch64__)
+    const long kind = 0x3fc00000, load = 0x08400000, store = 0x08000000;
+
+    if ((ptrace(PTRACE_PEEKTEXT, child, at, NULL) & kind) == load)
+        for (unsigned i = 1; i < 8; i++)
+            if ((ptrace(PTRACE_PEEKTEXT, child, at + 4 * i, NULL) & kind) == store)
+                return at + 4 * (i + 1);
+#endif
+    (void)child;
+    (void)at;
+    return 0;
+}
+
+/* To the next instruction; over what may not be stopped within, in whose midst nothing branches away. */
+static void step(pid_t child, uintptr_t at)
+{
+    uintptr_t end = exclusive_end(child, at);
+    long original;
+    int status;
+
+    if (!end) {
         ptrace(PTRACE_SINGLESTEP, child, NULL, NULL);
         waitpid(child, &status, __WALL);
-        ptrace(PTRACE_GETREGS, child, NULL, regs);
+        return;
     }
-    if (!steps->leaves || steps->boundaries == BOUNDARIES_MAX)
-        steps_fail("a section does not come to its end, or is too long");
+    for (at += 4; at < end; at += 4)
+        note_boundary(at);
+    original = poke(child, end, STEPS_TRAP);
+    ptrace(PTRACE_CONT, child, NULL, NULL);
+    waitpid(child, &status, __WALL);
+    poke(child, end, original);
+}
+
+static void step_through(pid_t child)
+{
+    uintptr_t at = where(child);
+
+    while (at >= steps->place.start && at < steps->place.end) {
+        note_boundary(at);
+        step(child, at);
+        at = where(child);
+    }
+    if (at == steps->place.end)
+        note_boundary(at);
+    steps->whole = (at == steps->place.end || steps->leaves) && steps->boundaries < BOUNDARIES_MAX;
 }
 
 /* What happens while the thread stands at the breakpoint; the signal to go on with. */
@@ -206,30 +296,28 @@ static int happen(pid_t child, unsigned cpu)
 
 static int trace(pid_t child, unsigned away)
 {
-    struct user_regs_struct regs;
-    uint8_t original = 0;
+    long original = 0;
     uintptr_t armed = 0;
     int status, go_on;
 
     while (waitpid(child, &status, __WALL) == child && WIFSTOPPED(status)) {
         go_on = WSTOPSIG(status);
-        ptrace(PTRACE_GETREGS, child, NULL, &regs);
-        if (go_on == SIGTRAP && armed && regs.rip == armed + 1) {
+        if (go_on == SIGTRAP && armed && where(child) == armed + STEPS_TRAP_BEHIND) {
             poke(child, armed, original);
-            regs.rip = armed;
-            ptrace(PTRACE_SETREGS, child, NULL, &regs);
+            go_to(child, armed);
             armed = 0;
             steps->hit = 1;
             go_on = 0;
             if (steps->request == REQUEST_LIST)
-                step_through(child, &regs);
+                step_through(child);
             else
                 go_on = happen(child, away);
         } else if (go_on == SIGTRAP) {
             if (armed) /* it was not reached */
                 poke(child, armed, original);
             armed = steps->request == REQUEST_LIST ? steps->place.start : steps->place.at;
-            original = (uint8_t)poke(child, armed, 0xcc);
+            original = poke(child, armed, STEPS_TRAP);
+            go_to(child, where(child) + STEPS_TRAP_SKIP);
             go_on = 0;
         }
         ptrace(PTRACE_CONT, child, NULL, go_on);

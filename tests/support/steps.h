@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * steps.h - every instruction of a restartable section, one after the other (x86-64): a tracer stops
+ * steps.h - every instruction of a restartable section, one after the other: a tracer stops
  * the thread right before it, something happens there, and the thread goes on.
  *
- * The thread asks the tracer with a trap of its own (int3) for a breakpoint or for the list of
+ * The thread asks the tracer with a trap of its own (int3, brk) for a breakpoint or for the list of
  * instruction boundaries, which is found by stepping through beside the kernel: it aborts the section of
  * a thread that it knows whenever it stops.  A boundary is tried again where another program ran
  * before the thread came there.

@@ -316,7 +316,7 @@ static void storm_free_slow(struct storm_thread *self, unsigned cache, void *obj
 static bool storm_pop(unsigned cache, uint64_t r, void **object)
 {
     storm_widen(r);
-#if defined(__x86_64__)
+#if defined(STOOK_INLINE_SECTIONS)
     if (r & 1 << 12)
         return stook_rseq_pop(percpu.areas + storm_offset(cache), percpu.rseq_offset, object);
 #endif
@@ -326,7 +326,7 @@ static bool storm_pop(unsigned cache, uint64_t r, void **object)
 static bool storm_push(unsigned cache, uint64_t r, void *object)
 {
     storm_widen(r);
-#if defined(__x86_64__)
+#if defined(STOOK_INLINE_SECTIONS)
     if (r & 1 << 12)
         return stook_rseq_push(percpu.areas + storm_offset(cache), percpu.rseq_offset, object);
 #endif

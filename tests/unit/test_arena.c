@@ -5,6 +5,7 @@
  */
 #include "page/arena.h"
 
+#include "os/os.h"
 #include "page/block.h"
 #include "slab/cache.h"
 #include "support/check.h"
@@ -517,6 +518,49 @@ static void no_address_space(void **unused)
     assert_true(child_died_saying(&child, "ulimit -v"));
 }
 
+/* As on a kernel with pages of 64 KiB: they go back when all of one is free, and not what is beside. */
+static void larger_kernel_pages(void **unused)
+{
+    enum { EACH = 16, PAGES = 4 * EACH };
+    bool counted = !getenv("STOOK_EMULATED") && os_page_size() == PAGE_SIZE;
+    char *run = arena_alloc_run(0, PAGES, EACH, false, NULL);
+
+    (void)unused;
+    assert_non_null(run);
+    arena_trim();
+    os_page_forced = (size_t)EACH * PAGE_SIZE;
+    for (size_t i = 0; i < PAGES; i++)
+        memset(run + i * PAGE_SIZE, (int)i + 1, PAGE_SIZE);
+    for (size_t i = 1; i < PAGES; i += 2)
+        arena_free_run(run + i * PAGE_SIZE, 1);
+    arena_trim();
+    assert_int_equal(stat_now().warm, 0);
+    for (size_t i = 0; i < PAGES * PAGE_SIZE; i++)
+        assert_int_equal(run[i], i / PAGE_SIZE % 2 ? 0 : (char)(i / PAGE_SIZE + 1));
+    if (counted)
+        assert_int_equal(resident(run, PAGES * PAGE_SIZE), PAGES * PAGE_SIZE);
+    for (size_t i = EACH; i < 2 * EACH; i += 2) {
+        arena_free_run(run + i * PAGE_SIZE, 1);
+        arena_trim();
+    }
+    if (counted) { /* the second */
+        assert_int_equal(resident(run, EACH * PAGE_SIZE), EACH * PAGE_SIZE);
+        assert_int_equal(resident(run + EACH * PAGE_SIZE, EACH * PAGE_SIZE), 0);
+        assert_int_equal(resident(run + 2 * EACH * PAGE_SIZE, EACH * PAGE_SIZE), EACH * PAGE_SIZE);
+    }
+    check_all(NULL, 0);
+    for (size_t i = 0; i < PAGES; i += 2)
+        if (i / EACH != 1) {
+            assert_int_equal(run[i * PAGE_SIZE], (char)(i + 1));
+            arena_free_run(run + i * PAGE_SIZE, 1);
+        }
+    arena_trim();
+    if (counted)
+        assert_int_equal(resident(run, PAGES * PAGE_SIZE), 0);
+    os_page_forced = 0;
+    check_all(NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -532,6 +576,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(freed_memory_goes_back),
         cmocka_unit_test(breathing_stays_warm),
         cmocka_unit_test(spans_beyond_the_limit_go_back),
+        cmocka_unit_test(larger_kernel_pages),
         cmocka_unit_test(reserve_is_a_tunable),
         cmocka_unit_test(limited_address_space),
         cmocka_unit_test(no_address_space),

@@ -198,6 +198,38 @@ static void moves_pages(void **unused)
     from[1] = 1;
 }
 
+/* Nothing beside the range is touched where the kernel's pages are larger than what is given back. */
+static void larger_pages(void **unused)
+{
+    const size_t page = 1 << 16, size = 4 * page, from = page - 4096, to = 3 * page + 8192;
+    char *p = os_reserve(size, page);
+    unsigned char there[1];
+
+    (void)unused;
+    assert_non_null(p);
+    os_page_forced = page;
+    assert_true(os_commit(p + from, to - from));
+    assert_true(readable(p)); /* out to the page that it begins in */
+    assert_true(os_commit(p, size));
+    memset(p, 0x77, size);
+    os_release(p + page + 4096, 8192); /* all within a page */
+    os_release(p + from, to - from);
+    os_page_forced = 0;
+    for (size_t i = 0; i < size; i++)
+        assert_int_equal(p[i], i >= from && i < to ? 0 : 0x77);
+    os_unmap(p, size);
+    p = os_map(size);
+    memset(p, 1, size);
+    os_page_forced = page;
+    os_release(p + (-(uintptr_t)p & (page - 1)), page);
+    os_page_forced = 0;
+    if (!getenv("STOOK_EMULATED")) { /* no mincore() there */
+        assert_int_equal(mincore(p + (-(uintptr_t)p & (page - 1)), 4096, there), 0);
+        assert_int_equal(there[0] & 1, 0);
+    }
+    os_unmap(p, size);
+}
+
 static void random_differs(void **unused)
 {
     uint64_t all = 0, any = ~(uint64_t)0;
@@ -220,6 +252,7 @@ int main(void)
         cmocka_unit_test(releases_locked_pages),
         cmocka_unit_test(refuses_beyond_limits),
         cmocka_unit_test(moves_pages),
+        cmocka_unit_test(larger_pages),
         cmocka_unit_test(random_differs),
     };
 

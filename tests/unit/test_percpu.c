@@ -322,7 +322,7 @@ static void test_isolated_cpu_is_not_fenced(void **state)
     assert_true(percpu_fence(cpu));
 }
 
-#if defined(__x86_64__)
+#if defined(STOOK_INLINE_SECTIONS)
 /* What the inlined fast path does, through the head of a cache. */
 static void test_inlined(void **state)
 {
@@ -403,7 +403,7 @@ int main(void)
         cmocka_unit_test(test_closed_slot),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_isolated_cpu_is_not_fenced),
-#if defined(__x86_64__)
+#if defined(STOOK_INLINE_SECTIONS)
         cmocka_unit_test(test_inlined),
 #endif
         cmocka_unit_test(test_slots_are_apart),

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#if defined(__x86_64__) && STOOK_RSEQ
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 #define HAS_SECTIONS 1
 #else
 #define HAS_SECTIONS 0

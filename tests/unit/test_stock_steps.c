@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#if defined(__x86_64__) && STOOK_RSEQ
+#if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
 #include "account/group_stock.h"
 #include "support/rseq_stock_late.h"
 #include "support/steps.h"
