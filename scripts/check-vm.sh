@@ -1,36 +1,44 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Runs the tests of a cross-compiled build in a virtual machine: qemu, Debian's kernel for arm64, and
-# nothing else but the tests, their libraries and tests/vm/init.c.  There is rseq, and so both modes.
+# Runs the tests of a cross-compiled build in a virtual machine: qemu, Debian's kernel and busybox for
+# arm64, the tests, their libraries and tests/vm/init.c.  There is rseq, and so both modes.
 #
 #   check-vm.sh BUILD_DIR [REGEX]   tests labelled unit, api, property, fault, stress or death and not
 #                                   long, whose name matches; the last line is
 #                                   "vm: N passed, N failed, N skipped"
 #
 # In the environment: VM_KERNEL (a kernel image; else Debian's is fetched into BUILD_DIR/vm), VM_CPU
-# (cortex-a72), VM_CPUS (2), VM_MEMORY (3072, in MiB), VM_SLOWNESS (what timeouts are multiplied with).
+# (cortex-a72), VM_CPUS (2), VM_MEMORY (3072, in MiB), VM_TIMEOUT (of all, 7200 s), VM_DIR
+# (BUILD_DIR/vm).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=$(realpath "$1") regex=${2:-.}
-vm=$build/vm root=$build/vm/root
+vm=${VM_DIR:-$build/vm}
+root=$vm/root
 cross=aarch64-linux-gnu
 mkdir -p "$vm"
 
-# The image alone is needed; installing the package would make this machine want to boot it.
-fetch_kernel() {
-    local package
+# One file of a package, which is not installed: this machine has its own kernel and busybox.
+fetch() { # PACKAGE PATH TARGET
+    [ ! -s "$3" ] || return 0
+    echo "fetching: $1"
+    rm -rf "$vm/package" && mkdir "$vm/package"
+    (cd "$vm/package" && apt-get -q download "$1" >apt.log 2>&1) || {
+        cat "$vm/package/apt.log" >&2
+        return 1
+    }
+    dpkg-deb -x "$vm"/package/*.deb "$vm/package/in"
+    # shellcheck disable=SC2086
+    cp "$vm"/package/in/$2 "$3"
+    rm -rf "$vm/package"
+}
+fetch busybox-static:arm64 bin/busybox "$vm/busybox"
+if [ -z "${VM_KERNEL:-}" ]; then
+    VM_KERNEL=$vm/vmlinuz
     package=$(apt-cache depends linux-image-cloud-arm64:arm64 |
         sed -n 's/^ *Depends: *\(linux-image-[^ ]*\)$/\1/p' | head -n 1)
-    echo "fetching: ${package:?no kernel for arm64; apt-get update}"
-    (cd "$vm" && rm -f ./*.deb && apt-get -q download "$package" 2>&1 >apt.log | grep -v '^W:' || :)
-    dpkg-deb -x "$vm"/linux-image-*.deb "$vm/package"
-    cp "$vm"/package/boot/vmlinuz-* "$vm/vmlinuz"
-    rm -rf "$vm/package" "$vm"/*.deb
-}
-if [ -z "${VM_KERNEL:-}" ]; then
-    [ -s "$vm/vmlinuz" ] || fetch_kernel
-    VM_KERNEL=$vm/vmlinuz
+    fetch "${package:-linux-image-cloud-arm64:arm64}" 'boot/vmlinuz-*' "$VM_KERNEL"
 fi
 
 # The build as it lies (programs find their libraries from where they are), without debug information.
@@ -42,7 +50,10 @@ copy() { # FILE TARGET
 }
 for library in "$build"/lib/*.so.?; do
     copy "$library" "$root/$library"
+    ln -s "$(basename "$library")" "$root/${library%.?}"
 done
+mkdir -p "$root/$PWD"
+cp -r tests topologies "$root/$PWD"
 find "$build/tests" -name 'test_*' -o -name 'prog_*' -o -name 'plug_*' | while read -r file; do
     [ ! -x "$file" ] || [ ! -f "$file" ] || copy "$file" "$root/$file"
 done
@@ -55,8 +66,12 @@ for library in ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libgcc_s.so.1 libcmocka
     done
 done
 $cross-gcc -O2 -static -Wall -Werror -o "$root/init" tests/vm/init.c
-mkdir -p "$root/bin"
-cp "$root/init" "$vm/init"
+mkdir -p "$root/bin" "$root/etc"
+cp "$vm/busybox" "$root/bin/busybox"
+for tool in sh rm mkdir cp mv ls cat echo true false sleep env kill chmod ln; do
+    ln -s busybox "$root/bin/$tool"
+done
+echo 'root:x:0:0:root:/:/bin/sh' >"$root/etc/passwd"
 
 # NAME TIMEOUT PROGRAM DIRECTORY VARIABLES: from ctest's, with what emulates a program taken away.
 (cd "$build" && ctest --show-only=json-v1 -L '^(unit|api|property|fault|stress|death)$' \
@@ -78,7 +93,7 @@ while read -r _ _ program directory _; do
 done <"$root/tests"
 
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$vm/initrd"
-timeout "${VM_TIMEOUT:-3600}" qemu-system-aarch64 -M virt -accel tcg,thread=multi \
+timeout "${VM_TIMEOUT:-7200}" qemu-system-aarch64 -M virt -accel tcg,thread=multi \
     -cpu "${VM_CPU:-cortex-a72}" -smp "${VM_CPUS:-2}" -m "${VM_MEMORY:-3072}" -nic none -nographic \
     -no-reboot -kernel "$VM_KERNEL" -initrd "$vm/initrd" \
     -append "console=ttyAMA0 quiet panic=-1 ${VM_APPEND:-}" </dev/null | stdbuf -oL tr -d '\r' | tee "$vm/log"

@@ -29,7 +29,8 @@ bool os_commit(void *address, size_t size);
 bool os_readable(void *address, size_t size);
 /* The kernel's pages that lie within the range go back; all of it stays usable and reads as zeros. */
 void os_release(void *address, size_t size);
-/* Moves the pages of [from, from+size) to reserved range `to`; both ranges stay mapped. */
+/* Moves the pages of [from, from+size) to `to`; both ranges stay mapped.  false: what is in `from` stays
+ * there, and `to` is fresh pages. */
 bool os_move(void *from, void *to, size_t size);
 /* A memory file of `size` bytes, not inherited by exec; -1 where there are none. */
 int os_file(size_t size);

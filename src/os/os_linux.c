@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/os.h"
 
+#include "base/report.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -91,14 +93,50 @@ void os_release(void *address, size_t size)
 #define MREMAP_DONTUNMAP 4
 #endif
 
+enum { OS_MOVE_STEP = 2 << 20 }; /* advice is given to so much at a time */
+
+static bool os_is_mapped(char *at, size_t size)
+{
+    unsigned char there[OS_MOVE_STEP / 4096]; /* a byte a page, which are no smaller */
+
+    for (size_t n; size > 0; at += n, size -= n) {
+        n = size < OS_MOVE_STEP ? size : OS_MOVE_STEP;
+        if (mincore(at, n, there) != 0)
+            return false;
+    }
+    return true;
+}
+
+/*
+ * 0, or why not: then the kernel may have unmapped `to` before it looked at `from`, and it is mapped
+ * anew.
+ */
+static int os_move_mapping(void *from, void *to, size_t size)
+{
+    int error;
+
+    if (mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to)
+        return 0;
+    error = errno;
+    if (!os_renew(to, size) && !os_is_mapped(to, size))
+        report_fatal("no memory to map %zu bytes anew", size);
+    return error;
+}
+
+/* Kernels before 6.17 move no range of several mappings, which advice on huge pages makes. */
 bool os_move(void *from, void *to, size_t size)
 {
-    int saved = errno;
-    void *p = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+    int saved = errno, error = os_move_mapping(from, to, size);
 
-    if (p != to)
-        errno = saved; /* kernels before 5.7: the caller copies */
-    return p == to;
+    for (size_t at = 0, n; error == EFAULT && at < size; at += n) {
+        n = size - at < OS_MOVE_STEP ? size - at : OS_MOVE_STEP;
+        if (os_move_mapping((char *)from + at, (char *)to + at, n) != 0) {
+            memcpy((char *)to + at, (char *)from + at, n);
+            os_release((char *)from + at, n);
+        }
+    }
+    errno = saved;
+    return error == 0 || error == EFAULT; /* not: kernels before 5.7 */
 }
 
 #ifndef MFD_NOEXEC_SEAL

@@ -198,6 +198,35 @@ static void moves_pages(void **unused)
     from[1] = 1;
 }
 
+/* What advice on huge pages leaves: neighbours in mappings of their own, which old kernels do not move. */
+static void moves_several_mappings(void **unused)
+{
+    const size_t step = 2 << 20, size = 3 * step;
+    char *area = os_reserve(2 * size, step), *from = area, *to = area + size;
+
+    (void)unused;
+    assert_non_null(area);
+    assert_true(os_commit(area, 2 * size));
+    os_huge(from, 2 * step, true);
+    os_huge(from + 2 * step, step, false);
+    for (size_t i = 0; i < size; i += 4096)
+        memset(from + i, (int)(i >> 12) + 1, 4096);
+    memset(to, 0x77, size);
+    errno = 17;
+    if (os_move(from, to, size)) {
+        for (size_t i = 0; i < size; i += 500)
+            assert_int_equal(to[i], (char)((i >> 12) + 1));
+        for (size_t i = 0; i < size; i += 500)
+            assert_int_equal(from[i], 0);
+    } else { /* before Linux 5.7: the caller copies */
+        memcpy(to, from, size);
+    }
+    assert_int_equal(errno, 17);
+    memset(from, 1, size); /* both are there */
+    memset(to, 2, size);
+    os_unmap(area, 2 * size);
+}
+
 /* Nothing beside the range is touched where the kernel's pages are larger than what is given back. */
 static void larger_pages(void **unused)
 {
@@ -252,6 +281,7 @@ int main(void)
         cmocka_unit_test(releases_locked_pages),
         cmocka_unit_test(refuses_beyond_limits),
         cmocka_unit_test(moves_pages),
+        cmocka_unit_test(moves_several_mappings),
         cmocka_unit_test(larger_pages),
         cmocka_unit_test(random_differs),
     };
