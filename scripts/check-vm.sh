@@ -53,7 +53,7 @@ for library in "$build"/lib/*.so.?; do
     ln -s "$(basename "$library")" "$root/${library%.?}"
 done
 mkdir -p "$root/$PWD"
-cp -r tests topologies "$root/$PWD"
+cp -r tests topologies docs include man "$root/$PWD"
 find "$build/tests" -name 'test_*' -o -name 'prog_*' -o -name 'plug_*' | while read -r file; do
     [ ! -x "$file" ] || [ ! -f "$file" ] || copy "$file" "$root/$file"
 done

