@@ -413,14 +413,14 @@ static void test_busy(void **state)
 static void test_limit(void **state)
 {
     (void)state;
-    const unsigned n = 40000;
+    const unsigned n = 20000;
 
-    begin(STOOK_TRACE_LIMIT_MIN + 65536);
+    begin(STOOK_TRACE_LIMIT_MIN);
     pairs(n);
     MUST(stook_alloc_bulk(cache, 0, MOST, objects) == MOST);
     stook_free_bulk(cache, MOST, objects);
     end();
-    assert_int_equal(t.header.chunks, 2);
+    assert_int_equal(t.header.chunks, 1);
     assert_true(t.header.lost > 0 && t.n > 5000);
     assert_int_equal(t.n + t.header.lost, 2 * n + 2 * MOST);
 }
@@ -429,7 +429,7 @@ static void test_limit(void **state)
 static int limited(void *arg)
 {
     struct rlimit limit = {TRACE_HEADER_BYTES + TRACE_CHUNK_BYTES + 1000, RLIM_INFINITY};
-    const unsigned n = 20000;
+    const unsigned n = 15000;
 
     (void)arg;
     signal(SIGXFSZ, SIG_DFL);
@@ -683,7 +683,7 @@ static void test_killed(void **state)
     pid = fork();
     if (pid == 0) {
         begin(0);
-        pairs(20000);
+        pairs(10000);
         MUST(write(pipes[1], "x", 1) == 1);
         for (;;)
             pairs(1);
@@ -698,7 +698,7 @@ static void test_killed(void **state)
     assert_int_equal(t.header.pid, pid);
     assert_int_equal(t.header.ended, 0);
     assert_int_equal(t.header.lost, 0);
-    assert_true(t.n >= 40000);
+    assert_true(t.n >= 20000);
     assert_true(t.live <= 1);
     assert_int_equal(t.unknown + t.twice, 0);
 }
