@@ -36,13 +36,14 @@ static const struct block *block_of(const void *address)
 static size_t resident(void *address, size_t size)
 {
     static unsigned char pages[1 << 16];
-    size_t n = 0;
+    size_t n = 0, page = (size_t)sysconf(_SC_PAGESIZE), within = (uintptr_t)address & (page - 1);
 
-    assert_true(size / PAGE_SIZE <= sizeof(pages));
-    assert_int_equal(mincore(address, size, pages), 0);
-    for (size_t i = 0; i < size / PAGE_SIZE; i++)
+    size = (size + within + page - 1) / page; /* the kernel's pages that it is in */
+    assert_true(size <= sizeof(pages));
+    assert_int_equal(mincore((char *)address - within, size * page, pages), 0);
+    for (size_t i = 0; i < size; i++)
         n += pages[i] & 1;
-    return n * PAGE_SIZE;
+    return n * page;
 }
 
 static struct arena_stat stat_now(void)
