@@ -48,18 +48,90 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
     return true;
 }
 
+/* One slab's elements of a kind. */
+struct account_column {
+    uintptr_t slab; /* its first object */
+    char *first;    /* element; NULL: not there, or not asked for */
+    uint64_t reciprocal;
+    size_t stride;
+};
+
+/* A slab, of which there are several objects, one behind the other in an array. */
+struct account_slab {
+    uintptr_t base;
+    size_t bytes;
+    struct account_column owner, tag;
+};
+
+static inline __attribute__((always_inline)) struct account_slab account_slab(
+    const struct stook_cache *cache, struct slab *slab)
+{
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    const struct layout_column *columns = cache->layout.column[slab_flags(word) & SLAB_MIN];
+    bool owners = (account_hooks(cache) & CACHE_CLOSED_GROUP) && !cache->owner;
+    struct account_slab at = {.base = (uintptr_t)slab_base(slab),
+                              .bytes = (size_t)PAGE_SIZE << slab_order(cache, word)};
+
+    at.owner = at.tag = (struct account_column){at.base, NULL, cache->layout.reciprocal, 0};
+    at.owner.first =
+        owners ? (char *)column_in(cache, slab, slab_flags(word), LAYOUT_GROUP, 0) : NULL;
+    at.owner.stride = columns[LAYOUT_GROUP].stride;
+    at.tag.first = (char *)column_in(cache, slab, slab_flags(word), LAYOUT_TAG, 0);
+    at.tag.stride = columns[LAYOUT_TAG].stride;
+    return at;
+}
+
+/* How many of the n objects from the first on are in the slab. */
+static inline size_t account_same(const struct account_slab *at, void *const *objects, size_t n)
+{
+    size_t i = 1;
+
+    while (i < n && (uintptr_t)objects[i] - at->base < at->bytes)
+        i++;
+    return i;
+}
+
+static inline __attribute__((always_inline)) uint64_t *account_element(struct account_column column,
+                                                                       const void *object)
+{
+    uint64_t offset = (uintptr_t)object - column.slab; /* below 2^20 */
+
+    return (uint64_t *)(void *)(column.first +
+                                (offset * column.reciprocal >> LAYOUT_RECIPROCAL) * column.stride);
+}
+
+/* A tag that still says something is of an object that was freed past the hooks, by a thread that
+ * had not noticed yet that they are on. */
+static inline void account_write_tag(const struct stook_cache *cache, const void *object,
+                                     uint64_t *element, uint32_t tag)
+{
+    uint32_t old;
+
+    if (__builtin_expect(*element != 0, 0) && column_decode(cache, object, *element, &old))
+        tag_count_free(old, 1, cache->charge);
+    *element = column_encode(cache, object, tag);
+}
+
 void account_end(const struct stook_cache *cache, const struct account *account,
                  void *const *objects, size_t got, size_t n)
 {
-    uint32_t hooks = account_hooks(cache), tagged = 0;
-    struct straight at = {0};
+    uint32_t tagged = 0;
 
     if (__builtin_expect(got < n && account->group, 0))
         group_uncharge(account->group, (n - got) * cache->charge);
-    for (size_t i = 0; i < got && hooks != CACHE_CLOSED_TRACE; i++) {
-        if (!straight_same(cache, &at, objects[i]))
-            at = straight_find(cache, objects[i]);
-        tagged += straight_stamp(cache, &at, hooks, *account);
+    for (size_t i = 0, end; i < got && account_hooks(cache) != CACHE_CLOSED_TRACE; i = end) {
+        uint32_t index;
+        const struct account_slab at = account_slab(cache, slab_find(cache, objects[i], &index));
+        end = i + account_same(&at, objects + i, got - i);
+        if (at.owner.first)
+            for (size_t j = i; j < end; j++)
+                *account_element(at.owner, objects[j]) =
+                    column_encode(cache, objects[j], account->group);
+        if (!at.tag.first)
+            continue;
+        for (size_t j = i; j < end; j++)
+            account_write_tag(cache, objects[j], account_element(at.tag, objects[j]), account->tag);
+        tagged += (uint32_t)(end - i);
     }
     if (account->tag && tagged > 0)
         tag_count_alloc(account->tag, tagged, (uint64_t)tagged * cache->charge);
@@ -82,7 +154,7 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     if (!column)
         return;
     tag = straight_tag(where, cache->charge);
-    straight_write_tag(cache, column, index, tag);
+    account_write_tag(cache, object, column, tag);
     tag_count_alloc(tag, 1, cache->charge);
 }
 
@@ -100,6 +172,18 @@ static void account_flush_tag(const struct stook_cache *cache, struct account_ru
     run->n = 0;
 }
 
+/* n more for `which`; those for another one are done with. */
+static inline __attribute__((always_inline)) void account_add(
+    const struct stook_cache *cache, struct account_run *run, uint32_t which, uint32_t n,
+    void (*flush)(const struct stook_cache *cache, struct account_run *run))
+{
+    if (__builtin_expect(which != run->which, 0)) {
+        flush(cache, run);
+        run->which = which;
+    }
+    run->n += n;
+}
+
 void account_report(const struct stook_cache *cache, const void *object, const char *what)
 {
     report_fatal("corrupt %s: cache %s: that of object %p was written over; the object before it "
@@ -107,28 +191,66 @@ void account_report(const struct stook_cache *cache, const void *object, const c
                  what, cache->name, object);
 }
 
-static void account_clear_by(const struct stook_cache *cache, uint32_t hooks, void *const *objects,
-                             size_t n)
+/* What an element of a live object says, which is cleared; 0 for none.  It is one's own, of this
+ * address: or it is asked whether there is an object, before anything else is reported. */
+static inline __attribute__((always_inline)) uint32_t account_take(const struct stook_cache *cache,
+                                                                   const void *object,
+                                                                   uint64_t *element,
+                                                                   const char *what)
 {
-    struct straight at = {0};
+    uint32_t number, index;
+
+    if (__builtin_expect(!column_decode(cache, object, *element, &number), 0)) {
+        (void)slab_of(cache, object, &index);
+        if (*element != 0)
+            account_report(cache, object, what);
+        return 0;
+    }
+    *element = 0;
+    return number;
+}
+
+/* Objects of one slab, of which the first is known to be one. */
+static inline void account_clear_slab(const struct stook_cache *cache,
+                                      const struct account_slab *at, void *const *objects, size_t n,
+                                      struct account_run *group, struct account_run *tag)
+{
+    uint32_t everybody = account_hooks(cache) & CACHE_CLOSED_GROUP ? cache->owner : 0, index;
+
+    if (!at->owner.first && !at->tag.first)
+        for (size_t i = 1; i < n; i++)
+            (void)slab_of(cache, objects[i], &index);
+    if (!at->owner.first)
+        account_add(cache, group, everybody, (uint32_t)n, account_flush_group);
+    else
+        for (size_t i = 0; i < n; i++)
+            account_add(
+                cache, group,
+                account_take(cache, objects[i], account_element(at->owner, objects[i]), "owner"), 1,
+                account_flush_group);
+    if (at->tag.first)
+        for (size_t i = 0; i < n; i++)
+            account_add(
+                cache, tag,
+                account_take(cache, objects[i], account_element(at->tag, objects[i]), "tag"), 1,
+                account_flush_tag);
+}
+
+/* Clears the elements, gives the charges back and counts. */
+static void account_undo(const struct stook_cache *cache, void *const *objects, size_t n)
+{
     struct account_run group = {0}, tag = {0};
     int saved = errno;
 
-    for (size_t i = 0; i < n; i++) {
-        struct account account;
+    for (size_t i = 0, same; i < n; i += same) {
+        struct account_slab at;
+        uint32_t index;
+        same = 1;
         if (!objects[i])
             continue;
-        if (!straight_same(cache, &at, objects[i]) || !straight_starts(cache, &at, objects[i]))
-            at = straight_check(cache, objects[i]);
-        account = straight_clear(cache, &at, objects[i], hooks);
-        if (account.group != group.which)
-            account_flush_group(cache, &group);
-        group.which = account.group;
-        group.n++;
-        if (account.tag != tag.which)
-            account_flush_tag(cache, &tag);
-        tag.which = account.tag;
-        tag.n++;
+        at = account_slab(cache, slab_of(cache, objects[i], &index));
+        same = account_same(&at, objects + i, n - i);
+        account_clear_slab(cache, &at, objects + i, same, &group, &tag);
     }
     account_flush_group(cache, &group);
     account_flush_tag(cache, &tag);
@@ -137,16 +259,14 @@ static void account_clear_by(const struct stook_cache *cache, uint32_t hooks, vo
 
 void account_clear(const struct stook_cache *cache, void *const *objects, size_t n)
 {
-    uint32_t hooks = account_hooks(cache);
-
-    account_clear_by(cache, hooks, objects, n);
-    if (hooks & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
+    account_undo(cache, objects, n);
+    if (account_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
         trace_free(objects, n);
 }
 
 void account_return(const struct stook_cache *cache, void *const *objects, size_t n)
 {
-    account_clear_by(cache, account_hooks(cache), objects, n);
+    account_undo(cache, objects, n);
 }
 
 /* Once tags were switched while the program ran: whoever did not go by the hooks left his here. */
@@ -158,7 +278,8 @@ static void account_forget(const struct stook_cache *cache, const struct slab *s
     for (uint32_t index = 0; index < objects; index++) {
         uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
         uint32_t tag;
-        if (*column != 0 && column_decode(cache, index, *column, &tag))
+        const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
+        if (*column != 0 && column_decode(cache, object, *column, &tag))
             tag_count_free(tag, 1, cache->charge);
     }
 }
@@ -270,7 +391,9 @@ static uint32_t account_read(const void *object, enum layout_which which)
     if (index >= slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
         return 0; /* behind the last object */
     column = column_at(cache, slab, which, index);
-    return column && column_decode(cache, index, *column, &value) ? value : 0;
+    object =
+        slab_base(slab) + (size_t)index * cache->layout.stride; /* any pointer into it will do */
+    return column && column_decode(cache, object, *column, &value) ? value : 0;
 }
 
 uint32_t account_owner_of(const void *object)

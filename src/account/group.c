@@ -105,7 +105,7 @@ void group_uncharge(uint32_t number, size_t bytes)
 
     if (number == 0)
         return;
-    most = atomic_load_explicit(&group_at(number)->most, memory_order_relaxed);
+    most = group_stock_most(number);
     if (__builtin_expect(bytes <= most, 1) &&
         __builtin_expect(group_stock_give_fast(number, (uint32_t)bytes, most), 1))
         return;
@@ -248,7 +248,7 @@ static void group_write(struct group *group, const char *name, struct group *par
     group->soft = group->peak = group->refused = group->reclaims = group->soft_events = 0;
     group->reclaim = NULL;
     group->soft_fn = NULL;
-    atomic_store_explicit(&group->most, 0, memory_order_relaxed);
+    atomic_store_explicit(group_stock_most_at(group_id(group)), 0, memory_order_relaxed);
     memset(group->name, 0, sizeof(group->name));
     memcpy(group->name, name, strnlen(name, STOOK_GROUP_NAME_MAX));
     group->state = GROUP_LIVES;
@@ -386,6 +386,7 @@ void stook_group_leave(struct stook_group *handle)
         if (lineage[i] == 0)
             break;
     }
+    group_thread.stock = group_stock_row(lineage[0]);
     atomic_signal_fence(memory_order_seq_cst);
     group_thread.lineage[0] = lineage[0];
 }

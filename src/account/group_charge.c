@@ -75,8 +75,9 @@ static uint32_t group_charge_batch(struct group *group)
         share = GROUP_BATCH;
     if (share < GROUP_BATCH_MIN)
         share = 0;
-    if (atomic_load_explicit(&group->most, memory_order_relaxed) != 2 * share)
-        atomic_store_explicit(&group->most, (uint32_t)(2 * share), memory_order_relaxed);
+    if (group_stock_most(group_id(group)) != 2 * share)
+        atomic_store_explicit(group_stock_most_at(group_id(group)), (uint32_t)(2 * share),
+                              memory_order_relaxed);
     return (uint32_t)share;
 }
 
@@ -306,7 +307,7 @@ static void group_charge_take_back(struct group *group, uint64_t bytes)
 void group_charge_return(uint32_t number, size_t bytes)
 {
     struct group *group = group_at(number);
-    uint32_t most = atomic_load_explicit(&group->most, memory_order_relaxed);
+    uint32_t most = group_stock_most(number);
     bool nested, locked;
 
     if (bytes <= most && group_stock_give(number, (uint32_t)bytes, most))

@@ -5,18 +5,23 @@
 
 struct group_stocks group_stocks;
 
+enum { GROUP_ROWS_BELOW = 3 }; /* of the CPUs -1 to -3 */
+
 bool group_stock_init(void)
 {
-    size_t row = GROUP_STOCK_ROW, with = GROUP_STOCK_HAS_SECTIONS && percpu.rseq ? percpu.rows : 0;
+    size_t row = GROUP_STOCK_ROW,
+           sections =
+               GROUP_ROWS_BELOW + (GROUP_STOCK_HAS_SECTIONS && percpu.rseq ? percpu.rows : 0);
     size_t words = (size_t)percpu.rows + 1, bits = (2 * words + 63) / 64 * 8;
-    char *base = os_map((with + words) * row + bits);
+    char *base = os_map((sections + words) * row + bits);
 
     if (!base)
         return false;
     group_stocks.words = base;
-    group_stocks.rows = with ? base + words * row : NULL;
-    group_stocks.row_used = (uint64_t *)(void *)(base + (with + words) * row);
+    group_stocks.rows = base + (words + GROUP_ROWS_BELOW) * row;
+    group_stocks.row_used = (uint64_t *)(void *)(base + (sections + words) * row);
     group_stocks.cpus = percpu.rows;
+    group_stocks.sections = sections > GROUP_ROWS_BELOW;
     return true;
 }
 
@@ -70,8 +75,8 @@ bool group_stock_take(uint32_t number, uint32_t n)
 
 #if GROUP_STOCK_HAS_SECTIONS
     for (int i = 0; group_stock_sections(cpu) && i < PERCPU_RETRIES; i++) {
-        enum rseq_result r = rseq_stock_take(group_stocks.rows + (uintptr_t)group_place(number) * 8,
-                                             percpu.rseq_offset, number, n);
+        enum rseq_result r =
+            rseq_stock_take(group_stock_row(number), percpu.rseq_offset, number, n);
         if (r != RSEQ_ABORTED)
             return r == RSEQ_DONE;
     }
@@ -86,8 +91,8 @@ bool group_stock_give(uint32_t number, uint32_t n, uint32_t most)
 
 #if GROUP_STOCK_HAS_SECTIONS
     for (int i = 0; group_stock_sections(cpu) && i < PERCPU_RETRIES; i++) {
-        enum rseq_result r = rseq_stock_give(group_stocks.rows + (uintptr_t)group_place(number) * 8,
-                                             percpu.rseq_offset, number, n, most);
+        enum rseq_result r =
+            rseq_stock_give(group_stock_row(number), percpu.rseq_offset, number, n, most);
         if (r != RSEQ_ABORTED)
             return r == RSEQ_DONE;
     }
@@ -152,7 +157,7 @@ uint64_t group_stock_sum(uint32_t number)
         if ((uint32_t)word == number)
             sum += word >> 32;
     }
-    for (unsigned cpu = 0; group_stocks.rows && cpu < group_stocks.cpus; cpu++) {
+    for (unsigned cpu = 0; group_stocks.sections && cpu < group_stocks.cpus; cpu++) {
         struct group_stock *stock = group_stock_at(cpu, number);
         if (group_stock_row_used(1 + group_stocks.cpus + cpu) &&
             atomic_load_explicit(&stock->number, memory_order_relaxed) == number)
@@ -207,7 +212,7 @@ void group_stock_close(const uint32_t *numbers, unsigned n,
     for (unsigned row = 0; row <= group_stocks.cpus; row++)
         if (group_stock_row_used(row))
             group_stock_close_words(row, numbers, n, took);
-    for (unsigned cpu = 0; group_stocks.rows && cpu < group_stocks.cpus; cpu++)
+    for (unsigned cpu = 0; group_stocks.sections && cpu < group_stocks.cpus; cpu++)
         if (group_stock_row_used(1 + group_stocks.cpus + cpu))
             group_stock_close_cpu(cpu, numbers, n, took);
 }

@@ -9,7 +9,9 @@
  *   open:   a closed stock is touched by nobody: bytes = n; number = the group's, release
  *   close:  number = CLOSING; percpu_fence(cpu); only now read bytes; bytes = 0; number = 0
  *
- * Rows lie [cpu][place of the group], 32 KiB each, in a range that is touched as it is used.  Where
+ * Rows lie [cpu][place of the group], 32 KiB each, in a range that is touched as it is used; those of
+ * the CPUs -1 and -2, which threads that are not registered are on, have no open stock, and the one
+ * of -3 says how many bytes a stock of the group may have.  Where
  * there are no sections (locked mode, CPUs that no fence may interrupt, threads that are not
  * registered) a stock is one word in a second set of rows, changed by compare-and-swap: closing it is
  * one exchange.  No stock sees both kinds.
@@ -48,8 +50,9 @@ struct group_stock {
 _Static_assert(sizeof(struct group_stock) == 8, "a stock is one word");
 
 struct group_stocks {
-    char *rows;    /* CPU 0's stocks with sections; NULL where there are none */
+    char *rows;    /* CPU 0's stocks with sections */
     char *words;   /* the stocks without: everybody's row (CPU -1's), then the CPUs' */
+    bool sections; /* there are rows behind CPU -1's */
     unsigned cpus; /* that there are rows for */
     unsigned used; /* CPUs that have had an open stock; under the groups' lock */
     uint64_t *row_used;
@@ -64,6 +67,18 @@ static inline uint32_t group_place(uint32_t number)
     return number % GROUP_PLACES;
 }
 
+/* Bytes that one stock of a group may have: written under the groups' lock, read without. */
+static inline _Atomic uint32_t *group_stock_most_at(uint32_t number)
+{
+    return (_Atomic uint32_t *)(void *)(group_stocks.rows - 3 * GROUP_STOCK_ROW +
+                                        (uintptr_t)group_place(number) * 8);
+}
+
+static inline uint32_t group_stock_most(uint32_t number)
+{
+    return atomic_load_explicit(group_stock_most_at(number), memory_order_relaxed);
+}
+
 /*
  * n bytes of this CPU's stock, or false: it is closed, or has fewer.  And the other way; false: it is
  * closed, or would have more than `most` (below 2^31, as n).  Any context, no lock.
@@ -71,12 +86,18 @@ static inline uint32_t group_place(uint32_t number)
 bool group_stock_take(uint32_t number, uint32_t n);
 bool group_stock_give(uint32_t number, uint32_t n, uint32_t most);
 
+/* A group's stock in CPU 0's row: what the sections are given. */
+static inline char *group_stock_row(uint32_t number)
+{
+    return group_stocks.rows + (uintptr_t)group_place(number) * 8;
+}
+
 /* One try, where there are sections; who fails goes on with the two above. */
-static inline __attribute__((always_inline)) bool group_stock_take_fast(uint32_t number, uint32_t n)
+static inline bool group_stock_take_fast(uint32_t number, uint32_t n)
 {
 #if GROUP_STOCK_HAS_SECTIONS
-    return percpu.rseq && rseq_stock_take(group_stocks.rows + (uintptr_t)group_place(number) * 8,
-                                          percpu.rseq_offset, number, n) == RSEQ_DONE;
+    return percpu.rseq &&
+           rseq_stock_take(group_stock_row(number), percpu.rseq_offset, number, n) == RSEQ_DONE;
 #else
     (void)number;
     (void)n;
@@ -84,12 +105,11 @@ static inline __attribute__((always_inline)) bool group_stock_take_fast(uint32_t
 #endif
 }
 
-static inline __attribute__((always_inline)) bool group_stock_give_fast(uint32_t number, uint32_t n,
-                                                                        uint32_t most)
+static inline bool group_stock_give_fast(uint32_t number, uint32_t n, uint32_t most)
 {
 #if GROUP_STOCK_HAS_SECTIONS
-    return percpu.rseq && rseq_stock_give(group_stocks.rows + (uintptr_t)group_place(number) * 8,
-                                          percpu.rseq_offset, number, n, most) == RSEQ_DONE;
+    return percpu.rseq && rseq_stock_give(group_stock_row(number), percpu.rseq_offset, number, n,
+                                          most) == RSEQ_DONE;
 #else
     (void)number;
     (void)n;

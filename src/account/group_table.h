@@ -22,7 +22,6 @@ enum group_state { GROUP_FREE, GROUP_LIVES, GROUP_ZOMBIE };
 struct group {
     _Atomic uint32_t number; /* who it is or was; 0 while that changes */
     _Atomic uint32_t live;   /* the same while it lives, else 0 */
-    _Atomic uint32_t most;   /* bytes of one stock: read by frees without the lock */
     uint32_t depth;          /* its ancestors' number */
     /* Itself, its parent and so on, 0 behind the last; valid while `number` is what it was. */
     _Atomic uint32_t lineage[STOOK_GROUP_DEPTH_MAX];
@@ -67,6 +66,7 @@ extern struct group_table group_table __attribute__((visibility("hidden")));
 struct group_thread {
     uint32_t lineage[STOOK_GROUP_DEPTH_MAX];
     uint32_t inside; /* the group whose callback it is in */
+    char *stock;     /* group_stock_row() of lineage[0], or of another group for a moment */
 };
 extern __thread struct group_thread group_thread
     __attribute__((visibility("hidden"), tls_model("initial-exec")));

@@ -88,6 +88,21 @@ extern __thread int64_t tag_peak_drift
 extern int64_t tag_peak_limit __attribute__((visibility("hidden")));
 void tag_peak_told(void);
 
+/* The thread has so much more, or less; true: tag_peak_told() is to be called. */
+static inline bool tag_peak_rises(uint64_t bytes)
+{
+    int64_t drift = tag_peak_drift += (int64_t)bytes;
+
+    return __builtin_expect(drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0);
+}
+
+static inline bool tag_peak_falls(uint64_t bytes)
+{
+    int64_t drift = tag_peak_drift -= (int64_t)bytes;
+
+    return __builtin_expect(-drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0);
+}
+
 /* `calls` objects of `bytes` in sum were allocated at, or freed that had been allocated at, the site.
  * Any context; one section on this CPU's counters. */
 static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
@@ -95,8 +110,7 @@ static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
     if (__builtin_expect(tag == 0, 0))
         return;
     tally_add(&tag_counts_of(tag)->came, calls, bytes);
-    tag_peak_drift += (int64_t)bytes;
-    if (__builtin_expect(tag_peak_drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0))
+    if (tag_peak_rises(bytes))
         tag_peak_told();
 }
 
@@ -105,10 +119,22 @@ static inline void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes)
     if (__builtin_expect(tag == 0, 0))
         return;
     tally_add(&tag_counts_of(tag)->went, calls, bytes);
-    tag_peak_drift -= (int64_t)bytes;
-    if (__builtin_expect(-tag_peak_drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0))
+    if (tag_peak_falls(bytes))
         tag_peak_told();
 }
+
+#if TALLY_HAS_SECTIONS
+/* One object of a tag other than 0, where there are sections; false: nothing was counted, and one of
+ * the two above does it. */
+static inline __attribute__((always_inline)) bool tag_count_section(uint32_t tag,
+                                                                    const struct tally *one,
+                                                                    bool came, intptr_t rseq)
+{
+    struct tag_counts *counts = tag_counts_of(tag);
+
+    return rseq_tally(came ? &counts->came : &counts->went, rseq, *(const rseq_pair *)one);
+}
+#endif
 
 /* What a tag had when all had the most; kept within its chunk. */
 struct tally *tag_peak_of(uint32_t tag);

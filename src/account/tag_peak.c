@@ -27,6 +27,7 @@ static struct {
     _Atomic unsigned tellings;
     _Atomic int64_t bytes; /* the peak */
     _Atomic int looks;     /* the process whose thread looks; another's: it is not here */
+    _Atomic int self; /* the process: asked only now and then, so a child's may be its parent's */
 } tag_peaks;
 
 static struct tally tag_live(uint32_t tag)
@@ -69,12 +70,16 @@ static void tag_keep(void)
     __atomic_store_n(&tag_peak_limit, limit, __ATOMIC_RELAXED);
 }
 
-/* One thread at a time; who finds another looking leaves it to that one. */
+/* One thread at a time; who finds another looking leaves it to that one.  Two may look in a child that
+ * has not asked for its number yet: then what is kept is some of either's. */
 static void tag_look(int64_t more)
 {
-    int self = (int)getpid(), looks = atomic_load_explicit(&tag_peaks.looks, memory_order_relaxed);
+    int looks = atomic_load_explicit(&tag_peaks.looks, memory_order_relaxed);
+    int self = atomic_load_explicit(&tag_peaks.self, memory_order_relaxed);
     int64_t sum;
 
+    if (self == 0 || looks != 0)
+        atomic_store_explicit(&tag_peaks.self, self = (int)getpid(), memory_order_relaxed);
     if (looks == self ||
         !atomic_compare_exchange_strong_explicit(&tag_peaks.looks, &looks, self,
                                                  memory_order_acquire, memory_order_relaxed))

@@ -2,7 +2,6 @@
 #include "cache/alloc.h"
 
 #include "account/straight.h"
-#include "account/trace.h"
 #include "base/context.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
@@ -31,8 +30,12 @@ static void *alloc_slow(struct stook_cache *cache, unsigned flags)
 /* For a cache with hooks: charged already, or not to be. */
 static void *alloc_charged(struct stook_cache *cache, unsigned flags, const struct account *account)
 {
-    void *object = alloc_slow(cache, flags);
+    void *object = NULL;
 
+#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
+    if (stat_counts_fast(cache) || !stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
+#endif
+        object = alloc_slow(cache, flags);
     account_end(cache, account, &object, object != NULL, 1);
     return object;
 }
@@ -67,56 +70,117 @@ static __attribute__((noinline, cold)) void *alloc_rest(struct stook_cache *cach
 }
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
-/* The fast path of a cache with hooks: a charge and an object, a section each; else NULL, and nothing
- * was changed. */
+/* Charged, but this CPU's main sheaf is empty. */
+static __attribute__((noinline, cold)) void *alloc_refill(struct stook_cache *cache, unsigned flags,
+                                                          uint64_t where, uint32_t group,
+                                                          uint32_t owner)
+{
+    group_uncharge(owner, cache->charge);
+    return alloc_rest(cache, flags, where, group);
+}
+
+/* Taken and charged: the general way from there. */
+static __attribute__((noinline)) void *alloc_stamp(struct stook_cache *cache, void *object,
+                                                   uint32_t owner, uint64_t where)
+{
+    struct account account = {.group = owner, .tag = 0};
+
+    if (where && (account_hooks(cache) & CACHE_CLOSED_TAG))
+        account.tag = straight_tag(where, cache->charge);
+    account_end(cache, &account, &object, 1, 1);
+    return object;
+}
+
+/* Done but for the count, for which there was no section. */
+static __attribute__((noinline, cold)) void *alloc_count(struct stook_cache *cache, void *object,
+                                                         uint32_t tag)
+{
+    tag_count_alloc(tag, 1, cache->charge);
+    return object;
+}
+
+static __attribute__((noinline, cold)) void *alloc_told(void *object)
+{
+    tag_peak_told();
+    return object;
+}
+
+/*
+ * A charge, an object and a count, a section each.  What is in the way goes to alloc_rest() while
+ * there is no object, then to alloc_stamp(): by calls that stand last, so that nothing is saved
+ * across them.  `way` is a constant, and the flags are those of the fast path.
+ */
 static inline __attribute__((always_inline)) void *alloc_straight(struct stook_cache *cache,
                                                                   unsigned flags, uint64_t where,
-                                                                  uint32_t group, uint32_t closed)
+                                                                  uint32_t group,
+                                                                  const uint32_t way)
 {
-    struct account account = {0};
+    uint32_t owner = 0, tag = 0;
+    intptr_t rseq = percpu.rseq_offset;
     struct straight at;
     void *object;
 
-    if ((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) || (closed & CACHE_CLOSED_STAT))
-        return NULL;
-    if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
-        account.group = cache->owner               ? cache->owner
-                        : group == ACCOUNT_CURRENT ? group_thread.lineage[0]
-                                                   : group;
-        if (__builtin_expect(!straight_charge(cache, account.group), 0))
-            return NULL;
+    if (way & CACHE_CLOSED_GROUP) {
+        bool entered = straight_owners(way) && __builtin_expect(group == ACCOUNT_CURRENT, 1);
+        char *stock;
+        owner = entered ? group_thread.lineage[0] : straight_owners(way) ? group : cache->owner;
+        stock = entered ? group_thread.stock : group_stock_row(owner);
+        if (__builtin_expect(owner == 0, 0) || __builtin_expect(group == ACCOUNT_NOBODY, 0) ||
+            __builtin_expect(rseq_stock_take(stock, rseq, owner, cache->charge) != RSEQ_DONE, 0))
+            return alloc_rest(cache, flags, where, group);
     }
-    if (__builtin_expect(!stook_rseq_pop(percpu.areas + percpu_offset(cache->index),
-                                         cache->head.rseq_offset, &object),
-                         0)) {
-        straight_uncharge(cache, account.group);
-        return NULL;
-    }
-    if ((closed & CACHE_CLOSED_TRACE) && where)
-        trace_alloc(cache, &object, 1);
-    /* One owner for all, and no slab that has room for tags: there is nothing to write. */
-    if ((cache->owner || !(closed & CACHE_CLOSED_GROUP)) &&
-        atomic_load_explicit(&cache->tagged, memory_order_relaxed) == 0)
+    if (__builtin_expect(!stook_rseq_pop(cache->own, rseq, &object), 0))
+        return alloc_refill(cache, flags, where, group, owner);
+    /* No slab that has room for tags: there is nothing to write. */
+    if (!straight_owners(way) && atomic_load_explicit(&cache->tagged, memory_order_relaxed) == 0)
         return object;
-    if ((closed & CACHE_CLOSED_TAG) && where)
-        account.tag = straight_tag(where, cache->charge);
-    at = straight_find(cache, object);
-    if (straight_stamp(cache, &at, closed, account))
-        tag_count_alloc(account.tag, 1, cache->charge);
-    return object;
+    if (straight_tags(way))
+        tag = straight_site(where);
+    if ((straight_tags(way) && __builtin_expect(tag == 0, 0)) ||
+        __builtin_expect(!straight_find(cache, object, way, &at), 0) ||
+        (straight_tags(way) && __builtin_expect(*at.tag != 0, 0)))
+        return alloc_stamp(cache, object, owner, where);
+    if (straight_owners(way))
+        *at.owner = owner ^ column_mask(cache, object);
+    if (!straight_tags(way))
+        return object;
+    *at.tag = tag ^ column_mask(cache, object);
+    if (__builtin_expect(!tag_count_section(tag, &cache->one, true, rseq), 0))
+        return alloc_count(cache, object, tag);
+    return tag_peak_rises(cache->charge) ? alloc_told(object) : object;
 }
+
+/* Functions of their own, so that none saves the registers that another one needs. */
+#define ALLOC_WAY(name, way)                                                                       \
+    static __attribute__((noinline)) void *alloc_##name(struct stook_cache *cache, unsigned flags, \
+                                                        uint64_t where, uint32_t group)            \
+    {                                                                                              \
+        return alloc_straight(cache, flags, where, group, way);                                    \
+    }
+ALLOC_WAY(group, CACHE_CLOSED_GROUP)
+ALLOC_WAY(tag, CACHE_CLOSED_TAG)
+ALLOC_WAY(both, CACHE_CLOSED_BOTH)
+ALLOC_WAY(owner, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER)
+ALLOC_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
 #endif
 
 __attribute__((noinline, aligned(64))) void *alloc_object(struct stook_cache *cache, unsigned flags,
                                                           uint64_t where, uint32_t group)
 {
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
-    uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed);
+    uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
 
-    if (closed & CACHE_CLOSED_ACCOUNT) {
-        void *object = alloc_straight(cache, flags, where, group, closed);
-        if (__builtin_expect(object != NULL, 1))
-            return object;
+    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
+        if (way == CACHE_CLOSED_GROUP)
+            return alloc_group(cache, flags, where, group);
+        if (way == CACHE_CLOSED_TAG)
+            return alloc_tag(cache, flags, where, group);
+        if (way == CACHE_CLOSED_BOTH)
+            return alloc_both(cache, flags, where, group);
+        if (way == (CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER))
+            return alloc_owner(cache, flags, where, group);
+        if (way == (CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER))
+            return alloc_owner_tag(cache, flags, where, group);
     }
 #endif
     return alloc_rest(cache, flags, where, group);

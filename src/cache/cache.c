@@ -98,9 +98,16 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->index = index;
     cache->secret = cache_secret();
     cache->key = (uint64_t)cache_secret() << 48 | (uint64_t)cache_secret() << 32 |
-                 (uint64_t)cache_secret() << 16 | cache_secret();
+                 (uint64_t)cache_secret() << 16 | cache_secret() | COLUMN_KEY;
     cache->users = 1;
     cache->charge = column_charge(layout);
+    cache->one = (struct tally){1, cache->charge};
+    cache->span = ((uint32_t)PAGE_SIZE << layout->order) - 1;
+    for (int which = LAYOUT_GROUP; which <= LAYOUT_TAG; which++) {
+        const struct layout_column *column = &layout->column[0][which];
+        cache->beside[which] = column_beside(layout, (enum layout_which)which);
+        cache->outside[which] = column->outside ? column->offset : 0;
+    }
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
         capacity = cache_default_capacity(cache);
     capacity_init(cache, capacity, cached_max);
@@ -112,7 +119,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         barn_init(&cache->nodes[i].barn, cache->barn_limit);
     }
     percpu_slot_init(index);
-    cache->head.slots = percpu.areas + percpu_offset(index);
+    cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
     cache->head.rseq_offset = percpu.rseq_offset;
     if (cache->flags & STOOK_CACHE_ACCOUNT)
         stat_close(cache, CACHE_CLOSED_GROUP, true);

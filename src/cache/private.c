@@ -46,7 +46,8 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     if (account_process) { /* before its first object */
         cache->owner = account_process;
         cache->charge = cache->layout.stride; /* what is handed out, as of large objects */
-        stat_close(cache, CACHE_CLOSED_GROUP, true);
+        cache->one.bytes = cache->charge;
+        stat_close(cache, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER, true);
     }
     return cache;
 }

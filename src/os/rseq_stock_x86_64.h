@@ -3,11 +3,12 @@
  * rseq_stock_x86_64.h - the sections of account/group_stock.h, on this CPU's stock of a group, which
  * is {number, bytes}, 4 bytes each:
  *
- *   take:   arm; cpu; if cpu < 0 leave; s = stock + cpu's row; if s.number != number leave;
+ *   take:   arm; cpu; s = stock + cpu's row; if s.number != number leave;
  *           b = s.bytes; if b < n leave; s.bytes = b - n      <- commits
  *   give:   the same; b = s.bytes + n; if b > most leave; s.bytes = b      <- commits
  *
- * Whoever closes a stock stores another number, fences the CPU, and only then reads the bytes: a
+ * CPU -1 and -2, where threads that are not registered are, have stocks without a number.  Whoever
+ * closes a stock stores another number, fences the CPU, and only then reads the bytes: a
  * section that read the old number has committed before the fence, or never will.
  */
 #ifndef STOOK_OS_RSEQ_STOCK_X86_64_H
@@ -26,8 +27,6 @@ rseq_stock_take(void *stock, intptr_t rseq, uint32_t number, uint32_t n)
         STOOK_RSEQ_DESCRIPTOR
         STOOK_RSEQ_ARM("s")
         "movslq %%fs:4(%[rseq]), %[s]\n\t" STOOK_RSEQ_STEP
-        "testq %[s], %[s]\n\t"
-        "js %l[leave]\n\t"
         "shlq $15, %[s]\n\t" /* RSEQ_STOCK_ROW_SHIFT */
         "addq %[stock], %[s]\n\t" STOOK_RSEQ_STEP
         "cmpl %[number], (%[s])\n\t"
@@ -62,8 +61,6 @@ rseq_stock_give(void *stock, intptr_t rseq, uint32_t number, uint32_t n, uint32_
         STOOK_RSEQ_DESCRIPTOR
         STOOK_RSEQ_ARM("s")
         "movslq %%fs:4(%[rseq]), %[s]\n\t" STOOK_RSEQ_STEP
-        "testq %[s], %[s]\n\t"
-        "js %l[leave]\n\t"
         "shlq $15, %[s]\n\t" /* RSEQ_STOCK_ROW_SHIFT */
         "addq %[stock], %[s]\n\t" STOOK_RSEQ_STEP
         "cmpl %[number], (%[s])\n\t"

@@ -12,11 +12,12 @@
 
 #include "os/rseq_x86_64.h"
 
+typedef long long rseq_pair __attribute__((vector_size(16), may_alias));
+
 static inline __attribute__((always_inline)) bool rseq_tally(void *everybody, intptr_t rseq,
-                                                             uint64_t count, uint64_t bytes)
+                                                             rseq_pair more)
 {
-    typedef long long pair __attribute__((vector_size(16)));
-    pair more = {(long long)count, (long long)bytes}, sum;
+    rseq_pair sum;
     uintptr_t m;
 
     __asm__ __volatile__ goto(

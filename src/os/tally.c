@@ -14,7 +14,7 @@ __attribute__((noinline, cold)) void tally_add_slow(struct tally *everybody, uin
 
 #if TALLY_HAS_SECTIONS
     for (int i = 1; percpu.rseq && i < PERCPU_RETRIES; i++)
-        if (rseq_tally(everybody, percpu.rseq_offset, count, bytes))
+        if (rseq_tally(everybody, percpu.rseq_offset, tally_pair(count, bytes)))
             return;
 #endif
     /* Release: an allocation's, before the free's of the same thread.  Pairs with tally_read(). */

@@ -30,6 +30,11 @@ struct tally {
 #include "os/rseq_tally_aarch64.h"
 #else
 #include "os/rseq_tally_x86_64.h"
+
+static inline rseq_pair tally_pair(uint64_t count, uint64_t bytes)
+{
+    return (rseq_pair){(long long)count, (long long)bytes};
+}
 #endif
 #endif
 
@@ -45,7 +50,8 @@ static inline __attribute__((always_inline)) void tally_add(struct tally *everyb
                                                             uint64_t bytes)
 {
 #if TALLY_HAS_SECTIONS
-    if (__builtin_expect(percpu.rseq && rseq_tally(everybody, percpu.rseq_offset, count, bytes), 1))
+    if (__builtin_expect(
+            percpu.rseq && rseq_tally(everybody, percpu.rseq_offset, tally_pair(count, bytes)), 1))
         return;
 #endif
     tally_add_slow(everybody, count, bytes);

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "os/tally.h"
 #include "slab/layout.h"
 
 #include <stook/inline.h>
@@ -56,12 +57,14 @@ struct cache_node {
 
 /* Why a cache's calls all go the slow way (stook_cache.closed). */
 enum {
-    CACHE_CLOSED_STAT = 1,  /* they are counted */
-    CACHE_CLOSED_GROUP = 2, /* objects are charged: from the cache's creation to its end */
-    CACHE_CLOSED_TAG = 4,   /* objects are counted by call site */
-    CACHE_CLOSED_TRACE = 8, /* objects that are handed out and come back are recorded */
+    CACHE_CLOSED_STAT = 1,   /* they are counted */
+    CACHE_CLOSED_GROUP = 2,  /* objects are charged: from the cache's creation to its end */
+    CACHE_CLOSED_TAG = 4,    /* objects are counted by call site */
+    CACHE_CLOSED_TRACE = 8,  /* objects that are handed out and come back are recorded */
+    CACHE_CLOSED_OWNER = 16, /* with GROUP: all to one group, so that they have no owners */
+    CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
     /* Of these every call asks the hooks (account/account.h). */
-    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG | CACHE_CLOSED_TRACE,
+    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE,
 };
 
 struct stook_cache {
@@ -82,10 +85,17 @@ struct stook_cache {
         defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
     uint16_t secret;  /* links are stored xor this and their index */
     _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
+    _Atomic uint32_t way;    /* `closed` where that is for accounting alone, by sections; else 0 */
     _Atomic uint64_t tagged; /* bytes of slabs that have the column of tags */
-    uint32_t owner;  /* the group that all objects are charged to; 0: that of whoever takes one */
-    uint32_t charge; /* bytes an object costs: its stride and what its columns take elsewhere */
-    uint64_t key;    /* owners and tags are stored xor this and their index */
+    uint32_t owner;   /* the group that all objects are charged to; 0: that of whoever takes one */
+    uint32_t charge;  /* bytes an object costs: its stride and what its columns take elsewhere */
+    struct tally one; /* what an object counts: 1, and its charge */
+    uint64_t key;     /* owners and tags are stored xor this and their object's address */
+    /* Owners and tags that lie in the strides of all slabs: how far behind the object; else 0.  That lie
+     * outside slabs of the preferred order: how far behind the descriptor the first does; else 0. */
+    uint32_t beside[LAYOUT_TAG + 1], outside[LAYOUT_TAG + 1];
+    uint32_t span;   /* bytes of a slab of the preferred order, less 1 */
+    const void *own; /* the cache's own slots: what the head has while nothing is closed */
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
     uint16_t *permutation;
     uint16_t users; /* creates less destroys, under the cache list's lock; 0: it is going */

@@ -2,37 +2,41 @@
 /*
  * column.h - the columns of 8 bytes an object: who it is charged to, which call site took it.
  *
- * An element is a number from 1 on, stored so that bytes which an overrun wrote are taken for
- * corruption and not for a number: xor the cache's key and the object's index, under a mark.  All
- * zeros are "none".  Only whoever has the object in hand, to give it out or to take it back, reads
- * or writes its elements, so they need no lock.
+ * An element is a number from 1 on, stored xor the cache's key and the object's address, whose halves
+ * change places: the upper half must come out as zeros, and hangs on the object, so bytes that an
+ * overrun wrote, another object's element or a pointer into an object give no number.  All zeros are
+ * "none", and no number is stored so: bit 32 of the key is set, and an object's address is even.
+ * Only whoever has the object in hand, to give it out or to take it back, reads or writes its
+ * elements, so they need no lock.
  */
 #ifndef STOOK_SLAB_COLUMN_H
 #define STOOK_SLAB_COLUMN_H
 
 #include "slab/slab.h"
 
-#define COLUMN_MARK ((uint64_t)0x57004b << 32)
-
-static inline uint64_t column_mask(const struct stook_cache *cache, uint32_t index)
+static inline uint64_t column_mask(const struct stook_cache *cache, const void *object)
 {
-    return cache->key ^ (uint64_t)index * 0x9e3779b97f4a7c15u;
+    uint64_t address = (uintptr_t)object;
+
+    return cache->key ^ (address << 32 | address >> 32);
 }
 
-static inline uint64_t column_encode(const struct stook_cache *cache, uint32_t index,
+#define COLUMN_KEY ((uint64_t)1 << 32) /* set in every cache's */
+
+static inline uint64_t column_encode(const struct stook_cache *cache, const void *object,
                                      uint32_t number)
 {
-    return number ? (COLUMN_MARK | number) ^ column_mask(cache, index) : 0;
+    return number ? number ^ column_mask(cache, object) : 0;
 }
 
-/* False: no number that was ever stored there. */
-static inline bool column_decode(const struct stook_cache *cache, uint32_t index, uint64_t stored,
-                                 uint32_t *number)
+/* False: nothing, or no number that was ever stored there. */
+static inline bool column_decode(const struct stook_cache *cache, const void *object,
+                                 uint64_t stored, uint32_t *number)
 {
-    uint64_t value = stored ? stored ^ column_mask(cache, index) : COLUMN_MARK;
+    uint64_t value = stored ^ column_mask(cache, object);
 
     *number = (uint32_t)value;
-    return value >> 32 == COLUMN_MARK >> 32;
+    return value >> 32 == 0;
 }
 
 /* The element of an object, of a slab with these flags (SLAB_MIN and SLAB_TAGGED never change); NULL
@@ -65,6 +69,10 @@ size_t column_meta(const struct stook_cache *cache, uint32_t flags);
 
 /* What an object costs: its stride, and what it has elsewhere. */
 uint32_t column_charge(const struct layout *layout);
+
+/* What is added to an object's address for its element, where that holds in all slabs: it is in the
+ * strides.  Else 0. */
+uint32_t column_beside(const struct layout *layout, enum layout_which which);
 
 /* A new slab's tags say "none": threads may free past the hooks until they notice. */
 void column_clear(const struct stook_cache *cache, const struct slab *slab);

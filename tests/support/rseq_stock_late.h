@@ -37,8 +37,6 @@ late_stock_take(void *stock, intptr_t rseq, uint32_t number, uint32_t n)
         STOOK_RSEQ_DESCRIPTOR
         STOOK_RSEQ_ARM("s")
         "movslq %%fs:4(%[rseq]), %[s]\n\t"
-        "testq %[s], %[s]\n\t"
-        "js %l[leave]\n\t"
         "shlq $15, %[s]\n\t"
         "addq %[stock], %[s]\n\t"
         "cmpl %[number], (%[s])\n\t"

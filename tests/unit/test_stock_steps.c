@@ -180,7 +180,7 @@ static void test_every_instruction(void **state)
     steps_run(&test, fixture_cpu[fixture_cpus - 1]);
     for (enum op op = 0; op < OPS; op++) {
         print_message("%s: %u runs, %u errors\n", ops[op].name, counts[op].runs, counts[op].errors);
-        assert_true(counts[op].runs >= (ops[op].bytes ? 10 : 6) * EVENTS);
+        assert_true(counts[op].runs >= (ops[op].bytes ? 10 : 5) * EVENTS);
         if (op == OP_TAKE_LATE) /* it must be seen */
             assert_true(counts[op].errors > 0);
         else

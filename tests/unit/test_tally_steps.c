@@ -36,7 +36,7 @@ static volatile intptr_t registration;
 
 STEPS_SECTION static int op_tally(void)
 {
-    return rseq_tally(pairs, registration, COUNT, BYTES);
+    return rseq_tally(pairs, registration, tally_pair(COUNT, BYTES));
 }
 STEPS_SECTION static int op_torn(void)
 {
