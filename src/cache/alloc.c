@@ -177,10 +177,10 @@ __attribute__((noinline, aligned(64))) void *alloc_object(struct stook_cache *ca
             return alloc_tag(cache, flags, where, group);
         if (way == CACHE_CLOSED_BOTH)
             return alloc_both(cache, flags, where, group);
-        if (way == (CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER))
-            return alloc_owner(cache, flags, where, group);
-        if (way == (CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER))
+        if ((way & CACHE_CLOSED_OWNER) && (way & CACHE_CLOSED_TAG))
             return alloc_owner_tag(cache, flags, where, group);
+        if (way & CACHE_CLOSED_OWNER)
+            return alloc_owner(cache, flags, where, group);
     }
 #endif
     return alloc_rest(cache, flags, where, group);

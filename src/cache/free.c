@@ -103,25 +103,21 @@ FREE_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
 /* Whether one of them was taken. */
 static inline __attribute__((always_inline)) bool free_way(struct stook_cache *cache, void *object)
 {
-    switch (atomic_load_explicit(&cache->way, memory_order_relaxed)) {
-    case CACHE_CLOSED_GROUP:
+    uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
+
+    if (way == CACHE_CLOSED_GROUP)
         free_group(cache, object);
-        return true;
-    case CACHE_CLOSED_TAG:
+    else if (way == CACHE_CLOSED_TAG)
         free_tag(cache, object);
-        return true;
-    case CACHE_CLOSED_BOTH:
+    else if (way == CACHE_CLOSED_BOTH)
         free_both(cache, object);
-        return true;
-    case CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER:
-        free_owner(cache, object);
-        return true;
-    case CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER:
+    else if ((way & CACHE_CLOSED_OWNER) && (way & CACHE_CLOSED_TAG))
         free_owner_tag(cache, object);
-        return true;
-    default:
+    else if (way & CACHE_CLOSED_OWNER)
+        free_owner(cache, object);
+    else
         return false;
-    }
+    return true;
 }
 #endif
 

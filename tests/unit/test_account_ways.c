@@ -70,20 +70,30 @@ static struct stook_group *payer(unsigned i)
     return i % 5 == 3 ? NULL : i % 5 == 4 ? named : entered;
 }
 
-static void *take(struct stook_cache *cache, unsigned i)
+/* One place of each call, and what it returns to is here: some sites are known by that. */
+static __attribute__((noinline)) void *take(struct stook_cache *cache, unsigned i)
 {
+    void *object;
+
     switch (i % 5) {
     case 0:
-        return stook_alloc(cache, 0);
+        object = stook_alloc(cache, 0);
+        break;
     case 1:
-        return stook_alloc_inline(cache, STOOK_NOWAIT);
+        object = stook_alloc_inline(cache, STOOK_NOWAIT);
+        break;
     case 2:
-        return (stook_alloc)(cache, 0); /* its site is an address */
+        object = (stook_alloc)(cache, 0);
+        break;
     case 3:
-        return stook_alloc_group(cache, 0, NULL);
+        object = stook_alloc_group(cache, 0, NULL);
+        break;
     default:
-        return stook_alloc_group(cache, 0, named);
+        object = stook_alloc_group(cache, 0, named);
+        break;
     }
+    __asm__ __volatile__("" ::: "memory");
+    return object;
 }
 
 static void check_charges(const struct stook_cache *cache, bool owners, unsigned from, unsigned to)
