@@ -128,8 +128,12 @@ static void go(struct stook_cache *cache, bool owners, bool tags)
             tag[i] = stook_tag_of(objects[i]);
         assert_int_equal(stook_tag_of(objects[i]), tag[i % 5]);
     }
-    for (unsigned i = 0; i < 5; i++)
-        assert_int_equal(live_of(tag[i]), tags ? MANY / 5 : 0);
+    for (unsigned i = 0; i < 5; i++) {
+        unsigned same = 0; /* a compiler may make one place of two calls */
+        for (unsigned k = 0; k < 5; k++)
+            same += tag[k] == tag[i];
+        assert_int_equal(live_of(tag[i]), tags ? same * (MANY / 5) : 0);
+    }
     check_charges(cache, owners, 0, MANY);
     for (unsigned i = 0; i < MANY; i++) {
         if (i % 2)
