@@ -11,8 +11,12 @@
 
 #include "os/rseq_aarch64.h"
 
+typedef struct __attribute__((may_alias)) {
+    long long count, bytes;
+} rseq_pair;
+
 static inline __attribute__((always_inline)) bool rseq_tally(void *everybody, intptr_t rseq,
-                                                             uint64_t count, uint64_t bytes)
+                                                             rseq_pair more)
 {
     uintptr_t m, n;
     uint64_t counted, sum;
@@ -32,7 +36,8 @@ static inline __attribute__((always_inline)) bool rseq_tally(void *everybody, in
         "cbnz %w[n], 5f\n\t"
         STOOK_RSEQ_EXITS("leave", "leave")
         : [m] "=&r"(m), [n] "=&r"(n), [counted] "=&r"(counted), [sum] "=&r"(sum)
-        : [everybody] "r"(everybody), [rseq] "r"(rseq), [count] "r"(count), [bytes] "r"(bytes)
+        : [everybody] "r"(everybody), [rseq] "r"(rseq), [count] "r"(more.count),
+          [bytes] "r"(more.bytes)
         : STOOK_RSEQ_STEP_CLOBBERS "memory", "cc"
         : leave);
     STOOK_RSEQ_EDGE();
