@@ -30,12 +30,12 @@ struct tally {
 #include "os/rseq_tally_aarch64.h"
 #else
 #include "os/rseq_tally_x86_64.h"
+#endif
 
 static inline rseq_pair tally_pair(uint64_t count, uint64_t bytes)
 {
     return (rseq_pair){(long long)count, (long long)bytes};
 }
-#endif
 #endif
 
 /* Bytes that the pairs of one index, or of neighbours within TALLY_STRIDE, take. */
