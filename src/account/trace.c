@@ -2,6 +2,7 @@
 #include "account/trace.h"
 
 #include "account/trace_file.h"
+#include "account/trace_record.h"
 #include "base/context.h"
 #include "base/lock.h"
 #include "os/os.h"
@@ -21,28 +22,8 @@ enum {
     TRACE_PROBES = 64,       /* writers that a new thread looks at for one whose thread has ended */
     TRACE_PAUSE = 1000,      /* events lost from one vain try to lengthen the file to the next */
     TRACE_CLOCK_TRIES = 1000,
-    TRACE_NUMBER_MAX = 10, /* bytes of a number of 64 bits */
-    /* An event, with the CPU and the cache before it. */
-    TRACE_EVENT_MAX = TRACE_RECORD_MAX + 2 * (1 + 4 * TRACE_NUMBER_MAX),
     TRACE_CHUNK_ROOM = TRACE_CHUNK_BYTES - (int)sizeof(struct trace_chunk),
 };
-
-/*
- * What a thread of the trace is: an open chunk and where it is there.  A thread that has ended leaves
- * its own, with the number and the rest of the chunk, to one that begins: so there are as many chunks
- * begun as there were threads at one time.
- *
- * Its thread has it to itself while `busy`; whoever ends the trace waits until it is not.
- */
-struct trace_writer {
-    _Atomic uint32_t busy;
-    uint32_t on;     /* the trace that the rest is of; 0: none yet */
-    uint32_t number; /* of the chunk's thread */
-    pid_t thread;    /* under the gate's lock */
-    struct trace_chunk *chunk;
-    uint32_t used, cpu;
-    uint64_t time, address; /* of the last record; time since the trace's start */
-} __attribute__((aligned(64)));
 
 /* In a page that a forked child has as zeros, however it was made: it records nothing. */
 struct trace_gate {
@@ -220,74 +201,6 @@ static __attribute__((noinline, cold)) bool trace_claim(struct trace_writer *wri
 
 /* ---- records -------------------------------------------------------------------------------- */
 
-static uint8_t *trace_number(uint8_t *p, uint64_t value)
-{
-    for (; value >= 128; value >>= 7)
-        *p++ = (uint8_t)(value | 128);
-    *p++ = (uint8_t)value;
-    return p;
-}
-
-static __attribute__((noinline, cold)) uint8_t *trace_cache(uint8_t *p,
-                                                            const struct stook_cache *cache)
-{
-    size_t n = strlen(cache->name);
-
-    *p++ = TRACE_CACHE;
-    p = trace_number(p, cache->index);
-    p = trace_number(p, cache->object_size);
-    p = trace_number(p, cache->layout.stride);
-    p = trace_number(p, cache->align);
-    p = trace_number(p, n);
-    memcpy(p, cache->name, n);
-    return p + n;
-}
-_Static_assert(1 + 3 * 4 + 5 + 1 + STOOK_NAME_MAX <= TRACE_RECORD_MAX, "trace_cache()");
-
-/* What one call tells. */
-struct trace_event {
-    enum trace_kind kind;
-    const struct stook_cache *cache; /* of allocations; NULL: a large object */
-    size_t bytes;
-    uint64_t time;
-    uint32_t cpu;
-    bool announce; /* the cache is not known to the trace yet, that we have seen */
-};
-
-static void trace_put(struct trace_writer *writer, struct trace_event *event, uint64_t address)
-{
-    struct trace_chunk *chunk = writer->chunk;
-    uint8_t *from = (uint8_t *)(chunk + 1) + writer->used, *p = from;
-    int64_t far = (int64_t)(address - writer->address);
-
-    if (event->cpu != writer->cpu) {
-        *p++ = TRACE_CPU;
-        p = trace_number(p, event->cpu);
-        writer->cpu = event->cpu;
-    }
-    if (__builtin_expect(event->announce, 0))
-        p = trace_cache(p, event->cache);
-    *p++ = (uint8_t)event->kind;
-    p = trace_number(p, event->time - writer->time);
-    p = trace_number(p, (uint64_t)far << 1 ^ (uint64_t)(far >> 63));
-    if (event->kind == TRACE_ALLOC) {
-        p = trace_number(p, event->cache ? event->cache->index : 0);
-        if (!event->cache)
-            p = trace_number(p, event->bytes);
-    }
-    writer->time = event->time;
-    writer->address = address;
-    writer->used += (uint32_t)(p - from);
-    /* Whoever reads the file meanwhile, or after we were killed, finds whole records. */
-    __atomic_store_n(&chunk->used, writer->used, __ATOMIC_RELEASE);
-    if (__builtin_expect(event->announce, 0)) {
-        /* Only now: who sees it has nothing to tell.  Others may say the same again. */
-        __atomic_store_n(&((struct stook_cache *)(uintptr_t)event->cache)->traced, writer->on,
-                         __ATOMIC_RELEASE);
-        event->announce = false;
-    }
-}
-
 static uint64_t trace_clock(void)
 {
     struct timespec now;
@@ -357,7 +270,7 @@ static void trace_write(struct trace_writer *writer, uint32_t on, struct trace_e
             !trace_claim(writer, on, event->time, address, event->cpu))
             trace_lose(trace_on() == on); /* not where the trace is just ended */
         else
-            trace_put(writer, event, address);
+            trace_record_put(writer, event, address);
     }
 }
 
