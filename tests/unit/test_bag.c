@@ -21,9 +21,15 @@
 
 static int things[8];
 
+/* A wake-up that comes late, for something that is gone, ends a wait as well: with nothing. */
 static void *wait_for_one(void *bag)
 {
-    return stook_bag_wait(bag);
+    void *thing;
+
+    do
+        thing = stook_bag_wait(bag);
+    while (!thing);
+    return thing;
 }
 
 /* With naps without end: whoever is not woken never comes back. */
