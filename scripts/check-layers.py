@@ -13,8 +13,8 @@ import sys
 import tempfile
 
 # Lowest first.  "include" has what everybody may include; watch stands beside cache.
-RANK = {"include": 0, "base": 1, "os": 2, "page": 3, "slab": 4, "sheaf": 5,
-        "account": 6, "cache": 7, "watch": 7, "reserve": 8, "malloc": 9, "urcu": 9}
+RANK = {"include": 0, "base": 1, "os": 2, "percpu": 3, "page": 4, "slab": 5, "sheaf": 6,
+        "account": 7, "cache": 8, "watch": 8, "reserve": 9, "malloc": 10, "urcu": 10}
 
 
 def layer(path, root):

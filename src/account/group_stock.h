@@ -3,7 +3,7 @@
  * group_stock.h - bytes of a group that are charged already and not used yet, with a CPU.
  *
  * A stock is {number, bytes}.  One that holds its group's number is open: who runs on the CPU takes
- * from it and gives to it by one section (os/rseq_stock_x86_64.h).  Opening and closing is done under
+ * from it and gives to it by one section (percpu/rseq_stock_x86_64.h).  Opening and closing is done under
  * the groups' lock, for any CPU:
  *
  *   open:   a closed stock is touched by nobody: bytes = n; number = the group's, release
@@ -19,7 +19,7 @@
 #ifndef STOOK_ACCOUNT_GROUP_STOCK_H
 #define STOOK_ACCOUNT_GROUP_STOCK_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #include <stook/group.h>
 
@@ -28,9 +28,9 @@
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 #if defined(__aarch64__)
-#include "os/rseq_stock_aarch64.h"
+#include "percpu/rseq_stock_aarch64.h"
 #else
-#include "os/rseq_stock_x86_64.h"
+#include "percpu/rseq_stock_x86_64.h"
 #endif
 #define GROUP_STOCK_HAS_SECTIONS 1
 #else

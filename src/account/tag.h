@@ -12,7 +12,7 @@
 #ifndef STOOK_ACCOUNT_TAG_H
 #define STOOK_ACCOUNT_TAG_H
 
-#include "os/tally.h"
+#include "percpu/tally.h"
 
 #include <stook/tag.h>
 

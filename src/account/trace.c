@@ -6,7 +6,7 @@
 #include "base/context.h"
 #include "base/lock.h"
 #include "os/os.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "page/pagemap.h"
 
 #include <errno.h>

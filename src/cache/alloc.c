@@ -5,7 +5,7 @@
 #include "base/context.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "sheaf/slot.h"
 #include "slab/stat.h"
 

@@ -11,7 +11,7 @@
 #include "cache/init.h"
 #include "cache/private.h"
 #include "cache/reclaim.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "page/large.h"
 #include "sheaf/barn.h"
 #include "slab/node.h"

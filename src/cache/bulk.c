@@ -11,7 +11,7 @@
 #include <string.h>
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
-#include "os/rseq.h"
+#include "percpu/rseq.h"
 #define BULK_SECTIONS 1
 #else
 #define BULK_SECTIONS 0

@@ -6,7 +6,7 @@
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "os/os.h"
-#include "os/random.h"
+#include "percpu/random.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"

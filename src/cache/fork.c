@@ -22,7 +22,7 @@
 #include "cache/init.h"
 #include "cache/reclaim.h"
 #include "cache/traced.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
 #include "sheaf/slot.h"

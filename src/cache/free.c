@@ -3,7 +3,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/init.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "sheaf/slot.h"
 #include "slab/slab.h"
 #include "slab/stat.h"

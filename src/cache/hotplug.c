@@ -20,7 +20,7 @@
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "os/affinity.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "page/arena.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot.h"

@@ -11,7 +11,7 @@
 #include "cache/private.h"
 #include "cache/reclaim.h"
 #include "os/os.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/large.h"
 #include "slab/node.h"

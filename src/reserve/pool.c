@@ -6,7 +6,7 @@
 #include "cache/alloc.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
-#include "os/counter.h"
+#include "percpu/counter.h"
 #include "os/os.h"
 #include "sheaf/slot.h"
 #include "slab/slab.h"

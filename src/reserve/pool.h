@@ -45,7 +45,7 @@ struct stook_pool {
     struct stook_cache *cache;
     _Atomic uint32_t turn; /* a futex: changes when there may be something for a waiter */
     _Atomic uint32_t
-        count; /* 8 to 15: nothing here that a call reads (os/percpu.h, struct sheaf) */
+        count; /* 8 to 15: nothing here that a call reads (percpu/percpu.h, struct sheaf) */
     _Atomic uint64_t waiters; /* fork_count << 32 | threads */
     _Atomic uint32_t min;     /* objects that the reserve should have */
     _Atomic uint32_t forks;   /* 2 x fork_count when the counts were true */

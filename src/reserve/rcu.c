@@ -6,7 +6,7 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/remote.h"
@@ -16,9 +16,9 @@
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 #if defined(__aarch64__)
-#include "reserve/rseq_rcu_aarch64.h"
+#include "percpu/rseq_rcu_aarch64.h"
 #else
-#include "reserve/rseq_rcu_x86_64.h"
+#include "percpu/rseq_rcu_x86_64.h"
 #endif
 #define RCU_HAS_SECTION 1
 #else

@@ -4,7 +4,7 @@
  * one that the kernel may refuse (a sandbox entered after the start).
  */
 #include "base/report.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "reserve/rcu.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sheaf.h - an array of object pointers with a size and a capacity (struct sheaf: os/percpu.h).
+ * sheaf.h - an array of object pointers with a size and a capacity (struct sheaf: percpu/percpu.h).
  * Sheaves come from caches of the library's own, which have no sheaves themselves.
  */
 #ifndef STOOK_SHEAF_SHEAF_H
 #define STOOK_SHEAF_SHEAF_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "slab/cache.h"
 
 enum { SHEAF_CLASSES = 9 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot.h - what one CPU has of one cache: the main and the spare sheaf (struct slot: os/percpu.h).
+ * slot.h - what one CPU has of one cache: the main and the spare sheaf (struct slot: percpu/percpu.h).
  *
  * The slow half of alloc and free.  Main and spare change places; when both are empty (full) one
  * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
@@ -14,7 +14,7 @@
 #ifndef STOOK_SHEAF_SLOT_H
 #define STOOK_SHEAF_SLOT_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "slab/cache.h"
 
 /*

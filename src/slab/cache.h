@@ -7,7 +7,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
-#include "os/tally.h"
+#include "percpu/tally.h"
 #include "slab/layout.h"
 
 #include <stook/inline.h>

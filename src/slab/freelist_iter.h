@@ -11,7 +11,7 @@
 #ifndef STOOK_SLAB_FREELIST_ITER_H
 #define STOOK_SLAB_FREELIST_ITER_H
 
-#include "os/random.h"
+#include "percpu/random.h"
 #include "slab/slab.h"
 
 struct freelist_iter {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/nodes.h"
 
-#include "os/random.h"
+#include "percpu/random.h"
 #include "os/topology.h"
 #include "slab/stat.h"
 

@@ -2,7 +2,7 @@
 #include "slab/stat.h"
 
 #include "os/os.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "base/context.h"
 #include "cache/cache_list.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot.h"

@@ -5,7 +5,7 @@
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "os/os.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/large.h"
 #include "page/pagemap.h"

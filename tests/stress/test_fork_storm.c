@@ -9,7 +9,7 @@
  * STOOK_TEST_FORKS=n: so many children.
  */
 #include "cache/cache_list.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 
 #include <pthread.h>

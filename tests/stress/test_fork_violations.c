@@ -10,7 +10,7 @@
  *    while it holds the lock must be seen to hang.
  */
 #include "cache/cache_list.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #include <pthread.h>
 #include <setjmp.h>

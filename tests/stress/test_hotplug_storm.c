@@ -5,7 +5,7 @@
  * nodes go and come, and somebody asks for looks: no object is handed out twice, none is lost, and at
  * the end nothing lies on a CPU that is offline.
  */
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "sheaf/slot.h"
 #include "support/check.h"
 #include "support/random.h"

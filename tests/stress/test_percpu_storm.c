@@ -8,7 +8,7 @@
  */
 #include "support/sections_widened.h"
 
-#include "os/percpu.c"
+#include "percpu/percpu.c"
 
 #include "support/storm_run.h"
 

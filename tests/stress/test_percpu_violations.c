@@ -13,7 +13,7 @@
 static enum rseq_result chosen_close(const void *slots, intptr_t rseq, const void *closed,
                                      void **at, void **main);
 #define rseq_close chosen_close
-#include "os/percpu.c"
+#include "percpu/percpu.c"
 #undef rseq_close
 
 #include "support/storm_run.h"

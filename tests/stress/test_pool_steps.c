@@ -11,7 +11,7 @@
 #include "reserve/pool.h"
 
 #include "base/context.h"
-#include "os/counter.h"
+#include "percpu/counter.h"
 #include "page/zone.h"
 #include "support/scale.h"
 

@@ -10,7 +10,7 @@
  */
 #include "reserve/pool.h"
 
-#include "os/counter.h"
+#include "percpu/counter.h"
 #include "support/check.h"
 #include "support/child.h"
 #include "support/random.h"

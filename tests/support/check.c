@@ -3,7 +3,7 @@
 
 #include "base/context.h"
 #include "cache/cache_list.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/block.h"

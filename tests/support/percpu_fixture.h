@@ -9,7 +9,7 @@
 #ifndef STOOK_RSEQ_CLOBBERS
 #define STOOK_RSEQ_CLOBBERS "memory",
 #endif
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "support/rseq_registration.h"
 

@@ -10,7 +10,7 @@
 
 #include <stook/inline.h>
 
-#include "os/rseq.h"
+#include "percpu/rseq.h"
 
 static inline __attribute__((always_inline)) enum rseq_result
 broken_close_late(const void *slots, intptr_t rseq, const void *closed, void **at, void **main)

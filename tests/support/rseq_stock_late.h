@@ -7,9 +7,9 @@
 #define TESTS_SUPPORT_RSEQ_STOCK_LATE_H
 
 #if defined(__aarch64__)
-#include "os/rseq_stock_aarch64.h"
+#include "percpu/rseq_stock_aarch64.h"
 #else
-#include "os/rseq_stock_x86_64.h"
+#include "percpu/rseq_stock_x86_64.h"
 #endif
 
 static inline __attribute__((always_inline)) enum rseq_result

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rseq_torn.h - the section of os/tally.h done wrong, for the test that must see it: the two sums are
+ * rseq_torn.h - the section of percpu/tally.h done wrong, for the test that must see it: the two sums are
  * stored one after the other, so that an interruption finds one of them counted.
  */
 #ifndef TESTS_SUPPORT_RSEQ_TORN_H
 #define TESTS_SUPPORT_RSEQ_TORN_H
 
-#include "os/rseq.h"
+#include "percpu/rseq.h"
 
 static inline __attribute__((always_inline)) bool torn_tally(void *everybody, intptr_t rseq,
                                                              uint64_t count, uint64_t bytes)

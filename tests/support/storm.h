@@ -2,7 +2,7 @@
 /*
  * storm.h - many threads on few CPUs, everything at once, and every token counted.
  *
- * Included by a test after it has defined its sections (os/percpu.c is compiled into the test with
+ * Included by a test after it has defined its sections (percpu/percpu.c is compiled into the test with
  * delays between the steps).  A token is an object: `owner` is 0 while the layer under test has it
  * and the number of a thread while that thread has it; both hand-overs are atomic exchanges, so
  * that a token which is handed out twice is seen by the second taker or by the first giver.  At

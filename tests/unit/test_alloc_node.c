@@ -5,7 +5,7 @@
  * there is none; from every CPU, for every node, in handlers, of any size; and all of them go home.
  */
 #include "base/context.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "page/pagemap.h"
 #include "slab/cache.h"
 #include "support/check.h"

@@ -4,7 +4,7 @@
  * asserted from what slots and barns hold afterwards; the walk of support/check.h finds what is lost.
  */
 #include "cache/adapt.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"

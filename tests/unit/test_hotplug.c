@@ -4,7 +4,7 @@
  * CPUs and memory of a simulated machine go and come back: what a CPU holds goes back when it goes,
  * slabs are made where memory is, objects in use stay.
  */
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "page/arena.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"

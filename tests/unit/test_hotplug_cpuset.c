@@ -5,7 +5,7 @@
  * more.  What lies there comes back while the program goes on, without a call of its own: it allocates
  * and frees on the other CPU, and how often it may until then is bounded.
  */
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "sheaf/slot.h"
 #include "support/check.h"
 #include "support/topology_child.h"

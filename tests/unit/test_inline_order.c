@@ -5,7 +5,7 @@
  * pushed.  The "object" here is the very word that the push writes, so that a load which was moved
  * behind the section reads what the push wrote, and a store that was overwrites it.
  */
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 #include "os/topology.h"
 
 #include <setjmp.h>

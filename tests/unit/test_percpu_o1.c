@@ -5,5 +5,5 @@
  */
 #pragma GCC optimize("O1")
 #define STOOK_RSEQ_CLOBBERS "memory",
-#include "os/percpu.c"
+#include "percpu/percpu.c"
 #include "unit/test_percpu.c"

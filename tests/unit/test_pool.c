@@ -8,7 +8,7 @@
 #include "reserve/pool.h"
 
 #include "cache/init.h"
-#include "os/counter.h"
+#include "percpu/counter.h"
 #include "slab/slab.h"
 #include "support/check.h"
 #include "support/child.h"

@@ -3,7 +3,7 @@
  * The generators of random order: below a bound, spread, different on every CPU and in every
  * process, of use to a handler; permutations have each index once and are no rotation.
  */
-#include "os/random.h"
+#include "percpu/random.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: rseq native */
 /*
- * Every instruction of the section of os/tally.h, one after the other: a tracer stops the thread
+ * Every instruction of the section of percpu/tally.h, one after the other: a tracer stops the thread
  * right before it, something happens there (nothing but the stop; a signal whose handler counts on
  * the same pair; a migration; another thread that counts on the CPU), and the thread goes on.
  * Before the end of the section it must have aborted and counted nothing; from the instruction behind
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
-#include "os/tally.h"
+#include "percpu/tally.h"
 #include "support/rseq_torn.h"
 #include "support/steps.h"
 

@@ -6,7 +6,7 @@
  * Order.  A section on one CPU needs none with others on it: the kernel orders them as it switches.
  * With whoever opened the slot from another CPU (a store-release of main) it is the dependency: every
  * address that is read or written comes from main.  A section that reads beside it loads main with
- * acquire (os/rseq_*.h).  Whoever takes a slot from another CPU reads after a fence only.
+ * acquire (percpu/rseq_*.h).  Whoever takes a slot from another CPU reads after a fence only.
  *
  * Reach.  A conditional branch spans 1 MiB and the compiler may put a label into another section:
  * branches stay within the subsection behind the code, which goes on to the label.  The abort exit is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/tally.h"
+#include "percpu/tally.h"
 
 static struct tally *tally_at(const struct tally *everybody, unsigned row)
 {

@@ -9,10 +9,10 @@
  * closed slot.  The CPU number is a hint: after a migration the slot is another CPU's, and still
  * locked.
  */
-#ifndef STOOK_OS_PERCPU_LOCKED_H
-#define STOOK_OS_PERCPU_LOCKED_H
+#ifndef STOOK_PERCPU_LOCKED_H
+#define STOOK_PERCPU_LOCKED_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #include <string.h>
 

@@ -8,10 +8,10 @@
  * thread is not registered, atomic additions do it; in rseq mode to the pair that is everybody's, so
  * that no pair sees both kinds.
  */
-#ifndef STOOK_OS_TALLY_H
-#define STOOK_OS_TALLY_H
+#ifndef STOOK_PERCPU_TALLY_H
+#define STOOK_PERCPU_TALLY_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 #define TALLY_HAS_SECTIONS 1
@@ -27,9 +27,9 @@ struct tally {
 
 #if TALLY_HAS_SECTIONS
 #if defined(__aarch64__)
-#include "os/rseq_tally_aarch64.h"
+#include "percpu/rseq_tally_aarch64.h"
 #else
-#include "os/rseq_tally_x86_64.h"
+#include "percpu/rseq_tally_x86_64.h"
 #endif
 
 static inline rseq_pair tally_pair(uint64_t count, uint64_t bytes)

@@ -6,10 +6,10 @@
  * Main is loaded with acquire: it pairs with the release of whoever opened the slot on another CPU,
  * who may have changed slot.rcu, which is read next and depends on main by a branch only.
  */
-#ifndef STOOK_RESERVE_RSEQ_RCU_AARCH64_H
-#define STOOK_RESERVE_RSEQ_RCU_AARCH64_H
+#ifndef STOOK_PERCPU_RSEQ_RCU_AARCH64_H
+#define STOOK_PERCPU_RSEQ_RCU_AARCH64_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #include <stook/arch/rseq_aarch64.h>
 

@@ -2,8 +2,8 @@
 /*
  * random.h - where walks in random order come from.
  */
-#ifndef STOOK_OS_RANDOM_H
-#define STOOK_OS_RANDOM_H
+#ifndef STOOK_PERCPU_RANDOM_H
+#define STOOK_PERCPU_RANDOM_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/random.h"
+#include "percpu/random.h"
 
 #include "os/os.h"
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 enum { RANDOM_CPUS = 64 }; /* CPUs with the same remainder share a generator */
 

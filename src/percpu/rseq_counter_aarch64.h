@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rseq_counter_aarch64.h - the section of os/counter.h, as rseq_counter_x86_64.h specifies it.
+ * rseq_counter_aarch64.h - the section of percpu/counter.h, as rseq_counter_x86_64.h specifies it.
  */
-#ifndef STOOK_OS_RSEQ_COUNTER_AARCH64_H
-#define STOOK_OS_RSEQ_COUNTER_AARCH64_H
+#ifndef STOOK_PERCPU_RSEQ_COUNTER_AARCH64_H
+#define STOOK_PERCPU_RSEQ_COUNTER_AARCH64_H
 
-#include "os/rseq_aarch64.h"
+#include "percpu/rseq_aarch64.h"
 
 static inline __attribute__((always_inline)) bool rseq_count(void *word, intptr_t rseq)
 {

@@ -2,13 +2,13 @@
 /*
  * rseq.h - the sections that only the library uses, of this machine.
  */
-#ifndef STOOK_OS_RSEQ_H
-#define STOOK_OS_RSEQ_H
+#ifndef STOOK_PERCPU_RSEQ_H
+#define STOOK_PERCPU_RSEQ_H
 
 #if defined(__aarch64__)
-#include "os/rseq_aarch64.h"
+#include "percpu/rseq_aarch64.h"
 #else
-#include "os/rseq_x86_64.h"
+#include "percpu/rseq_x86_64.h"
 #endif
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #include "base/report.h"
 #include "os/os.h"
@@ -14,11 +14,11 @@
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 #define PERCPU_HAS_SECTIONS 1
-#include "os/rseq.h"
+#include "percpu/rseq.h"
 #else
 #define PERCPU_HAS_SECTIONS 0
 #endif
-#include "os/percpu_locked.h"
+#include "percpu/locked.h"
 
 struct percpu percpu;
 const struct sheaf percpu_closed = {0};

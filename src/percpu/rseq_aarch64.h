@@ -9,10 +9,10 @@
  * reads nothing of it, and opening it is a release.  No compare-and-swap instruction: the first CPUs
  * have none, and a call of an outlined one would go on behind the commit.
  */
-#ifndef STOOK_OS_RSEQ_AARCH64_H
-#define STOOK_OS_RSEQ_AARCH64_H
+#ifndef STOOK_PERCPU_RSEQ_AARCH64_H
+#define STOOK_PERCPU_RSEQ_AARCH64_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #include <stook/arch/rseq_aarch64.h>
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rseq_tally_x86_64.h - the section of os/tally.h:
+ * rseq_tally_x86_64.h - the section of percpu/tally.h:
  *
  *   add:   arm; cpu; if cpu < 0 leave; t = pair[1 + cpu]; t += {count, bytes};
  *          pair[1 + cpu] = t                                          <- commits both
  *
  * The store is one instruction of 16 bytes, aligned: an interruption finds all of it done or nothing.
  */
-#ifndef STOOK_OS_RSEQ_TALLY_X86_64_H
-#define STOOK_OS_RSEQ_TALLY_X86_64_H
+#ifndef STOOK_PERCPU_RSEQ_TALLY_X86_64_H
+#define STOOK_PERCPU_RSEQ_TALLY_X86_64_H
 
-#include "os/rseq_x86_64.h"
+#include "percpu/rseq_x86_64.h"
 
 typedef long long rseq_pair __attribute__((vector_size(16), may_alias));
 

@@ -5,10 +5,10 @@
  * The number is loaded with acquire: it pairs with the release of whoever opened the stock on another
  * CPU, whose bytes are read next; a branch in between orders no loads.
  */
-#ifndef STOOK_OS_RSEQ_STOCK_AARCH64_H
-#define STOOK_OS_RSEQ_STOCK_AARCH64_H
+#ifndef STOOK_PERCPU_RSEQ_STOCK_AARCH64_H
+#define STOOK_PERCPU_RSEQ_STOCK_AARCH64_H
 
-#include "os/rseq_aarch64.h"
+#include "percpu/rseq_aarch64.h"
 
 enum { RSEQ_STOCK_ROW_SHIFT = 15 }; /* of the rows, one a CPU; known to the sections */
 

@@ -11,10 +11,10 @@
  * closes a stock stores another number, fences the CPU, and only then reads the bytes: a
  * section that read the old number has committed before the fence, or never will.
  */
-#ifndef STOOK_OS_RSEQ_STOCK_X86_64_H
-#define STOOK_OS_RSEQ_STOCK_X86_64_H
+#ifndef STOOK_PERCPU_RSEQ_STOCK_X86_64_H
+#define STOOK_PERCPU_RSEQ_STOCK_X86_64_H
 
-#include "os/rseq_x86_64.h"
+#include "percpu/rseq_x86_64.h"
 
 enum { RSEQ_STOCK_ROW_SHIFT = 15 }; /* of the rows, one a CPU; known to the sections */
 

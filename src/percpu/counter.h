@@ -6,16 +6,16 @@
  * In locked mode, and where sections do not complete or a thread is not registered, an atomic
  * addition does it; in rseq mode to the line that is everybody's, so that no word sees both kinds.
  */
-#ifndef STOOK_OS_COUNTER_H
-#define STOOK_OS_COUNTER_H
+#ifndef STOOK_PERCPU_COUNTER_H
+#define STOOK_PERCPU_COUNTER_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 #if defined(__aarch64__)
-#include "os/rseq_counter_aarch64.h"
+#include "percpu/rseq_counter_aarch64.h"
 #else
-#include "os/rseq_counter_x86_64.h"
+#include "percpu/rseq_counter_x86_64.h"
 #endif
 #define COUNTER_HAS_SECTIONS 1
 #else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/counter.h"
+#include "percpu/counter.h"
 
 static _Atomic int64_t *counter_at(const void *lines, unsigned line, enum counter_word word)
 {

@@ -16,10 +16,10 @@
  * harmless instructions in between lost slots for ever).  It is locked because a remote taker may
  * exchange the same word.
  */
-#ifndef STOOK_OS_RSEQ_X86_64_H
-#define STOOK_OS_RSEQ_X86_64_H
+#ifndef STOOK_PERCPU_RSEQ_X86_64_H
+#define STOOK_PERCPU_RSEQ_X86_64_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #include <stook/arch/rseq_x86_64.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rseq_tally_aarch64.h - the section of os/tally.h, as rseq_tally_x86_64.h specifies it.
+ * rseq_tally_aarch64.h - the section of percpu/tally.h, as rseq_tally_x86_64.h specifies it.
  *
  * A store of two registers may be interrupted between them; a store-exclusive pair is done or not,
  * on any CPU, and its status is looked at behind the section.  It is a release: who reads frees
  * first and then allocations finds no more frees, of one thread's too.
  */
-#ifndef STOOK_OS_RSEQ_TALLY_AARCH64_H
-#define STOOK_OS_RSEQ_TALLY_AARCH64_H
+#ifndef STOOK_PERCPU_RSEQ_TALLY_AARCH64_H
+#define STOOK_PERCPU_RSEQ_TALLY_AARCH64_H
 
-#include "os/rseq_aarch64.h"
+#include "percpu/rseq_aarch64.h"
 
 typedef struct __attribute__((may_alias)) {
     long long count, bytes;

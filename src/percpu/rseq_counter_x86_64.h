@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rseq_counter_x86_64.h - the section of os/counter.h:
+ * rseq_counter_x86_64.h - the section of percpu/counter.h:
  *
  *   count:   arm; cpu; if cpu < 0 leave; lines[1 + cpu][word] += 1     <- commits
  */
-#ifndef STOOK_OS_RSEQ_COUNTER_X86_64_H
-#define STOOK_OS_RSEQ_COUNTER_X86_64_H
+#ifndef STOOK_PERCPU_RSEQ_COUNTER_X86_64_H
+#define STOOK_PERCPU_RSEQ_COUNTER_X86_64_H
 
-#include "os/rseq_x86_64.h"
+#include "percpu/rseq_x86_64.h"
 
 static inline __attribute__((always_inline)) bool rseq_count(void *word, intptr_t rseq)
 {

@@ -10,10 +10,10 @@
  * puts that closes the slot and takes the sheaf away.  CPUs -1 and -2 have no rcu sheaf, nor has slot
  * 0, which stands in for a cache's while its calls are counted.
  */
-#ifndef STOOK_RESERVE_RSEQ_RCU_X86_64_H
-#define STOOK_RESERVE_RSEQ_RCU_X86_64_H
+#ifndef STOOK_PERCPU_RSEQ_RCU_X86_64_H
+#define STOOK_PERCPU_RSEQ_RCU_X86_64_H
 
-#include "os/percpu.h"
+#include "percpu/percpu.h"
 
 #include <stook/arch/rseq_x86_64.h>
 
