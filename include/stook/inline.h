@@ -6,7 +6,7 @@
  * that is not the common case (an empty or full sheaf, a closed slot, a process in locked mode, a
  * cache with hooks or debugging, an aborted section) looks to it like an empty or a full sheaf and
  * makes it call the library.  What it knows of the layout is versioned: the reference to
- * stook_inline_layout_1 fails to link or load against a library with another layout, and the
+ * stook_inline_layout_2 fails to link or load against a library with another layout, and the
  * constructor below pins the object this header is compiled into, because a thread may still carry
  * a pointer to one of its critical sections when it is unloaded.
  */
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define STOOK_INLINE_LAYOUT 1
+#define STOOK_INLINE_LAYOUT 2
 #define STOOK_AREA_SHIFT 18 /* CPU n's area lies n << 18 behind CPU 0's */
 
 /* The head of struct stook_cache: constant from the cache's creation to its end but for `slots`. */
@@ -32,7 +32,7 @@ struct stook_cache_head {
 };
 
 /* Pins the object that holds `address`; aborts with a report if `layout` is not this library's. */
-STOOK_API void stook_inline_layout_1(int layout, const void *address);
+STOOK_API void stook_inline_layout_2(int layout, const void *address);
 
 #if (defined(__x86_64__) || defined(__AARCH64EL__)) && defined(__LP64__) && defined(__linux__) &&  \
     defined(__GLIBC_PREREQ) && !defined(STOOK_NO_INLINE)
@@ -42,11 +42,7 @@ STOOK_API void stook_inline_layout_1(int layout, const void *address);
 #endif
 
 #ifdef STOOK_INLINE_SECTIONS
-#if defined(__aarch64__)
-#include <stook/arch/rseq_aarch64.h>
-#else
-#include <stook/arch/rseq_x86_64.h>
-#endif
+#include <stook/sections.h>
 
 /*
  * glibc's (sys/rseq.h): from the thread pointer to the thread's struct rseq.  A constant, so loops
@@ -57,7 +53,7 @@ extern const ptrdiff_t __rseq_offset;
 #ifndef STOOK_INLINE_NO_PIN
 static __attribute__((constructor, used)) void stook_inline_pin(void)
 {
-    stook_inline_layout_1(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)&stook_inline_pin);
+    stook_inline_layout_2(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)&stook_inline_pin);
 }
 #endif
 
@@ -100,6 +96,23 @@ static inline __attribute__((always_inline)) void stook_free_inline(struct stook
     stook_free(cache, object);
 }
 #else
+/* Machines and builds without sections: nothing is ever popped or pushed. */
+static inline int stook_rseq_pop(const void *slots, intptr_t rseq, void **taken)
+{
+    (void)slots;
+    (void)rseq;
+    (void)taken;
+    return 0;
+}
+
+static inline int stook_rseq_push(const void *slots, intptr_t rseq, void *object)
+{
+    (void)slots;
+    (void)rseq;
+    (void)object;
+    return 0;
+}
+
 static inline void *stook_alloc_inline_at(struct stook_cache *cache, unsigned flags,
                                           struct stook_site *site)
 {

@@ -10,8 +10,8 @@ struct group_table group_table;
 __thread struct group_thread group_thread;
 
 enum {
-    GROUP_UNUSED = 64,                             /* free places before the oldest is used again */
-    GROUP_GENERATIONS = UINT32_MAX / GROUP_PLACES, /* the last is left out: GROUP_STOCK_CLOSING */
+    GROUP_UNUSED = 64, /* free places before the oldest is used again */
+    GROUP_GENERATIONS = GROUP_STOCK_WORD / GROUP_PLACES, /* numbers stay below the two flags */
 };
 
 static struct stook_group *group_handle(uint32_t number)

@@ -5,119 +5,124 @@
 
 struct group_stocks group_stocks;
 
-enum { GROUP_ROWS_BELOW = 3 }; /* of the CPUs -1 to -3 */
-
 bool group_stock_init(void)
 {
-    size_t row = GROUP_STOCK_ROW,
-           sections =
-               GROUP_ROWS_BELOW + (GROUP_STOCK_HAS_SECTIONS && percpu.rseq ? percpu.rows : 0);
-    size_t words = (size_t)percpu.rows + 1, bits = (2 * words + 63) / 64 * 8;
-    char *base = os_map((sections + words) * row + bits);
+    size_t most = GROUP_PLACES * sizeof(uint32_t), bits = ((size_t)percpu.rows + 64) / 64 * 8;
+    char *base = os_map(most + bits), *rows = base ? rows_map(ROWS_LARGE) : NULL;
 
-    if (!base)
+    if (!rows) {
+        if (base)
+            os_unmap(base, most + bits);
         return false;
-    group_stocks.words = base;
-    group_stocks.rows = base + (words + GROUP_ROWS_BELOW) * row;
-    group_stocks.row_used = (uint64_t *)(void *)(base + (sections + words) * row);
+    }
+    group_stocks.most = (_Atomic uint32_t *)(void *)base;
+    group_stocks.row_used = (uint64_t *)(void *)(base + most);
     group_stocks.cpus = percpu.rows;
-    group_stocks.sections = sections > GROUP_ROWS_BELOW;
+    group_stocks.rows = rows;
     return true;
 }
 
-/* ---- stocks without sections ---------------------------------------------------------------- */
+/* ---- which kind, and where ------------------------------------------------------------------ */
 
-static _Atomic uint64_t *group_stock_word(int cpu, uint32_t number)
+/* Rows for fewer CPUs than there are: a topology was set after the first group was made. */
+static int group_stock_cpu(void)
 {
-    /* Rows for fewer CPUs than there are: a topology was set after the first group was made. */
-    unsigned row = cpu < 0 || (unsigned)cpu >= group_stocks.cpus ? 0 : (unsigned)cpu + 1;
+    int cpu = percpu_cpu();
 
-    return (_Atomic uint64_t *)(void *)(group_stocks.words + (size_t)row * GROUP_STOCK_ROW) +
-           group_place(number);
+    return cpu < 0 || (unsigned)cpu >= group_stocks.cpus ? ROWS_NO_CPU : cpu;
 }
 
-static bool group_stock_word_take(_Atomic uint64_t *word, uint32_t number, uint32_t n)
+/* Whether the stock of a group with that CPU is a section's. */
+static bool group_stock_sections(int cpu, uint32_t number)
 {
+    return percpu.rseq && cpu >= 0 && percpu_may_fence((unsigned)cpu) &&
+           atomic_load_explicit(&group_stocks.plain, memory_order_relaxed) != number;
+}
+
+static struct group_stock *group_stock_at(int cpu, uint32_t number)
+{
+    return rows_at(group_stock_row(number), ROWS_LARGE, cpu);
+}
+
+/* Both words of a stock at once: the number is the low half on all machines of this library. */
+static _Atomic uint64_t *group_stock_word(struct group_stock *stock)
+{
+    return (_Atomic uint64_t *)(void *)stock;
+}
+
+static bool group_stock_word_take(struct group_stock *stock, uint32_t number, uint32_t n)
+{
+    _Atomic uint64_t *word = group_stock_word(stock);
     uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
 
     do {
-        if ((uint32_t)old != number || old >> 32 < n)
+        if ((uint32_t)old != (number | GROUP_STOCK_WORD) || old >> 32 < n)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(word, &old, old - ((uint64_t)n << 32),
                                                     memory_order_relaxed, memory_order_relaxed));
     return true;
 }
 
-static bool group_stock_word_give(_Atomic uint64_t *word, uint32_t number, uint32_t n,
+static bool group_stock_word_give(struct group_stock *stock, uint32_t number, uint32_t n,
                                   uint32_t most)
 {
+    _Atomic uint64_t *word = group_stock_word(stock);
     uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
 
     do {
-        if ((uint32_t)old != number || (old >> 32) + n > most)
+        if ((uint32_t)old != (number | GROUP_STOCK_WORD) || (old >> 32) + n > most)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(word, &old, old + ((uint64_t)n << 32),
                                                     memory_order_relaxed, memory_order_relaxed));
     return true;
 }
 
-/* Whether a thread on that CPU uses sections. */
-static bool group_stock_sections(int cpu)
-{
-    return percpu.rseq && cpu >= 0 && percpu_may_fence((unsigned)cpu);
-}
-
 /* ---- both kinds ----------------------------------------------------------------------------- */
 
 bool group_stock_take(uint32_t number, uint32_t n)
 {
-    int cpu = percpu_cpu();
+    int cpu = group_stock_cpu();
 
-#if GROUP_STOCK_HAS_SECTIONS
-    for (int i = 0; group_stock_sections(cpu) && i < PERCPU_RETRIES; i++) {
+    if (!group_stock_sections(cpu, number))
+        return group_stock_word_take(group_stock_at(cpu, number), number, n);
+    for (int i = 0; i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
-            rseq_stock_take(group_stock_row(number), percpu.rseq_offset, number, n);
+            rseq_take(group_stock_row(number), ROWS_LARGE, percpu.rseq_offset, number, n);
         if (r != RSEQ_ABORTED)
             return r == RSEQ_DONE;
     }
-#endif
-    return !group_stock_sections(cpu) &&
-           group_stock_word_take(group_stock_word(cpu, number), number, n);
+    return false;
 }
 
 bool group_stock_give(uint32_t number, uint32_t n, uint32_t most)
 {
-    int cpu = percpu_cpu();
+    int cpu = group_stock_cpu();
 
-#if GROUP_STOCK_HAS_SECTIONS
-    for (int i = 0; group_stock_sections(cpu) && i < PERCPU_RETRIES; i++) {
+    if (!group_stock_sections(cpu, number))
+        return group_stock_word_give(group_stock_at(cpu, number), number, n, most);
+    for (int i = 0; i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
-            rseq_stock_give(group_stock_row(number), percpu.rseq_offset, number, n, most);
+            rseq_give(group_stock_row(number), ROWS_LARGE, percpu.rseq_offset, number, n, most);
         if (r != RSEQ_ABORTED)
             return r == RSEQ_DONE;
     }
-#endif
-    return !group_stock_sections(cpu) &&
-           group_stock_word_give(group_stock_word(cpu, number), number, n, most);
+    return false;
 }
 
 /* ---- opening and closing, under the groups' lock -------------------------------------------- */
 
-static struct group_stock *group_stock_at(unsigned cpu, uint32_t number)
+static bool group_stock_row_used(int cpu)
 {
-    return (struct group_stock *)(void *)(group_stocks.rows + (size_t)cpu * GROUP_STOCK_ROW) +
-           group_place(number);
-}
+    unsigned row = (unsigned)(cpu + 1);
 
-/* Row 0 is everybody's, then the CPUs' words, then the CPUs' stocks with sections. */
-static bool group_stock_row_used(unsigned row)
-{
     return group_stocks.row_used[row / 64] >> row % 64 & 1;
 }
 
-static void group_stock_use_row(unsigned row)
+static void group_stock_use_row(int cpu)
 {
-    if (!group_stock_row_used(row)) {
+    unsigned row = (unsigned)(cpu + 1);
+
+    if (!group_stock_row_used(cpu)) {
         group_stocks.row_used[row / 64] |= (uint64_t)1 << row % 64;
         group_stocks.used++;
     }
@@ -125,23 +130,16 @@ static void group_stock_use_row(unsigned row)
 
 bool group_stock_open(uint32_t number, uint32_t n)
 {
-    int cpu = percpu_cpu();
+    int cpu = group_stock_cpu();
+    struct group_stock *stock = group_stock_at(cpu, number);
+    uint32_t kind = group_stock_sections(cpu, number) ? 0 : GROUP_STOCK_WORD;
 
-    if (group_stock_sections(cpu)) {
-        struct group_stock *stock = group_stock_at((unsigned)cpu, number);
-        if (atomic_load_explicit(&stock->number, memory_order_relaxed) != 0)
-            return false;
-        group_stock_use_row(1 + group_stocks.cpus + (unsigned)cpu);
-        atomic_store_explicit(&stock->bytes, n, memory_order_relaxed);
-        /* Who reads the number in a section reads the bytes after it. */
-        atomic_store_explicit(&stock->number, number, memory_order_release);
-        return true;
-    }
-    _Atomic uint64_t *word = group_stock_word(cpu, number);
-    if (atomic_load_explicit(word, memory_order_relaxed) != 0)
+    if (atomic_load_explicit(&stock->number, memory_order_relaxed) != 0)
         return false;
-    group_stock_use_row(cpu < 0 || (unsigned)cpu >= group_stocks.cpus ? 0 : 1 + (unsigned)cpu);
-    atomic_store_explicit(word, (uint64_t)n << 32 | number, memory_order_relaxed);
+    group_stock_use_row(cpu);
+    atomic_store_explicit(&stock->bytes, n, memory_order_relaxed);
+    /* A section that reads the number reads the bytes after it. */
+    atomic_store_explicit(&stock->number, number | kind, memory_order_release);
     return true;
 }
 
@@ -149,50 +147,47 @@ uint64_t group_stock_sum(uint32_t number)
 {
     uint64_t sum = 0;
 
-    for (unsigned row = 0; row <= group_stocks.cpus; row++) {
-        uint64_t word =
-            group_stock_row_used(row)
-                ? atomic_load_explicit(group_stock_word((int)row - 1, number), memory_order_relaxed)
-                : 0;
-        if ((uint32_t)word == number)
+    for (int cpu = ROWS_NO_CPU; cpu < (int)group_stocks.cpus; cpu++) {
+        uint64_t word = group_stock_row_used(cpu)
+                            ? atomic_load_explicit(group_stock_word(group_stock_at(cpu, number)),
+                                                   memory_order_relaxed)
+                            : 0;
+        if (((uint32_t)word & ~(uint32_t)GROUP_STOCK_WORD) == number)
             sum += word >> 32;
-    }
-    for (unsigned cpu = 0; group_stocks.sections && cpu < group_stocks.cpus; cpu++) {
-        struct group_stock *stock = group_stock_at(cpu, number);
-        if (group_stock_row_used(1 + group_stocks.cpus + cpu) &&
-            atomic_load_explicit(&stock->number, memory_order_relaxed) == number)
-            sum += atomic_load_explicit(&stock->bytes, memory_order_relaxed);
     }
     return sum;
 }
 
-static void group_stock_close_words(unsigned row, const uint32_t *numbers, unsigned n,
+/* Closes the words of a row; true: some of its stocks are sections', which are closing now. */
+static bool group_stock_begin_close(int cpu, const uint32_t *numbers, unsigned n,
                                     void (*took)(uint32_t number, uint32_t bytes))
 {
-    for (unsigned i = 0; i < n; i++) {
-        _Atomic uint64_t *word = group_stock_word((int)row - 1, numbers[i]);
-        /* An open one is this group's: a number goes out of use with its stocks closed. */
-        if (atomic_load_explicit(word, memory_order_relaxed) != 0)
-            took(numbers[i],
-                 (uint32_t)(atomic_exchange_explicit(word, 0, memory_order_relaxed) >> 32));
-    }
-}
-
-static void group_stock_close_cpu(unsigned cpu, const uint32_t *numbers, unsigned n,
-                                  void (*took)(uint32_t number, uint32_t bytes))
-{
-    bool any = false, fenced;
+    bool any = false;
 
     for (unsigned i = 0; i < n; i++) {
         struct group_stock *stock = group_stock_at(cpu, numbers[i]);
-        if (atomic_load_explicit(&stock->number, memory_order_relaxed) != 0) {
+        uint32_t number = atomic_load_explicit(&stock->number, memory_order_relaxed);
+        /* An open one is this group's: a number goes out of use with its stocks closed. */
+        if (number & GROUP_STOCK_WORD) {
+            took(numbers[i], (uint32_t)(atomic_exchange_explicit(group_stock_word(stock), 0,
+                                                                 memory_order_relaxed) >>
+                                        32));
+        } else if (number != 0) {
             atomic_store_explicit(&stock->number, GROUP_STOCK_CLOSING, memory_order_relaxed);
             any = true;
         }
     }
-    if (!any)
+    return any;
+}
+
+static void group_stock_close_cpu(int cpu, const uint32_t *numbers, unsigned n,
+                                  void (*took)(uint32_t number, uint32_t bytes))
+{
+    bool fenced;
+
+    if (!group_stock_begin_close(cpu, numbers, n, took))
         return;
-    fenced = percpu_fence(cpu);
+    fenced = percpu_fence((unsigned)cpu);
     for (unsigned i = 0; i < n; i++) {
         struct group_stock *stock = group_stock_at(cpu, numbers[i]);
         if (atomic_load_explicit(&stock->number, memory_order_relaxed) != GROUP_STOCK_CLOSING)
@@ -209,10 +204,7 @@ static void group_stock_close_cpu(unsigned cpu, const uint32_t *numbers, unsigne
 void group_stock_close(const uint32_t *numbers, unsigned n,
                        void (*took)(uint32_t number, uint32_t bytes))
 {
-    for (unsigned row = 0; row <= group_stocks.cpus; row++)
-        if (group_stock_row_used(row))
-            group_stock_close_words(row, numbers, n, took);
-    for (unsigned cpu = 0; group_stocks.sections && cpu < group_stocks.cpus; cpu++)
-        if (group_stock_row_used(1 + group_stocks.cpus + cpu))
+    for (int cpu = ROWS_NO_CPU; cpu < (int)group_stocks.cpus; cpu++)
+        if (group_stock_row_used(cpu))
             group_stock_close_cpu(cpu, numbers, n, took);
 }

@@ -2,47 +2,37 @@
 /*
  * group_stock.h - bytes of a group that are charged already and not used yet, with a CPU.
  *
- * A stock is {number, bytes}.  One that holds its group's number is open: who runs on the CPU takes
- * from it and gives to it by one section (percpu/rseq_stock_x86_64.h).  Opening and closing is done under
- * the groups' lock, for any CPU:
+ * A stock is {number, bytes}, a word of the CPU's row (percpu/rows.h) at the place of the group.  Two
+ * kinds, told apart by the number that an open one holds:
  *
- *   open:   a closed stock is touched by nobody: bytes = n; number = the group's, release
- *   close:  number = CLOSING; percpu_fence(cpu); only now read bytes; bytes = 0; number = 0
+ *   section  the group's number: a thread on the CPU takes and gives by one section
+ *   word     the same with GROUP_STOCK_WORD: by compare-and-swap, from any CPU
  *
- * Rows lie [cpu][place of the group], 32 KiB each, in a range that is touched as it is used; those of
- * the CPUs -1 and -2, which threads that are not registered are on, have no open stock, and the one
- * of -3 says how many bytes a stock of the group may have.  Where
- * there are no sections (locked mode, CPUs that no fence may interrupt, threads that are not
- * registered) a stock is one word in a second set of rows, changed by compare-and-swap: closing it is
- * one exchange.  No stock sees both kinds.
+ * Words serve where sections do not: in locked mode, for CPUs that no fence may interrupt, for threads
+ * that are not registered (row -1), and for the group that malloc charges, whose calls may not fence.
+ * Opening and closing is done under the groups' lock, for any CPU:
+ *
+ *   open:   a closed stock is touched by no thread: bytes = n; number = the group's, release
+ *   close:  a section's: number = CLOSING; percpu_fence(cpu); only now read bytes; bytes = 0; number = 0
+ *           a word's: one exchange
  */
 #ifndef STOOK_ACCOUNT_GROUP_STOCK_H
 #define STOOK_ACCOUNT_GROUP_STOCK_H
 
-#include "percpu/percpu.h"
+#include "percpu/rows.h"
 
 #include <stook/group.h>
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
-#if defined(__aarch64__)
-#include "percpu/rseq_stock_aarch64.h"
-#else
-#include "percpu/rseq_stock_x86_64.h"
-#endif
-#define GROUP_STOCK_HAS_SECTIONS 1
-#else
-#define GROUP_STOCK_HAS_SECTIONS 0
-#endif
-
 enum {
     GROUP_PLACES = STOOK_GROUPS_MAX + 1, /* a power of two; 0 is nobody's */
-    GROUP_STOCK_ROW = GROUP_PLACES * 8,
+    GROUP_STOCK_WORD = 1 << 30,          /* no group's number is as high */
 };
+_Static_assert(GROUP_PLACES * 8 == 1 << ROWS_LARGE, "a row has the stocks of all groups");
 /* Between closing and collecting; no group's number. */
-#define GROUP_STOCK_CLOSING UINT32_MAX
+#define GROUP_STOCK_CLOSING (1u << 31)
 
 struct group_stock {
     _Atomic uint32_t number, bytes; /* offsets 0 and 4, known to the sections */
@@ -50,12 +40,13 @@ struct group_stock {
 _Static_assert(sizeof(struct group_stock) == 8, "a stock is one word");
 
 struct group_stocks {
-    char *rows;    /* CPU 0's stocks with sections */
-    char *words;   /* the stocks without: everybody's row (CPU -1's), then the CPUs' */
-    bool sections; /* there are rows behind CPU -1's */
-    unsigned cpus; /* that there are rows for */
-    unsigned used; /* CPUs that have had an open stock; under the groups' lock */
-    uint64_t *row_used;
+    char *rows; /* CPU 0's stocks */
+    _Atomic uint32_t
+        *most; /* by place: bytes that one stock may have; written under the groups' lock */
+    uint64_t *row_used; /* bit per row, from -1 on: it has had an open stock; under the same lock */
+    unsigned cpus;      /* that there are rows for */
+    unsigned used;      /* rows that have had an open stock; under the same lock */
+    _Atomic uint32_t plain; /* the group all of whose stocks are words; or 0 */
 };
 extern struct group_stocks group_stocks __attribute__((visibility("hidden")));
 
@@ -67,13 +58,12 @@ static inline uint32_t group_place(uint32_t number)
     return number % GROUP_PLACES;
 }
 
-/* Bytes that one stock of a group may have: written under the groups' lock, read without. */
 static inline _Atomic uint32_t *group_stock_most_at(uint32_t number)
 {
-    return (_Atomic uint32_t *)(void *)(group_stocks.rows - 3 * GROUP_STOCK_ROW +
-                                        (uintptr_t)group_place(number) * 8);
+    return &group_stocks.most[group_place(number)];
 }
 
+/* Bytes that one stock of a group may have. */
 static inline uint32_t group_stock_most(uint32_t number)
 {
     return atomic_load_explicit(group_stock_most_at(number), memory_order_relaxed);
@@ -92,30 +82,30 @@ static inline char *group_stock_row(uint32_t number)
     return group_stocks.rows + (uintptr_t)group_place(number) * 8;
 }
 
-/* One try, where there are sections; who fails goes on with the two above. */
+/* One try with a section; a caller who is told "no" goes on with the two above. */
+static inline __attribute__((always_inline)) bool group_stock_try_take(char *row, intptr_t rseq,
+                                                                       uint32_t number, uint32_t n)
+{
+    return rseq_take(row, ROWS_LARGE, rseq, number, n) == RSEQ_DONE;
+}
+
+static inline __attribute__((always_inline)) bool group_stock_try_give(char *row, intptr_t rseq,
+                                                                       uint32_t number, uint32_t n,
+                                                                       uint32_t most)
+{
+    return rseq_give(row, ROWS_LARGE, rseq, number, n, most) == RSEQ_DONE;
+}
+
 static inline bool group_stock_take_fast(uint32_t number, uint32_t n)
 {
-#if GROUP_STOCK_HAS_SECTIONS
     return percpu.rseq &&
-           rseq_stock_take(group_stock_row(number), percpu.rseq_offset, number, n) == RSEQ_DONE;
-#else
-    (void)number;
-    (void)n;
-    return false;
-#endif
+           group_stock_try_take(group_stock_row(number), percpu.rseq_offset, number, n);
 }
 
 static inline bool group_stock_give_fast(uint32_t number, uint32_t n, uint32_t most)
 {
-#if GROUP_STOCK_HAS_SECTIONS
-    return percpu.rseq && rseq_stock_give(group_stock_row(number), percpu.rseq_offset, number, n,
-                                          most) == RSEQ_DONE;
-#else
-    (void)number;
-    (void)n;
-    (void)most;
-    return false;
-#endif
+    return percpu.rseq &&
+           group_stock_try_give(group_stock_row(number), percpu.rseq_offset, number, n, most);
 }
 
 /*

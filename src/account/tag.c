@@ -98,15 +98,16 @@ static struct tag_record *tag_record_of(uint32_t number)
 {
     char *chunk = (char *)__atomic_load_n(&tag_chunks[number >> TAG_CHUNK_SHIFT], __ATOMIC_ACQUIRE);
 
-    return chunk ? (struct tag_record *)(void *)(chunk + tally_size()) + (number & (TAG_CHUNK - 1))
+    return chunk ? (struct tag_record *)(void *)(chunk + rows_size(ROWS_LARGE)) +
+                       (number & (TAG_CHUNK - 1))
                  : NULL;
 }
 
-struct tally *tag_peak_of(uint32_t number)
+struct rows_two *tag_peak_of(uint32_t number)
 {
     char *chunk = (char *)__atomic_load_n(&tag_chunks[number >> TAG_CHUNK_SHIFT], __ATOMIC_ACQUIRE);
 
-    return chunk ? (struct tally *)(void *)(chunk + tally_size() + TALLY_STRIDE) +
+    return chunk ? (struct rows_two *)(void *)(chunk + rows_size(ROWS_LARGE) + TAG_ROW) +
                        (number & (TAG_CHUNK - 1))
                  : NULL;
 }
@@ -193,7 +194,7 @@ static uint32_t tag_number_take(void)
         number++;
     }
     if (tag_record_of(number) || tag_map(&tag_chunks[number >> TAG_CHUNK_SHIFT], NULL,
-                                         tally_size() + 2 * (size_t)TALLY_STRIDE))
+                                         rows_size(ROWS_LARGE) + 2 * (size_t)TAG_ROW))
         return number;
     tag_number_return(number);
     return 0;
@@ -353,15 +354,15 @@ __attribute__((noinline, cold)) uint32_t tag_of_site_slow(struct stook_site *sit
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* The record of a tag that has allocated, or NULL. */
-static struct tag_record *tag_known(uint32_t tag, struct tally *came, struct tally *went)
+static struct tag_record *tag_known(uint32_t tag, struct rows_two *came, struct rows_two *went)
 {
     struct tag_record *record;
 
     if (tag == 0 || tag > STOOK_TAGS_MAX || !(record = tag_record_of(tag)))
         return NULL;
     /* Frees first: of those counted, the allocations are counted too. */
-    *went = tally_read(&tag_counts_of(tag)->went);
-    *came = tally_read(&tag_counts_of(tag)->came);
+    *went = rows_sum_two(&tag_counts_of(tag)->went, ROWS_LARGE);
+    *came = rows_sum_two(&tag_counts_of(tag)->came, ROWS_LARGE);
     if (came->count == 0 || !atomic_load_explicit(&record->kind, memory_order_acquire))
         return NULL;
     return record;
@@ -378,7 +379,7 @@ uint64_t tag_address(uint32_t tag)
 
 unsigned stook_tag_next(unsigned tag)
 {
-    struct tally came, went;
+    struct rows_two came, went;
     unsigned made = atomic_load_explicit(&tags.made, memory_order_acquire);
 
     while (tag < made)
@@ -390,7 +391,7 @@ unsigned stook_tag_next(unsigned tag)
 int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat)
 {
     const struct tag_record *record;
-    struct tally came, went;
+    struct rows_two came, went;
     uint64_t kind;
 
     if (stat->size != sizeof(*stat)) {

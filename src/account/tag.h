@@ -12,7 +12,7 @@
 #ifndef STOOK_ACCOUNT_TAG_H
 #define STOOK_ACCOUNT_TAG_H
 
-#include "percpu/tally.h"
+#include "percpu/rows.h"
 
 #include <stook/tag.h>
 
@@ -22,17 +22,18 @@
 
 /* What was allocated and freed at a tag, on one CPU. */
 struct tag_counts {
-    struct tally came, went;
+    struct rows_two came, went;
 };
 
 enum {
     TAG_CHUNK_SHIFT = 10,
-    TAG_CHUNK = 1 << TAG_CHUNK_SHIFT, /* tags: the counts of a CPU are TALLY_STRIDE bytes */
+    TAG_CHUNK = 1 << TAG_CHUNK_SHIFT, /* tags: the counts of a CPU are TAG_ROW bytes */
+    TAG_ROW = 1 << ROWS_LARGE,
     TAG_CHUNKS = (STOOK_TAGS_MAX + 1) >> TAG_CHUNK_SHIFT,
 };
-_Static_assert(TAG_CHUNK * sizeof(struct tag_counts) == TALLY_STRIDE, "a row of counts a CPU");
+_Static_assert(TAG_CHUNK * sizeof(struct tag_counts) == TAG_ROW, "a row of counts a CPU");
 
-/* Everybody's row of a chunk; behind it the CPUs', the records of the sites, and the peaks. */
+/* A chunk: the rows of counts, the records of the sites, and the peaks. */
 extern struct tag_counts *tag_chunks[TAG_CHUNKS] __attribute__((visibility("hidden")));
 
 uint32_t tag_of_site_slow(struct stook_site *site);
@@ -73,10 +74,13 @@ static inline uint32_t tag_of_call(const void *address, uint64_t bytes)
 /* The address of a tag made by tag_of_address(), the first of a stack's; else 0. */
 uint64_t tag_address(uint32_t tag);
 
+/* Those of CPU 0. */
 static inline struct tag_counts *tag_counts_of(uint32_t tag)
 {
-    return __atomic_load_n(&tag_chunks[tag >> TAG_CHUNK_SHIFT], __ATOMIC_RELAXED) +
-           (tag & (TAG_CHUNK - 1));
+    struct tag_counts *chunk =
+        __atomic_load_n(&tag_chunks[tag >> TAG_CHUNK_SHIFT], __ATOMIC_RELAXED);
+
+    return (struct tag_counts *)rows_first(chunk, ROWS_LARGE) + (tag & (TAG_CHUNK - 1));
 }
 
 /*
@@ -109,7 +113,7 @@ static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
 {
     if (__builtin_expect(tag == 0, 0))
         return;
-    tally_add(&tag_counts_of(tag)->came, calls, bytes);
+    rows_add_two(&tag_counts_of(tag)->came, ROWS_LARGE, calls, bytes);
     if (tag_peak_rises(bytes))
         tag_peak_told();
 }
@@ -118,26 +122,25 @@ static inline void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes)
 {
     if (__builtin_expect(tag == 0, 0))
         return;
-    tally_add(&tag_counts_of(tag)->went, calls, bytes);
+    rows_add_two(&tag_counts_of(tag)->went, ROWS_LARGE, calls, bytes);
     if (tag_peak_falls(bytes))
         tag_peak_told();
 }
 
-#if TALLY_HAS_SECTIONS
 /* One object of a tag other than 0, where there are sections; false: nothing was counted, and one of
  * the two above does it. */
 static inline __attribute__((always_inline)) bool tag_count_section(uint32_t tag,
-                                                                    const struct tally *one,
+                                                                    const struct rows_two *one,
                                                                     bool came, intptr_t rseq)
 {
     struct tag_counts *counts = tag_counts_of(tag);
 
-    return rseq_tally(came ? &counts->came : &counts->went, rseq, *(const rseq_pair *)one);
+    return rseq_add_two(came ? &counts->came : &counts->went, ROWS_LARGE, rseq,
+                        *(const op_two *)one) == RSEQ_DONE;
 }
-#endif
 
 /* What a tag had when all had the most; kept within its chunk. */
-struct tally *tag_peak_of(uint32_t tag);
+struct rows_two *tag_peak_of(uint32_t tag);
 /* The numbers that were given so far. */
 uint32_t tag_made(void);
 /* Looks now, and what all had at the most, then. */

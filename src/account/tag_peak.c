@@ -30,13 +30,13 @@ static struct {
     _Atomic int self; /* the process: asked only now and then, so a child's may be its parent's */
 } tag_peaks;
 
-static struct tally tag_live(uint32_t tag)
+static struct rows_two tag_live(uint32_t tag)
 {
     /* Frees first, as everywhere: the difference is not below 0. */
-    struct tally went = tally_read(&tag_counts_of(tag)->went);
-    struct tally came = tally_read(&tag_counts_of(tag)->came);
+    struct rows_two went = rows_sum_two(&tag_counts_of(tag)->went, ROWS_LARGE);
+    struct rows_two came = rows_sum_two(&tag_counts_of(tag)->came, ROWS_LARGE);
 
-    return (struct tally){came.count - went.count, came.bytes - went.bytes};
+    return (struct rows_two){came.count - went.count, came.bytes - went.bytes};
 }
 
 static int64_t tag_sum(void)
@@ -54,7 +54,7 @@ static void tag_keep(void)
     int64_t sum = 0, limit;
 
     for (uint32_t tag = 1, made = tag_made(); tag <= made; tag++) {
-        struct tally *peak = tag_peak_of(tag), live;
+        struct rows_two *peak = tag_peak_of(tag), live;
         if (!peak)
             continue;
         live = tag_live(tag);

@@ -32,9 +32,7 @@ static void *alloc_charged(struct stook_cache *cache, unsigned flags, const stru
 {
     void *object = NULL;
 
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     if (stat_counts_fast(cache) || !stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
-#endif
         object = alloc_slow(cache, flags);
     account_end(cache, account, &object, object != NULL, 1);
     return object;
@@ -69,7 +67,6 @@ static __attribute__((noinline, cold)) void *alloc_rest(struct stook_cache *cach
     return object;
 }
 
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 /* Charged, but this CPU's main sheaf is empty. */
 static __attribute__((noinline, cold)) void *alloc_refill(struct stook_cache *cache, unsigned flags,
                                                           uint64_t where, uint32_t group,
@@ -126,7 +123,8 @@ static inline __attribute__((always_inline)) void *alloc_straight(struct stook_c
         owner = entered ? group_thread.lineage[0] : straight_owners(way) ? group : cache->owner;
         stock = entered ? group_thread.stock : group_stock_row(owner);
         if (__builtin_expect(owner == 0, 0) || __builtin_expect(group == ACCOUNT_NOBODY, 0) ||
-            __builtin_expect(rseq_stock_take(stock, rseq, owner, cache->charge) != RSEQ_DONE, 0))
+            __builtin_expect(group_stock_try_take(stock, rseq, owner, cache->charge) != RSEQ_DONE,
+                             0))
             return alloc_rest(cache, flags, where, group);
     }
     if (__builtin_expect(!stook_rseq_pop(cache->own, rseq, &object), 0))
@@ -162,12 +160,10 @@ ALLOC_WAY(tag, CACHE_CLOSED_TAG)
 ALLOC_WAY(both, CACHE_CLOSED_BOTH)
 ALLOC_WAY(owner, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER)
 ALLOC_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
-#endif
 
 __attribute__((noinline, aligned(64))) void *alloc_object(struct stook_cache *cache, unsigned flags,
                                                           uint64_t where, uint32_t group)
 {
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
 
     if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
@@ -182,22 +178,14 @@ __attribute__((noinline, aligned(64))) void *alloc_object(struct stook_cache *ca
         if (way & CACHE_CLOSED_OWNER)
             return alloc_owner(cache, flags, where, group);
     }
-#endif
     return alloc_rest(cache, flags, where, group);
 }
 
 static inline __attribute__((always_inline)) bool alloc_fast(struct stook_cache *cache,
                                                              unsigned flags, void **object)
 {
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     return __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
            __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, object), 1);
-#else
-    (void)cache;
-    (void)flags;
-    (void)object;
-    return false;
-#endif
 }
 
 /* Aligned, as stook_free(): two lines of code each, not three. */

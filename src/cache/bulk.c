@@ -3,19 +3,13 @@
 
 #include "base/context.h"
 #include "cache/reclaim.h"
+#include "percpu/sections.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
 #include <errno.h>
 #include <string.h>
-
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
-#include "percpu/rseq.h"
-#define BULK_SECTIONS 1
-#else
-#define BULK_SECTIONS 0
-#endif
 
 enum { BULK_CHUNK = 1u << 16 };
 
@@ -106,19 +100,12 @@ static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook
 {
     uint32_t got = 0;
 
-#if BULK_SECTIONS
     if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
         __builtin_expect(n - 1 < BULK_CHUNK, 1) &&
         __builtin_expect(rseq_pop_bulk(cache->head.slots, cache->head.rseq_offset, objects,
                                        (uint32_t)n, &got) != RSEQ_DONE,
                          0))
         got = 0;
-#else
-    (void)cache;
-    (void)flags;
-    (void)n;
-    (void)objects;
-#endif
     return got;
 }
 
@@ -166,7 +153,6 @@ static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *c
 __attribute__((aligned(64))) void stook_free_bulk(struct stook_cache *cache, size_t n,
                                                   void **objects)
 {
-#if BULK_SECTIONS
     uint32_t put = 0;
 
     if (__builtin_expect(n - 1 < BULK_CHUNK, 1) &&
@@ -178,6 +164,5 @@ __attribute__((aligned(64))) void stook_free_bulk(struct stook_cache *cache, siz
         objects += put;
         n -= put;
     }
-#endif
     bulk_free_slow(cache, n, objects);
 }

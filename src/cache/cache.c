@@ -101,7 +101,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
                  (uint64_t)cache_secret() << 16 | cache_secret() | COLUMN_KEY;
     cache->users = 1;
     cache->charge = column_charge(layout);
-    cache->one = (struct tally){1, cache->charge};
+    cache->one = (struct rows_two){1, cache->charge};
     cache->span = ((uint32_t)PAGE_SIZE << layout->order) - 1;
     for (int which = LAYOUT_GROUP; which <= LAYOUT_TAG; which++) {
         const struct layout_column *column = &layout->column[0][which];

@@ -119,13 +119,10 @@ void fork_child(void)
         reclaim_child();
         arena_child();
         fork_each_node(fork_renew);
-        percpu_child();
         slot_open_all();
         lock_init(&percpu.lock);
         lock_init(&cache_list.lock);
         context->ranks = 0;
-    } else if (context->depth == 1) { /* alone */
-        percpu_child();
     }
     traced_child(context->depth > 1);
     context_leave();

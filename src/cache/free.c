@@ -21,16 +21,13 @@ static __attribute__((noinline, cold)) void free_rest(struct stook_cache *cache,
 static __attribute__((noinline)) void free_accounted(struct stook_cache *cache, void *object)
 {
     account_clear(cache, &object, 1);
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     if (__builtin_expect(!stat_counts_fast(cache) &&
                              stook_rseq_push(cache->own, cache->head.rseq_offset, object),
                          1))
         return;
-#endif
     free_rest(cache, object);
 }
 
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
 /* The elements are cleared, but this CPU's main sheaf is full. */
 static __attribute__((noinline, cold)) void free_full(struct stook_cache *cache, void *object,
                                                       uint32_t owner, uint32_t tag)
@@ -78,8 +75,9 @@ static inline __attribute__((always_inline)) void free_straight(struct stook_cac
     if (__builtin_expect(!stook_rseq_push(cache->own, rseq, object), 0))
         free_full(cache, object, owner, tag);
     else if ((way & CACHE_CLOSED_GROUP) &&
-             __builtin_expect(rseq_stock_give(group_stock_row(owner), rseq, owner, cache->charge,
-                                              group_stock_most(owner)) != RSEQ_DONE,
+             __builtin_expect(group_stock_try_give(group_stock_row(owner), rseq, owner,
+                                                   cache->charge,
+                                                   group_stock_most(owner)) != RSEQ_DONE,
                               0))
         free_owe(cache->charge, owner, tag);
     else if (straight_tags(way) &&
@@ -119,7 +117,6 @@ static inline __attribute__((always_inline)) bool free_way(struct stook_cache *c
         return false;
     return true;
 }
-#endif
 
 static __attribute__((noinline, cold)) void free_checked(struct stook_cache *cache, void *object)
 {
@@ -135,10 +132,8 @@ static __attribute__((noinline, aligned(64))) void free_slow(struct stook_cache 
 {
     if (!object)
         return;
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     if (free_way(cache, object))
         return;
-#endif
     if (account_hooks(cache))
         free_accounted(cache, object);
     else
@@ -147,11 +142,9 @@ static __attribute__((noinline, aligned(64))) void free_slow(struct stook_cache 
 
 __attribute__((aligned(64))) void stook_free(struct stook_cache *cache, void *object)
 {
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     if (__builtin_expect(
             object && stook_rseq_push(cache->head.slots, cache->head.rseq_offset, object), 1))
         return;
-#endif
     free_slow(cache, object);
 }
 

@@ -124,7 +124,7 @@ int stook_topology_cpu(int cpu)
 extern void *dlsym(void *handle, const char *name) __attribute__((weak));
 extern int dladdr(const void *address, Dl_info *info) __attribute__((weak));
 
-void stook_inline_layout_1(int layout, const void *address)
+void stook_inline_layout_2(int layout, const void *address)
 {
     static const void *pinned; /* the last object: its other files' constructors run in a row */
     void *(*open)(const char *, int);

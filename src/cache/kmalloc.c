@@ -209,7 +209,6 @@ static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned 
 static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,
                                                                void **object)
 {
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     /* A size of 0 is the largest here. */
     if (__builtin_expect(size - 1 < STOOK_KMALLOC_CACHE_MAX, 1) &&
         __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
@@ -220,11 +219,6 @@ static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsi
                __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, object),
                                 1);
     }
-#else
-    (void)size;
-    (void)flags;
-    (void)object;
-#endif
     return false;
 }
 
@@ -310,7 +304,6 @@ static __attribute__((noinline, cold)) void kfree_slow(const void *object)
 /* By way of the cache, whose calls may be counted: the page map alone would pass that by. */
 __attribute__((aligned(64))) void stook_kfree(const void *object)
 {
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     if (__builtin_expect(pagemap_covers(object), 1)) {
         const struct stook_cache *cache = cache_table[pagemap_cache(*pagemap_at(object))];
         if (__builtin_expect(cache != NULL, 1) &&
@@ -319,7 +312,6 @@ __attribute__((aligned(64))) void stook_kfree(const void *object)
                              1))
             return;
     }
-#endif
     kfree_slow(object);
 }
 

@@ -2,6 +2,7 @@
 #include "cache/private.h"
 
 #include "account/group.h"
+#include "account/group_stock.h"
 #include "account/trace.h"
 #include "base/context.h"
 #include "base/report.h"
@@ -271,6 +272,8 @@ void stook_private_limit(void)
     account_process = group_number(group_make("malloc", NULL, limit));
     if (!account_process)
         report_fatal("STOOK_LIMIT=%s: no address space for groups", text);
+    /* Before its first stock. */
+    atomic_store_explicit(&group_stocks.plain, account_process, memory_order_relaxed);
 }
 
 const char *stook_private_getenv(const char *name)

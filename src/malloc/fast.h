@@ -45,20 +45,13 @@ extern struct fast fast __attribute__((visibility("hidden")));
 
 static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void **object)
 {
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     return __builtin_expect(size < FAST_TESTED(limit), 1) &&
            __builtin_expect(
                stook_rseq_pop(fast.slot[(size + 15) / SIZES_STEP], fast.rseq_offset, object), 1);
-#else
-    (void)size;
-    (void)object;
-    return false;
-#endif
 }
 
 static inline __attribute__((always_inline)) bool fast_free(void *object)
 {
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
     /* Turned by four bits, an address that is no multiple of 16 is beyond any arena. */
     size_t granules = FAST_TESTED(granules);
     uintptr_t offset = (uintptr_t)object - fast.base;
@@ -70,10 +63,6 @@ static inline __attribute__((always_inline)) bool fast_free(void *object)
                      << FAST_SLOT_SHIFT;
     return __builtin_expect(
         stook_rseq_push((const void *)(fast.slots + slot), fast.rseq_offset, object), 1);
-#else
-    (void)object;
-    return false;
-#endif
 }
 
 #endif

@@ -32,14 +32,8 @@ void os_release(void *address, size_t size);
 /* Moves the pages of [from, from+size) to `to`; both ranges stay mapped.  false: what is in `from` stays
  * there, and `to` is fresh pages. */
 bool os_move(void *from, void *to, size_t size);
-/* A memory file of `size` bytes, not inherited by exec; -1 where there are none. */
-int os_file(size_t size);
-/* Nobody can write to it from here on; the file, or -1 and it is closed. */
-int os_file_seal(int fd);
-/* Maps it privately over a reserved range. */
-bool os_file_map(void *address, size_t size, int fd);
-/* A mapping of its own for part of one: what the kernel reads in around a fault stays within it. */
-void os_set_apart(void *address, size_t size);
+/* Whether the range is part of core dumps. */
+void os_dump(void *address, size_t size, bool wanted);
 /* Pages of os_map() that a forked child finds as zeros, however it was made (Linux 4.14). */
 void os_zero_in_child(void *address, size_t size);
 /* Fresh pages over a reserved range, whatever was mapped there. */

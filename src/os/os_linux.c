@@ -147,54 +147,17 @@ bool os_move(void *from, void *to, size_t size)
     return moved;
 }
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u
-#endif
-
-int os_file(size_t size)
-{
-    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int saved = errno, fd = memfd_create("stook", flags | MFD_NOEXEC_SEAL);
-
-    if (fd < 0 && errno == EINVAL) /* kernels before 6.3; later ones complain without it */
-        fd = memfd_create("stook", flags);
-    if (fd >= 0 && ftruncate(fd, (off_t)size) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    errno = saved;
-    return fd;
-}
-
-int os_file_seal(int fd)
-{
-    int saved = errno;
-
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    errno = saved;
-    return fd;
-}
-
-bool os_file_map(void *address, size_t size, int fd)
-{
-    return mmap(address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
-                0) == address;
-}
-
 bool os_renew(void *address, size_t size)
 {
     return mmap(address, size, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == address;
 }
 
-void os_set_apart(void *address, size_t size)
+void os_dump(void *address, size_t size, bool wanted)
 {
     int saved = errno;
 
-    (void)madvise(address, size, MADV_RANDOM); /* no other effect on a memory file */
+    (void)madvise(address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
     errno = saved;
 }
 

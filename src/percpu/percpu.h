@@ -3,9 +3,10 @@
  * percpu.h - the per-CPU protocol: slots, the sections on them, and the process's mode.
  *
  * A CPU's area holds one slot a cache, at the cache's offset ([cpu][cache]).  A slot's `main`
- * points to the sheaf that pops and pushes work on.  The sections, each specified once where it is
- * implemented (stook/arch/rseq_*.h, rseq_*.h, percpu_locked.h), are pop, push, pop_bulk, push_bulk
- * and close; the rest are plain:
+ * points to the sheaf that pops and pushes work on.  Each section is written once, in the operations
+ * of one table a machine (stook/sections.h, percpu/sections.h; behind a lock word: percpu/locked.h):
+ * pop, push, pop_bulk, push_bulk and close work on slots, others on per-CPU rows (percpu/rows.h).
+ * The rest are plain:
  *
  *   open:   slot.main = m, store-release, from any CPU; only by whoever closed the slot
  *   take:   slot.main: m -> closed by cmpxchg from any CPU; percpu_fence(cpu); only now read m
@@ -15,10 +16,9 @@
  *   locked  each slot has a lock word that is only ever tried, and its sheaf in `held`; `main` is
  *           never installed, so that the inlined fast path falls into the slow path by itself.
  *
- * Areas lie at a fixed stride, for every CPU that may ever be and for -1 and -2.  They are one
- * sealed file of slots without sheaves, mapped privately once an area: a page that nobody has
- * installed a sheaf in is everybody's same page, so CPUs that the process never runs on cost
- * address space and nothing else, and the sections need no test.
+ * Areas lie at a fixed stride in one mapping, for every CPU that may ever be and for -1 and -2.  They
+ * begin as zero pages, and a slot whose `main` is NULL is open and has no sheaf: CPUs that the process
+ * never runs on cost address space and nothing else.
  *
  * While a slot is closed only pointers move: no lock, no system call, no callback, and no memory
  * that could fault but the sheaves themselves.  Whoever meets a closed slot never waits.
@@ -52,7 +52,7 @@ _Static_assert(offsetof(struct sheaf, capacity) == 12, "known to the sections");
 _Static_assert(offsetof(struct sheaf, object) == 16, "known to the sections");
 
 struct slot {
-    _Atomic(struct sheaf *) main; /* offset 0, known to the sections; never NULL */
+    _Atomic(struct sheaf *) main; /* offset 0, known to the sections; NULL: open, no sheaf yet */
     struct sheaf *spare;          /* NULL or a sheaf; whoever closed the slot */
     struct sheaf *held;           /* rseq: main while taken (fork); locked: main, NULL for none */
     struct sheaf *rcu;            /* NULL or objects freed under readers; whoever closed the slot */
@@ -69,7 +69,18 @@ _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
 
 enum {
     PERCPU_AREA_SIZE = 1 << STOOK_AREA_SHIFT,
-    PERCPU_RETRIES = 8, /* aborted sections in a row before the slow path is taken */
+    PERCPU_RETRIES = 8,         /* aborted sections in a row before the slow path is taken */
+    PERCPU_ROWS_UNKNOWN = 1024, /* where the kernel does not say how many CPUs there may be */
+#ifdef STOOK_INLINE_SECTIONS
+    PERCPU_HAS_SECTIONS = 1,
+#else
+    PERCPU_HAS_SECTIONS = 0,
+#endif
+#ifdef __x86_64__
+    PERCPU_CLOSE_IS_FENCE = 1, /* a locked instruction orders all loads and stores */
+#else
+    PERCPU_CLOSE_IS_FENCE = 0,
+#endif
 };
 _Static_assert(PERCPU_AREA_SIZE == STOOK_CACHES_MAX * SLOT_SIZE, "a slot a cache");
 
@@ -78,7 +89,6 @@ struct percpu {
     intptr_t rseq_offset; /* from the thread pointer to its struct rseq (cpu_id at 4) */
     bool rseq;            /* the mode */
     bool wide;            /* the CPU has AVX2 */
-    bool filled;          /* no file to map: areas are filled in as slots come into use */
     unsigned rows;        /* CPUs that have areas: all that the kernel may ever name */
     unsigned slots;       /* highest slot in use + 1; written under `lock` */
     struct lock lock;
@@ -115,9 +125,6 @@ void percpu_init(void);
 
 /* Undoes percpu_init(), while no slot is in use and nobody else is in the library. */
 void percpu_exit(void);
-
-/* The forked child: registers what the kernel may have dropped. */
-void percpu_child(void);
 
 /* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
 void percpu_slot_init(unsigned index);
@@ -192,9 +199,11 @@ static inline enum percpu_use percpu_use_of(unsigned cpu)
     return (enum percpu_use)atomic_load_explicit(&percpu.used[cpu], memory_order_acquire);
 }
 
-/* Closes this CPU's slot: its main sheaf (percpu_none perhaps), or NULL: somebody has it closed,
- * this thread is not registered, its CPU is new and `nospin` forbids to wait, or it is offline (in a
- * simulated machine). */
+/*
+ * Closes this CPU's slot: its main sheaf (percpu_none perhaps), or NULL: it is closed, this thread is
+ * not registered, its CPU is new and `nospin` forbids to wait, or it is offline (in a simulated
+ * machine).  Only slots of CPUs that are marked as used are ever closed: a fork finds them all.
+ */
 struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin);
 
 /* Opens a slot that this thread closed or took; what `held` said is over. */
@@ -205,6 +214,14 @@ void percpu_open(struct slot *slot, struct sheaf *main);
  * then a section on that CPU may still commit to it.  NULL: it is closed, now or for good.
  */
 struct sheaf *percpu_take(struct slot *slot);
+
+/*
+ * The main sheaf of any CPU's slot for counting (percpu_none perhaps), or NULL: it is closed.  With
+ * sections the owner may go on meanwhile: sheaves are never unmapped, so a stale pointer reads an old
+ * size, or what lies there now.  Where there are locks the slot's is held until percpu_unpeek().
+ */
+struct sheaf *percpu_peek(struct slot *slot);
+void percpu_unpeek(struct slot *slot, struct sheaf *main);
 
 /*
  * Aborts the sections running on `cpu`.  false: a tunable isolates that CPU, or the kernel refused

@@ -6,7 +6,7 @@
 #include "cache/alloc.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
-#include "percpu/counter.h"
+#include "percpu/rows.h"
 #include "os/os.h"
 #include "sheaf/slot.h"
 #include "slab/slab.h"
@@ -251,7 +251,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
 
     if (object) {
         errno = saved; /* a zone was used up perhaps, and another was not */
-        counter_count(pool->out, COUNTER_CAME);
+        rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
         return object;
     }
     if (errno == EINVAL)
@@ -260,7 +260,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     if (!object)
         return NULL;
     errno = saved;
-    counter_count(pool->out, COUNTER_CAME);
+    rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
     if (flags & STOOK_ZERO)
         memset(object, 0, pool->cache->object_size);
     return object;
@@ -269,19 +269,14 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
 static inline __attribute__((always_inline)) void *pool_alloc_fast(struct stook_pool *pool,
                                                                    unsigned flags)
 {
-#if COUNTER_HAS_SECTIONS
     const struct stook_cache_head *head = &pool->cache->head;
     void *object;
 
     if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
         __builtin_expect(stook_rseq_pop(head->slots, head->rseq_offset, &object), 1)) {
-        counter_count(pool->out, COUNTER_CAME);
+        rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
         return object;
     }
-#else
-    (void)pool;
-    (void)flags;
-#endif
     return NULL;
 }
 
@@ -341,10 +336,8 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
 
 static inline void pool_free_to_cache(struct stook_cache *cache, void *object)
 {
-#if COUNTER_HAS_SECTIONS
     if (__builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset, object), 1))
         return;
-#endif
     stook_free(cache, object);
     /* The slot is open again, before the waiters are looked at: who counted himself meanwhile may have
      * found it closed.  Pairs with the fence in pool_announce(). */
@@ -359,7 +352,7 @@ void stook_pool_free(struct stook_pool *pool, void *object)
 {
     if (!object)
         return;
-    counter_count(pool->out, COUNTER_WENT);
+    rows_add(pool_counter(pool, POOL_WENT), ROWS_LINE, 1);
     if (__builtin_expect(
             atomic_load_explicit(&pool->places, memory_order_relaxed) >=
                     atomic_load_explicit(&pool->min, memory_order_relaxed) &&
@@ -425,7 +418,7 @@ static void pool_spill(struct stook_pool *pool, uint32_t keep)
 
 static size_t pool_size(void)
 {
-    return sizeof(struct stook_pool) + counter_size();
+    return sizeof(struct stook_pool) + rows_size(ROWS_LINE);
 }
 
 static void pool_unmake(struct stook_pool *pool)
@@ -487,7 +480,7 @@ int stook_pool_destroy(struct stook_pool *pool)
 
     if (!pool)
         return 0;
-    out = counter_left(pool->out);
+    out = pool_out(pool);
     if (out != 0) {
         report_warn("pool of cache %s cannot be destroyed: %lld of its objects are in use",
                     pool->cache->name, (long long)out);

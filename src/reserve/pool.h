@@ -28,6 +28,7 @@
 #ifndef STOOK_RESERVE_POOL_H
 #define STOOK_RESERVE_POOL_H
 
+#include "percpu/rows.h"
 #include "slab/cache.h"
 
 #include <stdatomic.h>
@@ -54,8 +55,24 @@ struct stook_pool {
     _Atomic uint32_t words __attribute__((aligned(64))); /* of the array */
     _Atomic(_Atomic(void *) *) chunk[POOL_CHUNKS];
     _Atomic(void *) first[POOL_FIRST] __attribute__((aligned(64)));
-    char out[] __attribute__((aligned(64))); /* a counter: objects taken, objects freed */
+    uint64_t out[]
+        __attribute__((aligned(64))); /* rows of ROWS_LINE: objects taken, objects freed */
 };
+
+/* Not the second word: a sheaf's size is there, and lines 4 KiB apart would be waited for. */
+enum pool_counter { POOL_CAME = 0, POOL_WENT = 2 };
+
+static inline uint64_t *pool_counter(struct stook_pool *pool, enum pool_counter word)
+{
+    return (uint64_t *)rows_first(pool->out, ROWS_LINE) + word;
+}
+
+/* Objects that are out: exact once no thread takes or frees any. */
+static inline int64_t pool_out(struct stook_pool *pool)
+{
+    return (int64_t)(rows_sum(pool_counter(pool, POOL_CAME), ROWS_LINE) -
+                     rows_sum(pool_counter(pool, POOL_WENT), ROWS_LINE));
+}
 
 /* Nanoseconds after which who waits looks again; 0: never.  Tests want no second chance. */
 extern uint64_t pool_nap __attribute__((visibility("hidden")));

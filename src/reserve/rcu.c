@@ -6,24 +6,13 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
-#include "percpu/percpu.h"
+#include "percpu/sections.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/remote.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/stat.h"
-
-#if STOOK_RSEQ && defined(STOOK_INLINE_SECTIONS)
-#if defined(__aarch64__)
-#include "percpu/rseq_rcu_aarch64.h"
-#else
-#include "percpu/rseq_rcu_x86_64.h"
-#endif
-#define RCU_HAS_SECTION 1
-#else
-#define RCU_HAS_SECTION 0
-#endif
 
 #include <errno.h>
 #include <pthread.h>
@@ -328,15 +317,14 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
 /* NULL is on no page of the arena.  Where a slot has an rcu sheaf an RCU is set and the cache in use. */
 __attribute__((aligned(64))) void stook_free_rcu(struct stook_cache *cache, void *object)
 {
-#if RCU_HAS_SECTION
     if (__builtin_expect(pagemap_covers(object) && rcu_sections, 1) &&
         __builtin_expect(pagemap_cache(*pagemap_at(object)) == cache->index, 1) &&
-        __builtin_expect(
-            rcu_section(cache->head.slots, cache->head.rseq_offset, PERCPU_CLOSED, object), 1)) {
+        __builtin_expect(rseq_defer(cache->head.slots, cache->head.rseq_offset, PERCPU_CLOSED,
+                                    object) == RSEQ_DONE,
+                         1)) {
         stat_add(cache, STAT_free_rcu_sheaf, 1);
         return;
     }
-#endif
     rcu_free_slow(cache, object);
 }
 
@@ -491,7 +479,7 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
         return -1;
     }
     rcu_ops = ops;
-    rcu_sections = RCU_HAS_SECTION && percpu.rseq && !percpu.isolated;
+    rcu_sections = percpu.rseq && !percpu.isolated;
     context_rcu_settler = rcu_settle;
     /* Release: rcu_ops, for those who find these. */
     __atomic_store_n(&slab_deferrer, rcu_slabs_defer, __ATOMIC_RELEASE);

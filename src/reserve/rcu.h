@@ -4,7 +4,7 @@
  *
  * The way of an object that stook_free_rcu() takes, each step visible to who drains:
  *
- *   slot     this CPU's rcu sheaf of the cache (slot->rcu): by a section (rseq_rcu_x86_64.h), or under
+ *   slot     this CPU's rcu sheaf of the cache (slot->rcu): by a section (percpu/sections.h), or under
  *            the closed slot, as where there are none, the first and the last of each sheaf
  *   (loose   a cell of a small table, where there is no slot or no sheaf to be had)
  *   late     full sheaves, a lock-free stack; pushed while the slot is still closed

@@ -99,18 +99,15 @@ void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
 /* What a slot's main and spare sheaf may hold, at least one that is not to be seen now. */
 static uint32_t slot_capacity(struct slot *slot)
 {
-    struct sheaf *main, *spare;
+    struct sheaf *main = percpu_peek(slot), *spare;
     uint32_t capacity, more;
 
-    main =
-        percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire) : percpu_take(slot);
-    if (!main || main == PERCPU_CLOSED)
+    if (!main)
         return UINT32_MAX;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
     capacity = __atomic_load_n(&main->capacity, __ATOMIC_RELAXED);
     more = spare ? __atomic_load_n(&spare->capacity, __ATOMIC_RELAXED) : 0;
-    if (!percpu.rseq)
-        percpu_open(slot, main);
+    percpu_unpeek(slot, main);
     return capacity > more ? capacity : more;
 }
 
@@ -138,11 +135,8 @@ void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_c
 
     if (!slot)
         return;
-    /* With sections the owner may go on meanwhile: sheaves are never unmapped, so a stale pointer
-     * reads an old size, or whatever lies there now.  Locks are there to be taken. */
-    main =
-        percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_acquire) : percpu_take(slot);
-    if (!main || main == PERCPU_CLOSED)
+    main = percpu_peek(slot);
+    if (!main)
         return;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
     if (main != PERCPU_NONE) {
@@ -159,8 +153,7 @@ void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_c
         counts->remote += size;
         counts->sheaves++;
     }
-    if (!percpu.rseq)
-        percpu_open(slot, main);
+    percpu_unpeek(slot, main);
 }
 
 void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves)

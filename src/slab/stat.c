@@ -2,7 +2,7 @@
 #include "slab/stat.h"
 
 #include "os/os.h"
-#include "percpu/percpu.h"
+#include "percpu/rows.h"
 #include "os/topology.h"
 
 #include <string.h>
@@ -21,15 +21,9 @@ static const char *const stat_names[STAT_EVENTS] = {
 STOOK_STAT_EVENTS(STAT_FIELD)
 #undef STAT_FIELD
 
-/* Row 0 is that of threads without a CPU. */
-static size_t stat_size(void)
-{
-    return ((size_t)percpu.rows + 1) * STAT_ROW * sizeof(uint64_t);
-}
-
 static uint64_t *stat_at(uint64_t *rows, int cpu, enum stat_event event)
 {
-    return rows + (size_t)(cpu + 1) * STAT_ROW + event;
+    return (uint64_t *)rows_at(rows, ROWS_STAT, cpu) + event;
 }
 
 static int stat_cpu(void)
@@ -91,10 +85,13 @@ void stat_clear(struct stook_cache *cache)
 {
     uint64_t *rows = __atomic_load_n(&cache->stat_kept, __ATOMIC_ACQUIRE);
 
-    for (size_t i = 0; rows && i < stat_size() / sizeof(*rows); i++)
-        /* Written only where there is something: pages of CPUs that were never used stay unused. */
-        if (__atomic_load_n(&rows[i], __ATOMIC_RELAXED) != 0)
-            __atomic_store_n(&rows[i], 0, __ATOMIC_RELAXED);
+    for (int cpu = STAT_NO_CPU; rows && cpu < (int)percpu.rows; cpu++)
+        for (unsigned event = 0; event < STAT_EVENTS; event++) {
+            uint64_t *count = stat_at(rows, cpu, event);
+            /* Written only where there is something: pages of unused CPUs stay unused. */
+            if (__atomic_load_n(count, __ATOMIC_RELAXED) != 0)
+                __atomic_store_n(count, 0, __ATOMIC_RELAXED);
+        }
 }
 
 void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
@@ -118,7 +115,7 @@ bool stat_switch(struct stook_cache *cache, int mode)
     if (mode == STOOK_STATS_ALL && (cache->flags & CACHE_MALLOC))
         mode = STOOK_STATS_SLOW;
     if (mode != STOOK_STATS_OFF && !cache->stat_kept) {
-        uint64_t *rows = os_map(stat_size());
+        uint64_t *rows = rows_map(ROWS_STAT);
         if (!rows)
             return false;
         __atomic_store_n(&cache->stat_kept, rows, __ATOMIC_RELEASE);
@@ -143,7 +140,7 @@ void stat_init(struct stook_cache *cache)
 void stat_exit(struct stook_cache *cache)
 {
     if (cache->stat_kept)
-        os_unmap(cache->stat_kept, stat_size());
+        rows_unmap(cache->stat_kept, ROWS_STAT);
     cache->stat = cache->stat_kept = NULL;
 }
 

@@ -30,13 +30,14 @@ enum stat_event {
     /* Objects straight from and to the main sheaf are counted once: stat_read() adds them to
      * alloc_fastpath and free_fastpath, which lie this much below. */
     STAT_STRAIGHT = STAT_alloc_cpu_sheaf - STAT_alloc_fastpath,
-    STAT_ROW = (STAT_EVENTS + 7) & ~7, /* counters of a CPU: whole cache lines */
 };
 
 enum {
-    STAT_NEAR = 20,   /* distances below are near (TOPOLOGY_LOCAL is a node's own) */
-    STAT_NO_CPU = -1, /* the row of threads without a CPU */
+    STAT_NEAR = 20,            /* distances below are near (TOPOLOGY_LOCAL is a node's own) */
+    STAT_NO_CPU = ROWS_NO_CPU, /* the row of threads without a CPU */
 };
+
+_Static_assert(STAT_EVENTS * sizeof(uint64_t) <= 1 << ROWS_STAT, "a row has room for all");
 
 /* Out of line: counting is on. */
 void stat_count(struct stook_cache *cache, uint64_t *rows, enum stat_event event, uint64_t n);

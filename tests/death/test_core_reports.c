@@ -161,7 +161,7 @@ static void destroy_busy(void)
 
 static void layout_mismatch(void)
 {
-    stook_inline_layout_1(STOOK_INLINE_LAYOUT + 1, (const void *)(uintptr_t)&layout_mismatch);
+    stook_inline_layout_2(STOOK_INLINE_LAYOUT + 1, (const void *)(uintptr_t)&layout_mismatch);
 }
 
 #ifdef STOOK_DEBUG

@@ -4,7 +4,7 @@
  * The n-th system call of the reserves fails, for every n, and then two and then all from it on:
  * sheaves and pools are as they were, nothing is lost, and afterwards everything works.
  */
-#include "percpu/counter.h"
+#include "percpu/rows.h"
 #include "os/topology.h"
 #include "reserve/pool.h"
 #include "reserve/prefilled.h"

@@ -10,8 +10,8 @@
 
 #include "support/rseq_broken.h"
 
-static enum rseq_result chosen_close(const void *slots, intptr_t rseq, const void *closed,
-                                     void **at, void **main);
+static enum rseq_result chosen_close(void *slot, intptr_t rseq, int cpu, const void *closed,
+                                     void **main);
 #define rseq_close chosen_close
 #include "percpu/percpu.c"
 #undef rseq_close
@@ -24,11 +24,11 @@ static enum rseq_result chosen_close(const void *slots, intptr_t rseq, const voi
 
 #include <cmocka.h>
 
-static enum rseq_result chosen_close(const void *slots, intptr_t rseq, const void *closed,
-                                     void **at, void **main)
+static enum rseq_result chosen_close(void *slot, intptr_t rseq, int cpu, const void *closed,
+                                     void **main)
 {
-    return storm.broken == BREAK_LATE_END ? broken_close_late(slots, rseq, closed, at, main)
-                                          : rseq_close(slots, rseq, closed, at, main);
+    return storm.broken == BREAK_LATE_END ? broken_close_late(slot, rseq, cpu, closed, main)
+                                          : rseq_close(slot, rseq, cpu, closed, main);
 }
 
 static struct storm_result *result;

@@ -11,7 +11,7 @@
 #include "reserve/pool.h"
 
 #include "base/context.h"
-#include "percpu/counter.h"
+#include "percpu/rows.h"
 #include "page/zone.h"
 #include "support/scale.h"
 
@@ -192,7 +192,7 @@ static void check(unsigned call)
     for (unsigned k = 0; k < nheld; k++)
         for (unsigned i = 0; i < k; i++)
             assert_ptr_not_equal(held[i], held[k]);
-    if (n != pool->count || n != pool->places || counter_left(pool->out) != nheld)
+    if (n != pool->count || n != pool->places || pool_out(pool) != nheld)
         fail_msg("%s, action %d, phase %u: %u objects, counted %u in %u places, %u out",
                  calls[call].name, action, phase, n, pool->count, pool->places, nheld);
     /* Nothing left the pool but what a smaller one has too much, and what its cache had for it. */
@@ -294,7 +294,7 @@ static void waiter_at_every_step(void **unused)
         /* With a reserve of 1: that one is out, and so is its taker's wish to free it. */
         held[0] = min == 0 ? taken[--ntaken] : stook_pool_alloc(pool, STOOK_NOWAIT);
         if (min == 0) /* as if it were the pool's */
-            counter_count(pool->out, COUNTER_CAME);
+            rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
         atomic_store(&stop, false);
         pthread_create(&thread, NULL, waiter, NULL);
         for (at_step = 1; !finished; at_step += at_step < DENSE ? 1 : 41) {

@@ -316,8 +316,7 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
 {
     struct sheaf *main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
 
-    CHECK(atomic_load(&slot->main) && atomic_load(&slot->main) != PERCPU_CLOSED &&
-              atomic_load(&slot->lock) == 0,
+    CHECK(atomic_load(&slot->main) != PERCPU_CLOSED && atomic_load(&slot->lock) == 0,
           "the slot of cache %s on CPU %u is closed", cache ? cache->name : "(none)", cpu);
     if (main == PERCPU_NONE)
         main = NULL;

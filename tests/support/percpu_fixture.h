@@ -6,8 +6,8 @@
 #define TESTS_SUPPORT_PERCPU_FIXTURE_H
 
 /* The tests read sheaves beside the sections, which the compiler must know of. */
-#ifndef STOOK_RSEQ_CLOBBERS
-#define STOOK_RSEQ_CLOBBERS "memory",
+#ifndef STOOK_SECTION_CLOBBERS
+#define STOOK_SECTION_CLOBBERS "memory",
 #endif
 #include "percpu/percpu.h"
 #include "os/topology.h"

@@ -9,9 +9,9 @@
 #ifndef TESTS_SUPPORT_SECTIONS_WIDENED_H
 #define TESTS_SUPPORT_SECTIONS_WIDENED_H
 
-#define STOOK_RSEQ_CLOBBERS "memory",
+#define STOOK_SECTION_CLOBBERS "memory",
 #if defined(__x86_64__)
-#define STOOK_RSEQ_STEP                                                                            \
+#define STOOK_OP_STEP                                                                              \
     "decl %%fs:storm_step_skip@tpoff\n\t"                                                          \
     "jns 9f\n"                                                                                     \
     "8:\n\t"                                                                                       \
@@ -19,22 +19,22 @@
     "jg 8b\n"                                                                                      \
     "9:\n\t"
 #elif defined(__aarch64__)
-#define STOOK_RSEQ_STEP_WORD(name)                                                                 \
+#define STOOK_OP_STEP_WORD(name)                                                                   \
     "mrs x16, tpidr_el0\n\t"                                                                       \
     "add x16, x16, #:tprel_hi12:" name ", lsl #12\n\t"                                             \
     "add x16, x16, #:tprel_lo12_nc:" name "\n\t"
-#define STOOK_RSEQ_STEP                                                                            \
-    STOOK_RSEQ_STEP_WORD("storm_step_skip")                                                        \
+#define STOOK_OP_STEP                                                                              \
+    STOOK_OP_STEP_WORD("storm_step_skip")                                                          \
     "ldr w17, [x16]\n\t"                                                                           \
     "subs w17, w17, #1\n\t"                                                                        \
     "str w17, [x16]\n\t"                                                                           \
-    "b.pl 9f\n\t" STOOK_RSEQ_STEP_WORD("storm_step_spin") "8:\n\t"                                 \
-                                                          "ldr w17, [x16]\n\t"                     \
-                                                          "subs w17, w17, #1\n\t"                  \
-                                                          "str w17, [x16]\n\t"                     \
-                                                          "b.gt 8b\n"                              \
-                                                          "9:\n\t"
-#define STOOK_RSEQ_STEP_CLOBBERS "x16", "x17",
+    "b.pl 9f\n\t" STOOK_OP_STEP_WORD("storm_step_spin") "8:\n\t"                                   \
+                                                        "ldr w17, [x16]\n\t"                       \
+                                                        "subs w17, w17, #1\n\t"                    \
+                                                        "str w17, [x16]\n\t"                       \
+                                                        "b.gt 8b\n"                                \
+                                                        "9:\n\t"
+#define STOOK_OP_STEP_CLOBBERS "x16", "x17",
 #endif
 extern __thread int storm_step_skip, storm_step_spin;
 

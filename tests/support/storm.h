@@ -235,7 +235,7 @@ static struct sheaf *storm_close(struct storm_thread *self, unsigned cache, stru
     if (!*slot)
         return NULL;
     main = atomic_exchange(&(*slot)->main, PERCPU_CLOSED);
-    return main == PERCPU_CLOSED ? NULL : main;
+    return main == PERCPU_CLOSED ? NULL : main ? main : PERCPU_NONE;
 }
 
 static struct sheaf *storm_real(struct sheaf *main)

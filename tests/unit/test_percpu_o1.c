@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The contract test again over sections compiled with -O1, at which GCC 12.2 miscompiled the
- * values behind an asm goto with outputs (STOOK_RSEQ_EDGE says how).
+ * values behind an asm goto with outputs (STOOK_SECTION_EDGE says how).
  */
 #pragma GCC optimize("O1")
-#define STOOK_RSEQ_CLOBBERS "memory",
+#define STOOK_SECTION_CLOBBERS "memory",
 #include "percpu/percpu.c"
 #include "unit/test_percpu.c"

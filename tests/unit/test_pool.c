@@ -8,7 +8,7 @@
 #include "reserve/pool.h"
 
 #include "cache/init.h"
-#include "percpu/counter.h"
+#include "percpu/rows.h"
 #include "slab/slab.h"
 #include "support/check.h"
 #include "support/child.h"
@@ -343,7 +343,7 @@ static void waiting(unsigned min, unsigned n)
     }
     assert_int_equal((uint32_t)atomic_load(&waited->waiters), 0);
     check_pool(waited);
-    int64_t out = counter_left(waited->out);
+    int64_t out = pool_out(waited);
     while (out-- > 0) /* whichever: frees are counted */
         stook_pool_free(waited, unhold());
     assert_int_equal(stook_pool_destroy(waited), 0);
@@ -384,7 +384,7 @@ static void freed_before_the_sleep(void **unused)
         hold(stook_pool_alloc(waited, STOOK_WAIT)); /* would sleep for ever */
         assert_int_equal(stook_reclaim_unregister(free_late, NULL), 0);
         assert_null(late);
-        for (int64_t out = counter_left(waited->out); out > 0; out--)
+        for (int64_t out = pool_out(waited); out > 0; out--)
             stook_pool_free(waited, unhold());
         assert_int_equal(stook_pool_destroy(waited), 0);
     }

@@ -19,7 +19,7 @@
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
 #include "account/group_stock.h"
-#include "support/rseq_stock_late.h"
+#include "support/rseq_broken.h"
 #include "support/steps.h"
 
 enum {
@@ -42,30 +42,31 @@ static volatile intptr_t registration;
 static struct group_stock *stock; /* this CPU's */
 static int64_t by_event;          /* bytes that the events took out of the stock */
 
-#define STOCK (group_stocks.rows + (size_t)group_place(NUMBER) * 8)
+#define STOCK group_stock_row(NUMBER)
 STEPS_SECTION static int op_take(void)
 {
-    return rseq_stock_take(STOCK, registration, NUMBER, BYTES) == RSEQ_DONE;
+    return rseq_take(STOCK, ROWS_LARGE, registration, NUMBER, BYTES) == RSEQ_DONE;
 }
 STEPS_SECTION static int op_take_late(void)
 {
-    return late_stock_take(STOCK, registration, NUMBER, BYTES) == RSEQ_DONE;
+    return broken_take_late(STOCK, ROWS_LARGE, registration, NUMBER, BYTES) == RSEQ_DONE;
 }
 STEPS_SECTION static int op_take_short(void)
 {
-    return rseq_stock_take(STOCK, registration, NUMBER, BEFORE + 1) == RSEQ_DONE;
+    return rseq_take(STOCK, ROWS_LARGE, registration, NUMBER, BEFORE + 1) == RSEQ_DONE;
 }
 STEPS_SECTION static int op_take_closed(void)
 {
-    return rseq_stock_take(STOCK, registration, STRANGER, BYTES) == RSEQ_DONE;
+    return rseq_take(STOCK, ROWS_LARGE, registration, STRANGER, BYTES) == RSEQ_DONE;
 }
 STEPS_SECTION static int op_give(void)
 {
-    return rseq_stock_give(STOCK, registration, NUMBER, BYTES, MOST) == RSEQ_DONE;
+    return rseq_give(STOCK, ROWS_LARGE, registration, NUMBER, BYTES, MOST) == RSEQ_DONE;
 }
 STEPS_SECTION static int op_give_full(void)
 {
-    return rseq_stock_give(STOCK, registration, NUMBER, BYTES, BEFORE + BYTES - 1) == RSEQ_DONE;
+    return rseq_give(STOCK, ROWS_LARGE, registration, NUMBER, BYTES, BEFORE + BYTES - 1) ==
+           RSEQ_DONE;
 }
 
 static const struct {
@@ -174,7 +175,7 @@ static void test_every_instruction(void **state)
     assert_true(group_stock_init());
     fixture_pin(fixture_cpu[0]);
     assert_true(group_stock_open(NUMBER, BEFORE)); /* the row is in use now */
-    stock = (struct group_stock *)(void *)(STOCK + (size_t)fixture_cpu[0] * GROUP_STOCK_ROW);
+    stock = rows_at(STOCK, ROWS_LARGE, (int)fixture_cpu[0]);
     assert_int_equal(atomic_load(&stock->number), NUMBER);
 
     steps_run(&test, fixture_cpu[fixture_cpus - 1]);

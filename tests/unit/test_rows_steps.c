@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: rseq native */
 /*
- * Every instruction of the section of percpu/tally.h, one after the other: a tracer stops the thread
+ * Every instruction of the sections of percpu/rows.h that add, one after the other: a tracer stops the thread
  * right before it, something happens there (nothing but the stop; a signal whose handler counts on
  * the same pair; a migration; another thread that counts on the CPU), and the thread goes on.
  * Before the end of the section it must have aborted and counted nothing; from the instruction behind
@@ -17,37 +17,35 @@
 #include <cmocka.h>
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
-#include "percpu/tally.h"
-#include "support/rseq_torn.h"
+#include "percpu/rows.h"
+#include "support/rseq_broken.h"
 #include "support/steps.h"
-
-#include <sys/mman.h>
 
 enum { COUNT = 3, BYTES = 1000, OTHER = 7, OTHER_BYTES = 70 };
 enum { EVENT_NEIGHBOUR = STEPS_HELP, EVENTS };
-enum { OP_TALLY, OP_TORN, OPS };
+enum { OP_ADD_TWO, OP_TORN, OPS };
 
 static struct count {
     unsigned runs, errors;
 } * counts; /* of each section */
 
-static struct tally *pairs; /* everybody's, and behind it those of the CPUs */
+static struct rows_two *pairs; /* of CPU 0 */
 static volatile intptr_t registration;
 
-STEPS_SECTION static int op_tally(void)
+STEPS_SECTION static int op_add_two(void)
 {
-    return rseq_tally(pairs, registration, tally_pair(COUNT, BYTES));
+    return rseq_add_two(pairs, ROWS_LARGE, registration, (op_two){COUNT, BYTES}) == RSEQ_DONE;
 }
 STEPS_SECTION static int op_torn(void)
 {
-    return torn_tally(pairs, registration, COUNT, BYTES);
+    return broken_add_two_torn(pairs, ROWS_LARGE, registration, COUNT, BYTES) == RSEQ_DONE;
 }
-static int (*const ops[OPS])(void) = {op_tally, op_torn};
+static int (*const ops[OPS])(void) = {op_add_two, op_torn};
 
 static void other(int signal)
 {
     (void)signal;
-    tally_add(pairs, OTHER, OTHER_BYTES);
+    rows_add_two(pairs, ROWS_LARGE, OTHER, OTHER_BYTES);
 }
 
 static void help(unsigned event)
@@ -60,7 +58,7 @@ static void help(unsigned event)
 static void prepare(unsigned op)
 {
     (void)op;
-    memset(pairs, 0, tally_size());
+    memset(rows_memory(pairs, ROWS_LARGE), 0, rows_size(ROWS_LARGE));
     fixture_pin(fixture_cpu[0]);
 }
 
@@ -71,10 +69,10 @@ static void alone(bool on)
 
 static void judge(unsigned op, unsigned event, bool done)
 {
-    struct tally wanted = {0}, sum = tally_read(pairs);
+    struct rows_two wanted = {0}, sum = rows_sum_two(pairs, ROWS_LARGE);
 
     if (done)
-        wanted = (struct tally){COUNT, BYTES};
+        wanted = (struct rows_two){COUNT, BYTES};
     if (event == STEPS_SIGNAL || event == EVENT_NEIGHBOUR) {
         wanted.count += OTHER;
         wanted.bytes += OTHER_BYTES;
@@ -99,13 +97,14 @@ static void test_every_instruction(void **state)
     if (!percpu.rseq)
         skip();
     counts = steps_memory(OPS * sizeof(*counts));
-    pairs = mmap(NULL, tally_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pairs != MAP_FAILED);
+    pairs = rows_map(ROWS_LARGE);
+    assert_non_null(pairs);
     steps_run(&test, fixture_cpu[fixture_cpus - 1]);
-    print_message("tally: %u runs, %u errors; torn: %u runs, %u errors\n", counts[OP_TALLY].runs,
-                  counts[OP_TALLY].errors, counts[OP_TORN].runs, counts[OP_TORN].errors);
-    assert_true(counts[OP_TALLY].runs >= 8 * EVENTS);
-    assert_int_equal(counts[OP_TALLY].errors, 0);
+    print_message("add two: %u runs, %u errors; torn: %u runs, %u errors\n",
+                  counts[OP_ADD_TWO].runs, counts[OP_ADD_TWO].errors, counts[OP_TORN].runs,
+                  counts[OP_TORN].errors);
+    assert_true(counts[OP_ADD_TWO].runs >= 8 * EVENTS);
+    assert_int_equal(counts[OP_ADD_TWO].errors, 0);
     assert_true(counts[OP_TORN].errors > 0); /* it must be seen */
 }
 
@@ -117,19 +116,19 @@ static void test_unregistered(void **state)
 
     if (!percpu.rseq)
         skip();
-    pairs = mmap(NULL, tally_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pairs != MAP_FAILED);
+    pairs = rows_map(ROWS_LARGE);
+    assert_non_null(pairs);
     for (int cpu = -2; cpu < 0; cpu++) {
         registration = steps_imitation((uint32_t)cpu);
-        assert_false(op_tally());
-        assert_int_equal(tally_read(pairs).count, 0);
+        assert_false(op_add_two());
+        assert_int_equal(rows_sum_two(pairs, ROWS_LARGE).count, 0);
     }
     registration = steps_imitation(0);
     for (int i = 0; i < 1000 && !done; i++) /* an interruption may still undo a store-exclusive */
-        done = op_tally();
+        done = op_add_two();
     assert_true(done);
-    assert_int_equal(tally_read(pairs).count, COUNT);
-    assert_int_equal(pairs->count, 0);
+    assert_int_equal(rows_sum_two(pairs, ROWS_LARGE).count, COUNT);
+    assert_int_equal(((struct rows_two *)rows_at(pairs, ROWS_LARGE, ROWS_NO_CPU))->count, 0);
 }
 
 int main(void)

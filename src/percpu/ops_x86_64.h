@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops_x86_64.h - the operations that only the library's sections use (percpu/sections.h);
+ * stook/arch/ops_x86_64.h has the others, and what an operation is.
+ *
+ * Sections that may abort apart from leaving have the label `aborted`.
+ */
+#ifndef STOOK_PERCPU_OPS_X86_64_H
+#define STOOK_PERCPU_OPS_X86_64_H
+
+/* to = base + (to << shift), of which the shift is an operand, a constant. */
+#define OP_ROW(to, base)                                                                          \
+    "shlq %[shift], %[" to "]\n\t"                                                                \
+    "addq %[" base "], %[" to "]\n\t" STOOK_OP_STEP
+#define OP_LEAVE_IF_NEGATIVE(reg)                                                                 \
+    "testq %[" reg "], %[" reg "]\n\t"                                                            \
+    "js %l[leave]\n\t" STOOK_OP_STEP
+#define OP_ABORT_UNLESS_CPU(cpu)                                                                  \
+    "cmpl %k[" cpu "], %%fs:4(%[rseq])\n\t"                                                       \
+    "jne %l[aborted]\n\t" STOOK_OP_STEP
+
+/* to = the pointer `member` (an operand, a constant) bytes behind `at`. */
+#define OP_LOAD(to, at, member)                                                                   \
+    "movq %c[" member "](%[" at "]), %[" to "]\n\t" STOOK_OP_STEP
+/* The word at `at` is read with acquire; the other one has 32 bits. */
+#define OP_LEAVE_IF_EQUAL(at, value)                                                              \
+    "cmpq %[" value "], (%[" at "])\n\t"                                                          \
+    "je %l[leave]\n\t" STOOK_OP_STEP
+#define OP_LEAVE_UNLESS_EQUAL32(at, value)                                                        \
+    "cmpl %k[" value "], (%[" at "])\n\t"                                                         \
+    "jne %l[leave]\n\t" STOOK_OP_STEP
+#define OP_SUBTRACT_OR_LEAVE(reg, value)                                                          \
+    "subl %k[" value "], %k[" reg "]\n\t"                                                         \
+    "jb %l[leave]\n\t" STOOK_OP_STEP
+#define OP_ADD(reg, value) "addl %k[" value "], %k[" reg "]\n\t" STOOK_OP_STEP
+#define OP_LEAVE_IF_ABOVE(reg, value)                                                             \
+    "cmpl %k[" value "], %k[" reg "]\n\t"                                                         \
+    "ja %l[leave]\n\t" STOOK_OP_STEP
+
+/* ---- commits -------------------------------------------------------------------------------- */
+
+#define OP_CLOBBERS_SWAP "rax",
+/*
+ * was = the pointer at `at`; leave if it is `value`; the pointer = value.  The cmpxchg is the very
+ * last instruction: a thread preempted right behind it is outside the section and keeps the flags.
+ * Locked, because a remote taker may exchange the same word.
+ */
+#define OP_COMMIT_SWAP(was, at, value)                                                            \
+    "movq (%[" at "]), %%rax\n\t"                                                                 \
+    "cmpq %[" value "], %%rax\n\t"                                                                \
+    "je %l[leave]\n\t" STOOK_OP_STEP                                                              \
+    "movq %%rax, %[" was "]\n\t"                                                                  \
+    "lock cmpxchgq %[" value "], (%[" at "])\n"                                                   \
+    "2:\n\t"                                                                                      \
+    "jne %l[leave]\n\t" /* outside the section: the flags are the thread's own */
+
+#define OP_COMMIT_ADD(at, n)                                                                      \
+    "addq %[" n "], (%[" at "])\n"                                                                \
+    "2:\n\t"
+
+/* Two sums of 64 bits: one store of 16 bytes, aligned, so an interruption finds all of it or nothing. */
+#define OP_CLOBBERS_TWO "xmm0",
+typedef long long op_two __attribute__((vector_size(16), may_alias));
+#define OP_INPUT_TWO(name, two) [name] "x"(two)
+#define OP_COMMIT_ADD_TWO(at, two)                                                                \
+    "movdqa (%[" at "]), %%xmm0\n\t" STOOK_OP_STEP                                                \
+    "paddq %[" two "], %%xmm0\n\t" STOOK_OP_STEP                                                  \
+    "movdqa %%xmm0, (%[" at "])\n"                                                                 \
+    "2:\n\t"
+
+/* ---- several pointers at once --------------------------------------------------------------- */
+
+/* k = min(want, n); leave if that is 0; n -= k.  By a branch, so that what is copied need not wait for
+ * the size. */
+#define OP_TAKE(k, n, want)                                                                       \
+    "movl %k[" want "], %k[" k "]\n\t"                                                            \
+    "subl %k[" want "], %k[" n "]\n\t"                                                            \
+    "jae 11f\n\t"                                                                                 \
+    "addl %k[" want "], %k[" n "]\n\t"                                                            \
+    "jz %l[leave]\n\t"                                                                            \
+    "movl %k[" n "], %k[" k "]\n\t"                                                               \
+    "xorl %k[" n "], %k[" n "]\n"                                                                 \
+    "11:\n\t"
+/* k = min(have, the word at m - n), where n may be above that word; leave if that is 0; n += k. */
+#define OP_FIT(k, n, have, m, offset)                                                             \
+    "movl %k[" have "], %k[" k "]\n\t"                                                            \
+    "addl %k[" have "], %k[" n "]\n\t"                                                            \
+    "cmpl " offset "(%[" m "]), %k[" n "]\n\t"                                                    \
+    "jbe 11f\n\t"                                                                                 \
+    "subl %k[" have "], %k[" n "]\n\t"                                                            \
+    "movl " offset "(%[" m "]), %k[" k "]\n\t"                                                    \
+    "subl %k[" n "], %k[" k "]\n\t"                                                               \
+    "jbe %l[leave]\n\t"                                                                           \
+    "addl %k[" k "], %k[" n "]\n"                                                                 \
+    "11:\n\t"
+
+/* Where the next copy finds its sheaf's side: element n of the array `offset` behind m. */
+#define OP_POINT(m, n, offset) "leaq " offset "(%[" m "], %[" n "], 8), %%r9\n\t"
+
+/*
+ * Copies move 64 bytes a turn where the CPU has AVX2 (`wide`), else and below eight pointers 32, and
+ * the last three pointers one by one: pointers that were pushed singly a moment ago are still in
+ * the store buffer, which forwards no two stores to one load.
+ *
+ * rdx: where the caller's array is at, rcx: pointers left, r9: from there to the other side.  The
+ * steps of a move are the macros' arguments: 8, 32 and 64 bytes.
+ */
+#define OP_CLOBBERS_COPY "rcx", "rdx", "r8", "r9", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
+#define OP_INPUT_WIDE [wide] "m"(percpu.wide)
+#define OP_COPY(objects, k, COPY_8, COPY_32, COPY_64, BEFORE, NARROW, AFTER)                      \
+    "movq %[" objects "], %%rdx\n\t"                                                              \
+    "subq %%rdx, %%r9\n\t"                                                                        \
+    "movl %k[" k "], %%ecx\n\t" BEFORE                                                            \
+    "subl $8, %%ecx\n\t"                                                                           \
+    "jb 5f\n\t"                                                                                    \
+    "cmpb $0, %[wide]\n\t"                                                                         \
+    "je 5f\n"                                                                                      \
+    "9:\n\t" COPY_64                                                                               \
+    "addq $64, %%rdx\n\t"                                                                          \
+    "subl $8, %%ecx\n\t"                                                                           \
+    "jae 9b\n\t" NARROW                                                                            \
+    "vzeroupper\n"                                                                                 \
+    "5:\n\t"                                                                                       \
+    "addl $4, %%ecx\n\t"                                                                           \
+    "js 10f\n"                                                                                     \
+    "8:\n\t" COPY_32                                                                               \
+    "addq $32, %%rdx\n\t"                                                                          \
+    "subl $4, %%ecx\n\t"                                                                           \
+    "jae 8b\n"                                                                                     \
+    "10:\n\t" AFTER                                                                                \
+    "testl $2, %%ecx\n\t"                                                                          \
+    "jz 12f\n\t" COPY_8 "addq $8, %%rdx\n\t" COPY_8 "addq $8, %%rdx\n"                             \
+    "12:\n\t"                                                                                      \
+    "testl $1, %%ecx\n\t"                                                                          \
+    "jz 7f\n\t" COPY_8 "7:\n\t" STOOK_OP_STEP
+
+/* k pointers from the point to the array. */
+#define OP_COPY_OUT(objects, k)                                                                   \
+    OP_COPY(objects, k,                                                                           \
+            "movq (%%rdx, %%r9), %%r8\n\t"                                                        \
+            "movq %%r8, (%%rdx)\n\t",                                                             \
+            "movups (%%rdx, %%r9), %%xmm0\n\t"                                                    \
+            "movups 16(%%rdx, %%r9), %%xmm1\n\t"                                                  \
+            "movups %%xmm0, (%%rdx)\n\t"                                                          \
+            "movups %%xmm1, 16(%%rdx)\n\t",                                                       \
+            "vmovdqu (%%rdx, %%r9), %%ymm0\n\t"                                                   \
+            "vmovdqu 32(%%rdx, %%r9), %%ymm1\n\t"                                                 \
+            "vmovdqu %%ymm0, (%%rdx)\n\t"                                                         \
+            "vmovdqu %%ymm1, 32(%%rdx)\n\t",                                                      \
+            "", "", "")
+
+/*
+ * k pointers from the array to the point; leave at a NULL, which no sheaf may hold.  32 bytes at a
+ * time are compared by the low halves of pointers, so that an object at a multiple of 4 GiB is taken
+ * for one; the caller puts that down another way.
+ */
+#define OP_COPY_IN(objects, k)                                                                    \
+    OP_COPY(objects, k,                                                                           \
+            "movq (%%rdx), %%r8\n\t"                                                              \
+            "testq %%r8, %%r8\n\t"                                                                \
+            "jz %l[leave]\n\t"                                                                    \
+            "movq %%r8, (%%rdx, %%r9)\n\t",                                                       \
+            "movups (%%rdx), %%xmm0\n\t"                                                          \
+            "movups 16(%%rdx), %%xmm1\n\t"                                                        \
+            "movups %%xmm0, (%%rdx, %%r9)\n\t"                                                    \
+            "movups %%xmm1, 16(%%rdx, %%r9)\n\t"                                                  \
+            "shufps $0x88, %%xmm1, %%xmm0\n\t"                                                    \
+            "pcmpeqd %%xmm2, %%xmm0\n\t"                                                          \
+            "por %%xmm0, %%xmm3\n\t",                                                             \
+            "vmovdqu (%%rdx), %%ymm0\n\t"                                                         \
+            "vmovdqu 32(%%rdx), %%ymm1\n\t"                                                       \
+            "vmovdqu %%ymm0, (%%rdx, %%r9)\n\t"                                                   \
+            "vmovdqu %%ymm1, 32(%%rdx, %%r9)\n\t"                                                 \
+            "vpcmpeqq %%ymm2, %%ymm0, %%ymm0\n\t"                                                 \
+            "vpcmpeqq %%ymm2, %%ymm1, %%ymm1\n\t"                                                 \
+            "vpor %%ymm0, %%ymm3, %%ymm3\n\t"                                                     \
+            "vpor %%ymm1, %%ymm4, %%ymm4\n\t",                                                    \
+            "pxor %%xmm2, %%xmm2\n\t"                                                             \
+            "pxor %%xmm3, %%xmm3\n\t" /* all ones where a pointer was NULL */                     \
+            "pxor %%xmm4, %%xmm4\n\t",                                                            \
+            "vpor %%ymm4, %%ymm3, %%ymm3\n\t"                                                     \
+            "vextracti128 $1, %%ymm3, %%xmm0\n\t"                                                 \
+            "vpor %%xmm0, %%xmm3, %%xmm3\n\t",                                                    \
+            "pmovmskb %%xmm3, %%r8d\n\t"                                                          \
+            "testl %%r8d, %%r8d\n\t"                                                              \
+            "jnz %l[leave]\n\t")
+
+#endif
