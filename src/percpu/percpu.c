@@ -10,6 +10,10 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
+#include <sys/platform/x86.h>
+#pragma weak __x86_get_cpuid_feature_leaf /* glibc 2.33 */
+#endif
 
 #include "percpu/locked.h"
 #include "percpu/sections.h"
@@ -75,12 +79,11 @@ static const char *percpu_refusal(void)
     return NULL;
 }
 
-/* Whether copies may use AVX2. */
+/* Whether copies may use AVX2: as the C library found, since CPUID is slow in a virtual machine. */
 static bool percpu_is_wide(void)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2");
+#if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
+    return __x86_get_cpuid_feature_leaf && CPU_FEATURE_ACTIVE(AVX2);
 #else
     return false;
 #endif
