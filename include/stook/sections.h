@@ -5,7 +5,7 @@
  *   pop:   arm; cpu; m = main of the slot in the cpu's area; if m is NULL leave; n = m.size;
  *          if n == 0 leave; o = m.object[n-1]; m.size = n-1  <- commits
  *   push:  arm; cpu; m; if m is NULL leave; n = m.size; if n >= m.capacity leave;
- *          m.object[n] = o; m.size = n+1  <- commits
+ *          m.object[n] = o; m.size += 1  <- commits
  *
  * The store that arms is the last instruction before the section, the committing store its last.
  * A thread that is not registered has the CPU number -1 or -2: there are areas for those, as for
@@ -91,8 +91,7 @@ stook_rseq_push(const void *slots, intptr_t rseq, void *object)
         STOOK_OP_LOAD32("n", "m", "8")
         STOOK_OP_LEAVE_UNLESS_BELOW("n", "m", "12")
         STOOK_OP_STORE_ELEMENT("object", "m", "n", "16")
-        STOOK_OP_INCREMENT("n")
-        STOOK_OP_COMMIT32("n", "m", "8")
+        STOOK_OP_COMMIT_INCREMENT("n", "m", "8")
         STOOK_OP_END("leave")
         : [m] "=&r"(m), [n] "=&r"(n)
         : [slots] "r"(slots), [rseq] "r"(rseq), [object] "r"(object)

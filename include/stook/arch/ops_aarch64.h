@@ -81,5 +81,9 @@
 #define STOOK_OP_COMMIT32(from, at, offset)                                                       \
     "str %w[" from "], [%[" at "], #" offset "]\n"                                                 \
     "2:\n\t"
+#define STOOK_OP_COMMIT_INCREMENT(reg, at, offset)                                                \
+    "add %w[" reg "], %w[" reg "], #1\n\t" STOOK_OP_STEP                                         \
+    "str %w[" reg "], [%[" at "], #" offset "]\n"                                                 \
+    "2:\n\t"
 
 #endif /* STOOK_ARCH_OPS_AARCH64_H */

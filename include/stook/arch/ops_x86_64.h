@@ -75,5 +75,9 @@
 #define STOOK_OP_COMMIT32(from, at, offset)                                                       \
     "movl %k[" from "], " offset "(%[" at "])\n"                                                   \
     "2:\n\t"
+/* The 32-bit word at `at`, which reg was loaded from, grows by one. */
+#define STOOK_OP_COMMIT_INCREMENT(reg, at, offset)                                                \
+    "addl $1, " offset "(%[" at "])\n"                                                           \
+    "2:\n\t"
 
 #endif /* STOOK_ARCH_OPS_X86_64_H */
