@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "account/trace_file.h"
 
+#include "base/raw.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -29,16 +31,14 @@ static struct {
     char path[PATH_MAX]; /* absolute */
 } trace_file = {.fd = -1};
 
-/* libc's own are points of cancellation, which malloc must not become. */
 static int trace_file_openat(const char *path, int flags)
 {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
-                        0600);
+    return raw_open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
 }
 
 static void trace_file_drop(int fd)
 {
-    (void)syscall(SYS_close, fd);
+    (void)raw_close(fd);
 }
 
 /* ---- making it ------------------------------------------------------------------------------ */

@@ -7,7 +7,6 @@ __thread struct context context_tls;
 void (*context_settler)(struct slab *slab);
 void (*context_large_settler)(void);
 void (*context_rcu_settler)(void);
-void (*context_look_settler)(void);
 
 void context_settle(void)
 {
@@ -20,10 +19,5 @@ void context_settle(void)
             context_large_settler();
         if (atomic_load_explicit(&context->rcu, memory_order_relaxed))
             context_rcu_settler();
-        if (atomic_load_explicit(&context->look, memory_order_relaxed)) {
-            atomic_store_explicit(&context->look, false, memory_order_relaxed);
-            if (context_look_settler)
-                context_look_settler();
-        }
     }
 }

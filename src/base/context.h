@@ -17,13 +17,18 @@
 struct slab;
 struct large;
 
+enum {
+    CONTEXT_DUE_SCAN = 1,     /* for CPUs that have come or gone */
+    CONTEXT_DUE_CAPACITY = 2, /* of grown caches */
+};
+
 struct context {
     unsigned depth;
     unsigned ranks;                  /* debug: ranks of the locks held */
     _Atomic(struct slab *) deferred; /* slabs whose list work a handler left behind */
     _Atomic(struct large *) large;   /* large objects that a handler left to be freed */
     _Atomic bool rcu;                /* a handler left full rcu sheaves to be handed over */
-    _Atomic bool look;               /* it is time to look whether CPUs have come or gone */
+    unsigned due; /* CONTEXT_DUE_*: for an allocation that may wait (cache/upkeep.h) */
     enum { FORK_NONE, FORK_TAKING, FORK_HOLDING } fork;
 };
 
@@ -63,16 +68,12 @@ static inline bool context_holds_all(void)
 extern void (*context_settler)(struct slab *slab) __attribute__((visibility("hidden")));
 extern void (*context_large_settler)(void) __attribute__((visibility("hidden")));
 extern void (*context_rcu_settler)(void) __attribute__((visibility("hidden")));
-/* Set once, before the first allocation that may look; a handler that may only try locks never asks
- * for a look, so none runs in it. */
-extern void (*context_look_settler)(void) __attribute__((visibility("hidden")));
 
 static inline __attribute__((always_inline)) bool context_left_behind(struct context *context)
 {
     return atomic_load_explicit(&context->deferred, memory_order_relaxed) ||
            atomic_load_explicit(&context->large, memory_order_relaxed) ||
-           atomic_load_explicit(&context->rcu, memory_order_relaxed) ||
-           atomic_load_explicit(&context->look, memory_order_relaxed);
+           atomic_load_explicit(&context->rcu, memory_order_relaxed);
 }
 
 /* Settles all that was left behind; depth stays at 1 meanwhile, so handlers defer anew. */

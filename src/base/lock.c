@@ -2,14 +2,17 @@
 #include "base/lock.h"
 
 #include "base/context.h"
+#include "base/raw.h"
 #include "base/report.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sched.h>
 
-enum { LOCK_SPINS = 64 };
+enum {
+    LOCK_SPINS = 64,
+    LOCK_YIELDS = 16,  /* turns of a wait that only yield … */
+    LOCK_NAP = 50000, /* … and nanoseconds of sleep in those after */
+};
 
 static void cpu_relax(void)
 {
@@ -34,7 +37,7 @@ void lock_wait(struct lock *lock)
             return;
     }
     while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-        syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
+        raw_wait(&lock->word, 2, 0);
     errno = saved;
 }
 
@@ -42,7 +45,19 @@ void lock_wake(struct lock *lock)
 {
     int saved = errno;
 
-    syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    raw_wake(&lock->word, 1);
+    errno = saved;
+}
+
+void lock_pause(unsigned turn)
+{
+    static _Atomic uint32_t never;
+    int saved = errno;
+
+    if (turn < LOCK_YIELDS)
+        sched_yield();
+    else
+        raw_wait(&never, 0, LOCK_NAP);
     errno = saved;
 }
 

@@ -32,6 +32,13 @@ struct lock {
 
 void lock_wait(struct lock *lock);
 void lock_wake(struct lock *lock);
+
+/*
+ * The n-th turn of a wait for what no lock says, such as an open slot: yields at first, then sleeps, so
+ * that a thread of lower priority on this CPU gets on.
+ */
+void lock_pause(unsigned turn);
+
 #ifdef STOOK_DEBUG
 void lock_rank_take(enum lock_rank rank);
 void lock_rank_drop(enum lock_rank rank);
@@ -51,12 +58,25 @@ static inline void lock_init(struct lock *lock)
     atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
 }
 
-static inline bool lock_try(struct lock *lock, enum lock_rank rank)
+/* The word alone, for a lock without a rank: its holder may wait for others. */
+static inline bool lock_word_try(struct lock *lock)
 {
     uint32_t free = 0;
 
-    if (!atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire,
-                                                 memory_order_relaxed))
+    return atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static inline void lock_word_drop(struct lock *lock)
+{
+    /* Pairs with the acquire of the next taker. */
+    if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
+        lock_wake(lock);
+}
+
+static inline bool lock_try(struct lock *lock, enum lock_rank rank)
+{
+    if (!lock_word_try(lock))
         return context_holds_all();
     lock_rank_take(rank);
     return true;
@@ -64,10 +84,7 @@ static inline bool lock_try(struct lock *lock, enum lock_rank rank)
 
 static inline void lock_take(struct lock *lock, enum lock_rank rank)
 {
-    uint32_t free = 0;
-
-    if (!atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire,
-                                                 memory_order_relaxed)) {
+    if (!lock_word_try(lock)) {
         if (context_holds_all())
             return;
         lock_wait(lock);
@@ -89,9 +106,7 @@ static inline void lock_drop(struct lock *lock, enum lock_rank rank)
     if (__builtin_expect(context_holds_all(), 0))
         return;
     lock_rank_drop(rank);
-    /* Pairs with the acquire of the next taker. */
-    if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
-        lock_wake(lock);
+    lock_word_drop(lock);
 }
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/report.h"
 
+#include "base/raw.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,7 +13,7 @@
 int report_write(int fd, const char *text, size_t size)
 {
     while (size > 0) {
-        ssize_t n = write(fd, text, size);
+        ssize_t n = raw_write(fd, text, size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
+#include "cache/pin.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
@@ -34,36 +35,36 @@ static bool adapt_idles(struct stook_cache *cache)
     return true;
 }
 
-static void adapt_unpin(struct stook_cache *cache)
+static void adapt_unpin(struct pin *pin)
 {
     lock_take(&cache_list.lock, LOCK_CACHES);
-    cache->pins--;
+    pin_set(pin, NULL);
     lock_drop(&cache_list.lock, LOCK_CACHES);
+    pin_end(pin);
 }
 
 void adapt_look(const struct stook_cache *own)
 {
-    struct stook_cache *idle = NULL;
+    struct pin pin;
 
     if (!lock_try(&cache_list.lock, LOCK_CACHES))
         return;
+    pin_begin(&pin, NULL);
     for (unsigned step = 0; step < ADAPT_STEPS && step < cache_list.end; step++) {
         struct stook_cache *cache;
         adapt_hand = adapt_hand + 1 < cache_list.end ? adapt_hand + 1 : 0;
         cache = cache_table[adapt_hand];
-        if (!cache || cache == own || cache->users == 0 || cache_level(cache) == 0)
+        if (!cache || cache->users == 0 || !cache_has_grown(cache) ||
+            (cache == own && cache_level(cache) > 0))
             continue;
-        if (adapt_idles(cache)) {
-            cache->pins++; /* it stays, whoever destroys it */
-            idle = cache;
-        }
+        if (cache_level(cache) == 0 || adapt_idles(cache))
+            pin_set(&pin, cache); /* it stays, whoever destroys it */
         break;
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    if (idle) {
-        capacity_shrink(idle);
-        adapt_unpin(idle);
-    }
+    if (pin.one)
+        capacity_shrink(pin.one);
+    adapt_unpin(&pin);
 }
 
 /* ---- the calls ------------------------------------------------------------------------------ */
@@ -95,17 +96,17 @@ size_t stook_cached_bytes(void)
 }
 
 /* The cache of a number that has sheaves, pinned; or NULL. */
-static struct stook_cache *adapt_pin(unsigned number, unsigned *end)
+static struct stook_cache *adapt_pin(struct pin *pin, unsigned number, unsigned *end)
 {
     struct stook_cache *cache;
 
+    pin_begin(pin, NULL);
     lock_take(&cache_list.lock, LOCK_CACHES);
     *end = cache_list.end;
     cache = number < *end ? cache_table[number] : NULL;
     if (cache && (cache->users == 0 || cache_capacity(cache) == 0))
         cache = NULL;
-    if (cache)
-        cache->pins++;
+    pin_set(pin, cache);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     return cache;
 }
@@ -116,13 +117,14 @@ int stook_cached_bytes_set_max(size_t bytes)
     context_enter();
     atomic_store(&budget.max, bytes);
     for (unsigned i = 1, end = i + 1; i < end && atomic_load(&budget.granted) > bytes; i++) {
-        struct stook_cache *cache = adapt_pin(i, &end);
-        if (!cache)
-            continue;
-        capacity_shrink(cache);
-        for (unsigned node = 0; node < topology.nodes; node++)
-            barn_drain(cache, node);
-        adapt_unpin(cache);
+        struct pin pin;
+        struct stook_cache *cache = adapt_pin(&pin, i, &end);
+        if (cache) {
+            capacity_shrink(cache);
+            for (unsigned node = 0; node < topology.nodes; node++)
+                barn_drain(cache, node);
+        }
+        adapt_unpin(&pin);
     }
     context_leave();
     return 0;

@@ -8,8 +8,8 @@
 #include "slab/cache.h"
 
 /*
- * capacity_looker: looks at the next grown cache that is not `own`.  One whose barns have seen no
- * exchange for two looks idles, and is shrunk.
+ * Looks at the next grown cache that is not `own`.  One whose barns have seen no exchange for two looks
+ * idles, and is shrunk; what one that fell by itself still has with CPUs is collected.
  */
 void adapt_look(const struct stook_cache *own);
 

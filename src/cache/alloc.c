@@ -5,6 +5,7 @@
 #include "base/context.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
+#include "cache/upkeep.h"
 #include "percpu/percpu.h"
 #include "sheaf/slot.h"
 #include "slab/stat.h"
@@ -24,6 +25,7 @@ static void *alloc_slow(struct stook_cache *cache, unsigned flags)
     if (__builtin_expect(!object, 0) && reclaim_may(flags, nested) &&
         reclaim_alloc(cache, &object, 1) == 1)
         errno = saved;
+    upkeep_after(cache, flags, nested);
     return object;
 }
 

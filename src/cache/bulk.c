@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "cache/reclaim.h"
+#include "cache/upkeep.h"
 #include "percpu/sections.h"
 #include "sheaf/slot.h"
 #include "slab/node.h"
@@ -42,6 +43,7 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
             break;
     }
     context_leave();
+    upkeep_after(cache, flags, nested);
     if (__builtin_expect(got == n, 1))
         return n;
     if (reclaim_may(flags, nested))

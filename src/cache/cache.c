@@ -2,9 +2,9 @@
 #include "account/account.h"
 #include "base/context.h"
 #include "base/report.h"
-#include "cache/adapt.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
+#include "cache/pin.h"
 #include "os/os.h"
 #include "percpu/random.h"
 #include "os/topology.h"
@@ -17,7 +17,6 @@
 #include "slab/stat.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -157,7 +156,6 @@ void cache_boot(void)
     cache_list.traced =
         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE;
     budget_init();
-    capacity_looker = adapt_look;
     list_init(&cache_list.all);
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (unsigned i = 0; i <= SHEAF_CLASSES; i++) {
@@ -391,6 +389,12 @@ size_t cache_drain(struct stook_cache *cache, bool alone)
     return (size_t)(cache_gone(cache) - before);
 }
 
+void cache_drain_near(struct stook_cache *cache)
+{
+    slot_drain_near(cache);
+    cache_drain_nodes(cache);
+}
+
 size_t cache_drain_all(unsigned flag)
 {
     struct stook_cache *caches[CACHE_DRAIN_MAX];
@@ -446,20 +450,6 @@ void cache_count(struct stook_cache *cache, struct cache_counts *counts)
     counts->active = counts->objects - free - counts->cached;
 }
 
-/* Nobody pins it any more, but somebody may be at it still. */
-static void cache_wait_unpinned(const struct stook_cache *cache)
-{
-    for (;;) {
-        bool pinned;
-        lock_take(&cache_list.lock, LOCK_CACHES);
-        pinned = cache->pins > 0;
-        lock_drop(&cache_list.lock, LOCK_CACHES);
-        if (!pinned)
-            return;
-        sched_yield();
-    }
-}
-
 int stook_cache_destroy(struct stook_cache *cache)
 {
     struct cache_counts counts;
@@ -476,7 +466,7 @@ int stook_cache_destroy(struct stook_cache *cache)
         return 0;
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    cache_wait_unpinned(cache);
+    pin_wait(cache); /* no new pin, but threads may be at it still */
     cache_drain(cache, true);
     cache_settle_deferred(cache, CACHE_DEFERRED_SLABS);
     cache_count(cache, &counts);

@@ -13,6 +13,7 @@ struct cache_list {
     unsigned count, end; /* numbers in the table are below `end` */
     bool tagged;         /* call sites are counted of all caches, those to come as well */
     bool traced;         /* all caches are recorded, those to come as well */
+    _Atomic uint32_t turn; /* changes when a cache without users is pinned no more */
 };
 extern struct cache_list cache_list __attribute__((visibility("hidden")));
 
@@ -28,7 +29,9 @@ unsigned cache_default_capacity(const struct stook_cache *cache);
 /* Sheaves of all CPUs and barns are flushed, empty slabs given back; bytes of slabs that went back
  * meanwhile.  `alone`: nobody else uses the cache (slot_drain). */
 size_t cache_drain(struct stook_cache *cache, bool alone);
-/* The same for all caches with an internal flag that are never destroyed. */
+/* As far as that asks the kernel for nothing but memory: sheaves of other CPUs stay where they are. */
+void cache_drain_near(struct stook_cache *cache);
+/* The same as cache_drain() for all caches with an internal flag that are never destroyed. */
 size_t cache_drain_all(unsigned flag);
 
 /*

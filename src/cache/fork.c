@@ -3,14 +3,16 @@
  * fork.c - a child inherits no closed slot and no held lock.
  *
  * prepare takes the list of caches, the areas, every slot, then all other locks in rank order;
- * parent and child let go in reverse, the child by making the locks anew.  Slots may be waited for
- * because their owners wait for nothing while they have one closed.
+ * parent and child let go in reverse, the child by making the locks anew.  Slots are waited for some
+ * milliseconds: their owners wait for nothing while they have one closed, but they may have died with it,
+ * or not get a CPU from the threads that do.  A slot that nobody opens then has no sheaves in the child.
  *
  * Between prepare and its end other people's atfork handlers may allocate and free: slots are
  * closed, so they go to the slabs, and the locks there are this thread's (context_holds_all()).
  *
  * A process of one thread takes nothing: the thread that forks holds nothing here, and what it
- * would write to is a page to copy for each write, in the parent and again in the child.
+ * would write to is a page to copy for each write, in the parent and again in the child.  Threads that
+ * died before may have left slots closed: the slow path passes those by, and the child opens them.
  *
  * A fork from a handler that interrupted this library on the same thread takes nothing (it could
  * wait for itself): the thread goes on in the child and finishes what it was in the middle of.
@@ -20,6 +22,7 @@
 #include "cache/cache_list.h"
 #include "cache/hotplug.h"
 #include "cache/init.h"
+#include "cache/pin.h"
 #include "cache/reclaim.h"
 #include "cache/traced.h"
 #include "percpu/percpu.h"
@@ -112,6 +115,7 @@ void fork_child(void)
 
     atomic_fetch_add_explicit(&fork_count, 1, memory_order_relaxed);
     hotplug_child();
+    pin_child();
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_NONE;
@@ -119,10 +123,12 @@ void fork_child(void)
         reclaim_child();
         arena_child();
         fork_each_node(fork_renew);
-        slot_open_all();
+        slot_child();
         lock_init(&percpu.lock);
         lock_init(&cache_list.lock);
         context->ranks = 0;
+    } else if (context->depth == 1) { /* alone */
+        slot_child(); /* of threads that had died with one closed */
     }
     traced_child(context->depth > 1);
     context_leave();

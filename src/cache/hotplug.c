@@ -4,9 +4,9 @@
  * thread of the process may run there any more, and the tables of the topology follow the machine.
  *
  * Nobody tells a process that its cpuset was cut.  So it looks, without a clock and without a thread:
- * each PERCPU_LOOK-th allocation on a CPU that finds its main sheaf empty asks for a look
- * (percpu_tick), which is made when the thread leaves the library, outside all locks.  A look is one
- * system call as a rule: where this thread may run on every CPU that the process has used, nothing
+ * with each PERCPU_LOOK-th allocation on a CPU that finds its main sheaf empty a look is due
+ * (percpu_tick), which an allocation that may wait makes, of a cache that is not malloc's, outside all
+ * locks (upkeep.h).  A look is one system call as a rule: where this thread may run on every CPU that the process has used, nothing
  * can have been left.  Otherwise all threads are asked; more often when the calling thread's own CPUs
  * have changed, which a cut cpuset does to every thread that is not confined more narrowly.
  *
@@ -19,6 +19,7 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
+#include "cache/pin.h"
 #include "os/affinity.h"
 #include "percpu/percpu.h"
 #include "page/arena.h"
@@ -30,7 +31,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
 
 enum {
     HOTPLUG_CPUS = 4,       /* drained by one look at most */
@@ -41,7 +41,7 @@ enum {
 };
 
 static struct hotplug {
-    _Atomic bool busy; /* somebody is at it: all of this is his */
+    struct lock busy; /* without a rank: all of this is the holder's */
     unsigned looks, wait;
     uint64_t memory; /* nodes with memory, as the arena was told */
     uint64_t idle;   /* nodes where, and near which, no thread may run: their barns hold nothing */
@@ -54,10 +54,10 @@ static __thread uint64_t hotplug_seen; /* this thread's CPUs at its last look, a
 /* From outside the library where it waits.  False: somebody else is at it, or this thread itself. */
 static bool hotplug_enter(bool wait)
 {
-    while (atomic_exchange_explicit(&hotplug.busy, true, memory_order_acquire)) {
+    if (!lock_word_try(&hotplug.busy)) {
         if (!wait || hotplug_inside)
             return false;
-        sched_yield();
+        lock_wait(&hotplug.busy);
     }
     hotplug_inside = true;
     return true;
@@ -66,13 +66,13 @@ static bool hotplug_enter(bool wait)
 static void hotplug_leave(void)
 {
     hotplug_inside = false;
-    atomic_store_explicit(&hotplug.busy, false, memory_order_release);
+    lock_word_drop(&hotplug.busy);
 }
 
 void hotplug_child(void)
 {
     if (!hotplug_inside)
-        atomic_store_explicit(&hotplug.busy, false, memory_order_relaxed);
+        lock_init(&hotplug.busy);
 }
 
 /* ---- all caches ----------------------------------------------------------------------------- */
@@ -84,20 +84,13 @@ static bool hotplug_calls_out(const struct stook_cache *cache)
     return cache->dtor || (cache->flags & STOOK_CACHE_TYPESAFE);
 }
 
-static void hotplug_unpin(struct stook_cache *cache)
-{
-    cache->pins -= cache->pins > 0; /* a fork meanwhile has unpinned them all */
-}
-
-/* The next older cache of those that call out, or of all, pinned; or NULL.  Under the list's lock. */
-static struct stook_cache *hotplug_pin(struct list *link, bool all)
+/* The next older cache of those that call out, or of all; or NULL.  Under the list's lock. */
+static struct stook_cache *hotplug_next(struct list *link, bool all)
 {
     for (link = link->prev; link != &cache_list.all; link = link->prev) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->users > 0 && (all || hotplug_calls_out(cache))) {
-            cache->pins++;
+        if (cache->users > 0 && (all || hotplug_calls_out(cache)))
             return cache;
-        }
     }
     return NULL;
 }
@@ -106,20 +99,20 @@ static struct stook_cache *hotplug_pin(struct list *link, bool all)
 static bool hotplug_each(bool all, bool (*act)(struct stook_cache *cache, unsigned number),
                          unsigned number)
 {
-    struct stook_cache *cache, *before;
+    struct pin pin;
     bool done = true;
 
+    pin_begin(&pin, NULL);
     lock_take(&cache_list.lock, LOCK_CACHES);
-    cache = hotplug_pin(&cache_list.all, all);
-    while (cache) {
+    pin_set(&pin, hotplug_next(&cache_list.all, all));
+    while (pin.one) {
         lock_drop(&cache_list.lock, LOCK_CACHES);
-        done &= act(cache, number);
+        done &= act(pin.one, number);
         lock_take(&cache_list.lock, LOCK_CACHES);
-        before = cache;
-        cache = hotplug_pin(&before->link, all);
-        hotplug_unpin(before);
+        pin_set(&pin, hotplug_next(&pin.one->link, all));
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
+    pin_end(&pin);
     return done;
 }
 
@@ -133,24 +126,25 @@ static bool hotplug_drain_slot(struct stook_cache *cache, unsigned cpu)
 /* The sheaves of one CPU go back: one fence for all caches but those that call out. */
 static bool hotplug_drain_cpu(unsigned cpu)
 {
-    unsigned n = 0;
+    struct pin pin;
     bool done;
 
+    pin_begin(&pin, hotplug.cache);
     percpu_leave(cpu);
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
         struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
         if (cache->users > 0 && !hotplug_calls_out(cache)) {
-            cache->pins++;
-            hotplug.cache[n++] = cache;
+            hotplug.cache[pin.n] = cache;
+            pin_add(&pin);
         }
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    done = slot_drain_cpu(hotplug.cache, n, cpu, false);
+    done = slot_drain_cpu(hotplug.cache, pin.n, cpu, false);
     lock_take(&cache_list.lock, LOCK_CACHES);
-    for (unsigned i = 0; i < n; i++)
-        hotplug_unpin(hotplug.cache[i]);
+    pin_drop(&pin);
     lock_drop(&cache_list.lock, LOCK_CACHES);
+    pin_end(&pin);
     done &= hotplug_each(false, hotplug_drain_slot, cpu);
     if (!done)
         percpu_stay(cpu); /* for the next time */
@@ -265,10 +259,8 @@ static bool hotplug_look_at_cpus(void)
     return false;
 }
 
-/* context_look_settler: inside the library, without locks. */
-static void hotplug_look(void)
+void hotplug_scan(void)
 {
-    int saved = errno;
     bool strange, more;
 
     if (!hotplug_enter(false))
@@ -283,14 +275,12 @@ static void hotplug_look(void)
     atomic_store_explicit(&percpu.look_every, more ? PERCPU_LOOK_SOON : PERCPU_LOOK,
                           memory_order_relaxed);
     hotplug_leave();
-    errno = saved;
 }
 
 void hotplug_init(void)
 {
     hotplug.memory = topology.memory_nodes;
     hotplug.idle = 0;
-    context_look_settler = hotplug_look;
 }
 
 /* ---- explicit calls ------------------------------------------------------------------------- */
@@ -315,7 +305,7 @@ static unsigned hotplug_leave_cpus(const uint64_t cpus[AFFINITY_WORDS])
             continue;
         /* Again where it was left: somebody may have come in between. */
         for (unsigned i = 0; !hotplug_drain_cpu(cpu) && i < HOTPLUG_TRIES; i++)
-            sched_yield();
+            lock_pause(i);
         if (__atomic_load_n(&cache_deferred, __ATOMIC_ACQUIRE))
             (void)hotplug_each(true, hotplug_push_deferred, cpu);
         left += use == PERCPU_USED;

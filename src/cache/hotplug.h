@@ -7,6 +7,8 @@
 
 /* After topology and arena, before the first allocation. */
 void hotplug_init(void);
+/* What an allocation that may wait does where it is due.  Inside the library, without locks. */
+void hotplug_scan(void);
 /* The forked child: who was at it is not here, unless it is this thread. */
 void hotplug_child(void);
 

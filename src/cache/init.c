@@ -18,11 +18,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdint.h>
 #include <string.h>
 
-_Atomic unsigned init_state;
+_Atomic uint32_t init_state;
 
 /* What follows from the topology. */
 static void init_above_topology(void)
@@ -38,18 +37,12 @@ static void init_above_topology(void)
 
 void init_slow(void)
 {
-    unsigned none = INIT_NONE;
-
-    if (!atomic_compare_exchange_strong_explicit(&init_state, &none, INIT_RUNNING,
-                                                 memory_order_acquire, memory_order_acquire)) {
-        while (atomic_load_explicit(&init_state, memory_order_acquire) != INIT_DONE)
-            sched_yield();
+    if (!once_begin(&init_state))
         return;
-    }
     topology_init();
     traced_init();
     init_above_topology();
-    atomic_store_explicit(&init_state, INIT_DONE, memory_order_release);
+    once_end(&init_state);
     /* After: it may allocate. */
     pthread_atfork(fork_prepare, fork_parent, fork_child);
 }

@@ -6,18 +6,18 @@
 #ifndef STOOK_CACHE_INIT_H
 #define STOOK_CACHE_INIT_H
 
+#include "base/once.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
-extern _Atomic unsigned init_state __attribute__((visibility("hidden")));
-enum { INIT_NONE, INIT_RUNNING, INIT_DONE };
+extern _Atomic uint32_t init_state __attribute__((visibility("hidden")));
 
 void init_slow(void);
 
 static inline void init_once(void)
 {
-    /* Pairs with the release at the end of init_slow(). */
-    if (__builtin_expect(atomic_load_explicit(&init_state, memory_order_acquire) != INIT_DONE, 0))
+    if (!once_is_done(&init_state))
         init_slow();
 }
 

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
+#include "cache/pin.h"
 #include "os/os.h"
 #include "os/topology.h"
 #include "page/pagemap.h"
@@ -27,50 +28,58 @@ static bool reclaim_has_slabs(const struct stook_cache *cache)
     return false;
 }
 
-/* The next older cache with slabs, pinned, so that it stays until it is unpinned; or NULL. */
-static struct stook_cache *reclaim_pin(struct list *link)
+/* The next older cache with slabs, or NULL. */
+static struct stook_cache *reclaim_next(struct list *link)
 {
     for (link = link->prev; link != &cache_list.all; link = link->prev) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
         if (cache->users > 0 && reclaim_has_slabs(cache)) {
-            cache->pins++;
             return cache;
         }
     }
     return NULL;
 }
 
+static void reclaim_drain_one(struct stook_cache *cache, bool near)
+{
+    if (near)
+        cache_drain_near(cache);
+    else
+        (void)cache_drain(cache, false);
+}
+
 /*
  * Sheaves, barns and empty slabs of all caches, those of sheaves last, which are the oldest.  Without
  * the list's lock: destructors may run.
  */
-static void reclaim_drain(void)
+static void reclaim_drain(bool near)
 {
-    struct stook_cache *cache, *before;
+    struct pin pin;
 
+    pin_begin(&pin, NULL);
     lock_take(&cache_list.lock, LOCK_CACHES);
-    cache = reclaim_pin(&cache_list.all);
-    while (cache) {
+    pin_set(&pin, reclaim_next(&cache_list.all));
+    while (pin.one) {
         lock_drop(&cache_list.lock, LOCK_CACHES);
-        (void)cache_drain(cache, false);
+        reclaim_drain_one(pin.one, near);
         lock_take(&cache_list.lock, LOCK_CACHES);
-        before = cache;
-        cache = reclaim_pin(&before->link);
-        before->pins--;
+        pin_set(&pin, reclaim_next(&pin.one->link));
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
+    pin_end(&pin);
 }
 
 static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), void *arg)
 {
-    bool done;
+    /* malloc asks the kernel for nothing but memory: other CPUs keep what they have. */
+    bool near = cache->flags & CACHE_MALLOC, done;
 
     reclaim_inside = RECLAIM_DRAINING; /* constructors and destructors may allocate */
     context_enter();
-    (void)cache_drain(cache, false);
+    reclaim_drain_one(cache, near);
     done = attempt(arg);
     if (!done) {
-        reclaim_drain();
+        reclaim_drain(near);
         done = attempt(arg);
     }
     context_leave();
@@ -265,8 +274,6 @@ int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
 
 void reclaim_child(void)
 {
-    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next)
-        LIST_ENTRY(l, struct stook_cache, link)->pins = 0;
     for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++) {
         struct reclaim_entry *entry = &reclaim.entry[i];
         entry->running = reclaim_inside == i + 1;

@@ -1,35 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "malloc/start.h"
 
+#include "base/once.h"
 #include "malloc/class.h"
 #include "watch/exit.h"
 
 #include <stook/stook.h>
 
 #include <errno.h>
-#include <sched.h>
-#include <stdatomic.h>
 
-static _Atomic unsigned start_state;
-enum { START_NONE, START_RUNNING, START_DONE };
+static _Atomic uint32_t start_state;
 
 void start_malloc(void)
 {
-    unsigned state = START_NONE;
     int saved = errno;
 
-    /* Pairs with the release below. */
-    if (__builtin_expect(atomic_load_explicit(&start_state, memory_order_acquire) == START_DONE, 1))
+    if (once_is_done(&start_state))
         return;
     /* First, and outside of the state: registering for fork may allocate. */
     (void)stook_mode(NULL);
-    if (atomic_compare_exchange_strong_explicit(&start_state, &state, START_RUNNING,
-                                                memory_order_acquire, memory_order_acquire)) {
+    if (once_begin(&start_state)) {
         class_make();
-        atomic_store_explicit(&start_state, START_DONE, memory_order_release);
+        once_end(&start_state);
     }
-    while (atomic_load_explicit(&start_state, memory_order_acquire) != START_DONE)
-        sched_yield();
     errno = saved;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/affinity.h"
 
+#include "base/raw.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -73,7 +75,7 @@ static unsigned affinity_read(const char *buffer, long bytes, uint64_t cpus[AFFI
 unsigned affinity_process(uint64_t cpus[AFFINITY_WORDS], const uint64_t *enough, unsigned most)
 {
     char buffer[2048] __attribute__((aligned(8)));
-    int saved = errno, folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int saved = errno, folder = raw_open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     unsigned threads = 0;
     bool done = false;
     long bytes = -1;
@@ -83,7 +85,7 @@ unsigned affinity_process(uint64_t cpus[AFFINITY_WORDS], const uint64_t *enough,
            (bytes = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
         threads += affinity_read(buffer, bytes, cpus, enough, &done);
     if (folder >= 0)
-        close(folder);
+        (void)raw_close(folder);
     errno = saved;
     /* Not to the end, or an error on the way: some thread's CPUs are missing. */
     return done || bytes == 0 ? threads : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/os.h"
 
+#include "base/raw.h"
 #include "base/report.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -192,10 +192,9 @@ void os_huge(void *address, size_t size, bool wanted)
 
 void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds)
 {
-    struct timespec most = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
     int saved = errno;
 
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nanoseconds ? &most : NULL, NULL, 0);
+    raw_wait(word, value, nanoseconds);
     errno = saved;
 }
 
@@ -203,7 +202,7 @@ void os_wake(_Atomic uint32_t *word, int n)
 {
     int saved = errno;
 
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+    raw_wake(word, n);
     errno = saved;
 }
 
@@ -231,7 +230,7 @@ const char *os_getenv(const char *name)
 
 int os_read_file(const char *path, char *buf, size_t size)
 {
-    int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC);
+    int saved = errno, fd = raw_open(path, O_RDONLY | O_CLOEXEC, 0);
     size_t got = 0;
 
     if (fd < 0) {
@@ -239,14 +238,14 @@ int os_read_file(const char *path, char *buf, size_t size)
         return -1;
     }
     while (got < size - 1) {
-        ssize_t n = read(fd, buf + got, size - 1 - got);
+        ssize_t n = raw_read(fd, buf + got, size - 1 - got);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             break;
         got += (size_t)n;
     }
-    close(fd);
+    (void)raw_close(fd);
     buf[got] = '\0';
     errno = saved;
     return (int)got;

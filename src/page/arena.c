@@ -8,7 +8,6 @@
 #include "page/zone.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -16,6 +15,8 @@ enum {
     ARENA_TRIES = 8, /* blocks looked at in one bucket */
     ARENA_RESERVE_DEFAULT = 32 << 20,
     ARENA_ZONE_MIN = 8 << 20, /* address space of a zone at least */
+    ARENA_FORK_NAP = 1000000, /* nanoseconds that fork sleeps at a time for pages on their way … */
+    ARENA_FORK_NAPS = 32,     /* … and how often, for all zones */
 };
 static const size_t arena_size_wanted = (size_t)4 << 40, arena_size_min = (size_t)32 << 20;
 
@@ -368,17 +369,31 @@ void arena_exit(void)
     memset(&pagemap, 0, sizeof(pagemap));
 }
 
+/*
+ * Takes a zone's lock.  Pages on their way back would be lost to the child, so the threads that give
+ * them back are waited for, asleep; but not for ever, since they may never get a CPU.
+ */
+static void arena_lock_zone(struct zone *zone, unsigned *naps)
+{
+    uint32_t purging;
+
+    lock_take(&zone->lock, LOCK_ARENA);
+    while ((purging = atomic_load_explicit(&zone->purging, memory_order_relaxed)) > 0 &&
+           *naps > 0) {
+        --*naps;
+        zone->awaited = true;
+        lock_drop(&zone->lock, LOCK_ARENA);
+        os_wait(&zone->purging, purging, ARENA_FORK_NAP);
+        lock_take(&zone->lock, LOCK_ARENA);
+    }
+}
+
 void arena_lock_all(void)
 {
-    for (unsigned i = 0; i < pagemap.zones; i++) {
-        struct zone *zone = &zone_all.zone[i];
-        /* Pages on their way back would be lost to the child. */
-        for (lock_take(&zone->lock, LOCK_ARENA); zone->purging;
-             lock_take(&zone->lock, LOCK_ARENA)) {
-            lock_drop(&zone->lock, LOCK_ARENA);
-            sched_yield();
-        }
-    }
+    unsigned naps = ARENA_FORK_NAPS;
+
+    for (unsigned i = 0; i < pagemap.zones; i++)
+        arena_lock_zone(&zone_all.zone[i], &naps);
 }
 
 void arena_unlock_all(void)
@@ -389,6 +404,10 @@ void arena_unlock_all(void)
 
 void arena_child(void)
 {
-    for (unsigned i = 0; i < pagemap.zones; i++)
-        lock_init(&zone_all.zone[i].lock);
+    for (unsigned i = 0; i < pagemap.zones; i++) {
+        struct zone *zone = &zone_all.zone[i];
+        lock_init(&zone->lock);
+        atomic_store_explicit(&zone->purging, 0, memory_order_relaxed);
+        zone->awaited = false;
+    }
 }

@@ -181,7 +181,7 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     if (whole)
         zone_mark_used(zone, block, BLOCK_SPAN);
     zone_file(zone, block);
-    zone->purging++;
+    atomic_fetch_add_explicit(&zone->purging, 1, memory_order_relaxed);
     lock_drop(&zone->lock, LOCK_ARENA);
 
     if (split)
@@ -191,7 +191,10 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
         os_release((char *)block + PAGE_SIZE, BLOCK_META - PAGE_SIZE);
 
     lock_take(&zone->lock, LOCK_ARENA);
-    zone->purging--;
+    if (atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed) == 1 && zone->awaited) {
+        zone->awaited = false;
+        os_wake(&zone->purging, INT32_MAX);
+    }
     if (whole)
         block->meta_high = 0;
     for (int i = 0; i < BLOCK_WORDS; i++)

@@ -29,7 +29,8 @@ struct zone {
     size_t reserve_pages;             /* warm pages kept at most */
     size_t limit_pages;               /* adapts between ZONE_LIMIT_MIN and the reserve */
     size_t used_pages, peak_pages;
-    unsigned purging;        /* threads giving pages back without the lock */
+    _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
+    bool awaited;             /* a fork sleeps until there are none */
     uint64_t purged, missed; /* bytes given back; bytes taken that were not warm */
 };
 

@@ -58,7 +58,7 @@ struct slot {
     struct sheaf *rcu;            /* NULL or objects freed under readers; whoever closed the slot */
     _Atomic uint32_t lock;        /* locked mode: 1 closed */
     uint32_t fill;                /* objects the last refill brought; whoever closed the slot */
-    uint32_t forking;             /* 1: taken by slot_take_all(); the forking thread */
+    uint32_t forking;             /* of slot_take_all(); the forking thread */
     uint32_t remote_size;         /* objects in all remote sheaves, for reports */
     struct sheaf *remote;         /* one a node: objects of other homes; whoever closed the slot */
     uint32_t wary; /* refills to come that stay within the capacity; whoever closed the slot */
@@ -169,9 +169,8 @@ uint32_t percpu_pop_bulk(uintptr_t offset, void **objects, uint32_t want);
 uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have);
 
 /*
- * An allocation has found this CPU's main sheaf empty.  Every so often the thread will look, when it
- * leaves the library, whether CPUs have come or gone (cache/hotplug.c): counted a CPU, in slot 0,
- * which is no cache's.
+ * An allocation has found this CPU's main sheaf empty.  Every so often a scan for CPUs that have come or
+ * gone is due (cache/upkeep.h): counted a CPU, in slot 0, which is no cache's.
  */
 static inline void percpu_tick(int cpu, bool nospin)
 {
@@ -184,7 +183,7 @@ static inline void percpu_tick(int cpu, bool nospin)
     n = __atomic_load_n(&nobodys->fill, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&nobodys->fill, n, __ATOMIC_RELAXED); /* racy: one more or less */
     if (__builtin_expect((n & (every - 1)) == 0, 0) && !nospin)
-        atomic_store_explicit(&context_self()->look, true, memory_order_relaxed);
+        context_self()->due |= CONTEXT_DUE_SCAN;
 }
 
 /*

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -22,18 +21,26 @@ static uint32_t bag_forks(void)
 
 static void bag_lock(struct stook_bag *bag, sigset_t *before)
 {
-    uint64_t held = 2 * (uint64_t)bag_forks() + 1, seen;
+    const uint32_t held = 4 * bag_forks() + 1, awaited = held + 2;
+    uint32_t seen, wanted = held;
     sigset_t all;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, before);
+    seen = atomic_load_explicit(&bag->lock, memory_order_relaxed);
     for (;;) {
-        seen = atomic_load_explicit(&bag->lock, memory_order_relaxed);
-        if (seen != held &&
-            atomic_compare_exchange_weak_explicit(&bag->lock, &seen, held, memory_order_acquire,
-                                                  memory_order_relaxed))
-            break;
-        sched_yield();
+        bool free = seen != held && seen != awaited;
+        if (seen == awaited) {
+            os_wait(&bag->lock, awaited, 0);
+            seen = atomic_load_explicit(&bag->lock, memory_order_relaxed);
+            wanted = awaited; /* others may sleep still */
+        } else if (atomic_compare_exchange_weak_explicit(&bag->lock, &seen, free ? wanted : awaited,
+                                                         memory_order_acquire,
+                                                         memory_order_relaxed)) {
+            if (free)
+                break;
+            seen = awaited;
+        }
     }
     if (bag->forks != bag_forks()) { /* who waited is not in this process */
         atomic_store(&bag->waiters, 0);
@@ -43,7 +50,8 @@ static void bag_lock(struct stook_bag *bag, sigset_t *before)
 
 static void bag_unlock(struct stook_bag *bag, const sigset_t *before)
 {
-    atomic_store_explicit(&bag->lock, 0, memory_order_release);
+    if (atomic_exchange_explicit(&bag->lock, 0, memory_order_release) & 2)
+        os_wake(&bag->lock, 1);
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 

@@ -349,7 +349,7 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
             if (!atomic_load_explicit(&rcu_caches[i].used, memory_order_relaxed))
                 continue;
             for (unsigned turn = 0; !(main = percpu_take(slot)) && all; turn++)
-                rcu_hand_pause(turn);
+                lock_pause(turn);
             if (!main)
                 continue;
             sheaf = slot->rcu;
@@ -467,7 +467,7 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     init_once();
     if (!atomic_compare_exchange_strong(&rcu_state, &state, RCU_SETTING)) {
         for (unsigned turn = 0; atomic_load(&rcu_state) == RCU_SETTING; turn++)
-            rcu_hand_pause(turn);
+            lock_pause(turn);
         if (rcu_same(&ops))
             return 0;
         errno = EBUSY;

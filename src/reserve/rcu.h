@@ -70,8 +70,6 @@ void rcu_hand_end(unsigned side);
 void rcu_hand_wait(void);
 /* The forked child: other threads' hands are not here. */
 void rcu_hand_child(void);
-/* Between looks at what another thread, which waits for nobody, will have done in a moment. */
-void rcu_hand_pause(unsigned turn);
 
 /*
  * After this no section on that CPU commits to a sheaf that was taken from there (rcu_fence.c).

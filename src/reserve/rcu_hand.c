@@ -2,14 +2,10 @@
 /*
  * From complete sheaves to ops.call: the stack, and the hands of those who carry them between.
  */
-#include "base/context.h"
+#include "base/lock.h"
 #include "reserve/rcu.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <time.h>
-
-enum { RCU_HAND_YIELDS = 16, RCU_HAND_NAP = 50000 /* nanoseconds */ };
 
 static _Atomic(struct sheaf *) rcu_hand_late;
 
@@ -22,17 +18,6 @@ static __thread struct {
     bool handing;       /* it is in ops.call */
     _Atomic bool again; /* a handler found that, and left something on the stack */
 } rcu_hand_self __attribute__((tls_model("initial-exec")));
-
-/* For a thread that does little but move pointers: yields first, then sleeps. */
-void rcu_hand_pause(unsigned turn)
-{
-    const struct timespec moment = {0, RCU_HAND_NAP};
-
-    if (turn < RCU_HAND_YIELDS)
-        sched_yield();
-    else
-        nanosleep(&moment, NULL);
-}
 
 unsigned rcu_hand_begin(void)
 {
@@ -59,10 +44,10 @@ void rcu_hand_wait(void)
     unsigned side, turn = 0;
 
     while (atomic_exchange(&rcu_hand_waiting, true))
-        rcu_hand_pause(turn++);
+        lock_pause(turn++);
     side = atomic_fetch_add(&rcu_hand_side, 1) & 1;
     for (turn = 0; atomic_load(&rcu_hand_hands[side]) != 0; turn++)
-        rcu_hand_pause(turn);
+        lock_pause(turn);
     atomic_store(&rcu_hand_waiting, false);
 }
 

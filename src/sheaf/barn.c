@@ -136,11 +136,11 @@ static bool barn_miss(struct stook_cache *cache, struct barn *barn)
 }
 
 /* An exchange is over, and the lock dropped. */
-static void barn_tick(const struct stook_cache *cache, bool nospin)
+static void barn_tick(bool nospin)
 {
     if (__builtin_expect(atomic_load_explicit(&capacity_grown, memory_order_relaxed) > 0, 0) &&
         !nospin)
-        capacity_tick(cache);
+        capacity_tick();
 }
 
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
@@ -175,7 +175,7 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
     lock_drop(&barn->lock, LOCK_BARN);
     if (grow)
         (void)capacity_grow(cache, nospin);
-    barn_tick(cache, nospin);
+    barn_tick(nospin);
     stat_add(cache, full ? STAT_barn_get : STAT_barn_get_fail, 1);
     return full;
 }
@@ -232,8 +232,8 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
     }
     lock_drop(&barn->lock, LOCK_BARN);
     if (shrink && !nospin)
-        capacity_shrink(cache);
-    barn_tick(cache, nospin);
+        capacity_lower(cache);
+    barn_tick(nospin);
     stat_add(cache, chain ? STAT_barn_put_fail : STAT_barn_put, 1);
     return chain;
 }

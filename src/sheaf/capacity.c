@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sheaf/capacity.h"
 
+#include "base/context.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
@@ -15,7 +16,6 @@ enum {
 };
 
 _Atomic uint32_t capacity_grown;
-void (*capacity_looker)(const struct stook_cache *own);
 static __thread unsigned capacity_ticks __attribute__((tls_model("initial-exec")));
 
 static struct barn *capacity_barn(struct stook_cache *cache)
@@ -59,16 +59,16 @@ static size_t capacity_more_bytes(const struct stook_cache *cache, uint32_t base
 /* Under the lock of node 0's barn, or before anybody knows the cache. */
 static void capacity_store(struct stook_cache *cache, uint32_t base, uint32_t level)
 {
-    uint32_t capacity = capacity_at(cache, base, level), before = cache->level;
+    uint32_t capacity = capacity_at(cache, base, level);
+    bool before = cache_has_grown(cache);
 
     cache->base = base;
     __atomic_store_n(&cache->level, level, __ATOMIC_RELAXED);
     __atomic_store_n(&cache->barn_limit, capacity_barn_limit(cache, capacity), __ATOMIC_RELAXED);
     __atomic_store_n(&cache->capacity, capacity, __ATOMIC_RELAXED);
-    if (before == 0 && level > 0)
+    __atomic_store_n(&cache->fallen, level == 0 && before, __ATOMIC_RELAXED);
+    if (!before && level > 0)
         atomic_fetch_add_explicit(&capacity_grown, 1, memory_order_relaxed);
-    else if (before > 0 && level == 0)
-        atomic_fetch_sub_explicit(&capacity_grown, 1, memory_order_relaxed);
 }
 
 void capacity_init(struct stook_cache *cache, unsigned base, size_t cached_max)
@@ -116,22 +116,16 @@ bool capacity_grow(struct stook_cache *cache, bool nospin)
     return grown;
 }
 
-/*
- * To level 0 of `base`, or of the present one (0).  What grown sheaves were granted goes back when they
- * are gone.
- */
-static void capacity_fall(struct stook_cache *cache, uint32_t base)
+/* To level 0 of `base`, or of the present one (0).  True: CPUs may have larger sheaves. */
+static bool capacity_fall(struct stook_cache *cache, uint32_t base)
 {
     struct barn *barn = capacity_barn(cache);
     uint32_t before;
-    size_t grown;
     bool fell;
 
     lock_take(&barn->lock, LOCK_BARN);
     before = cache->capacity;
     fell = cache->level > 0;
-    grown = cache->grown;
-    cache->grown = 0;
     if (base == 0)
         base = cache->base;
     if (base != before)
@@ -140,21 +134,49 @@ static void capacity_fall(struct stook_cache *cache, uint32_t base)
     lock_drop(&barn->lock, LOCK_BARN);
     stat_add(cache, STAT_capacity_shrink, fell);
     capacity_settle(cache, false);
+    return base < before;
+}
+
+/* Larger sheaves than new ones leave the CPUs; what grown ones were granted goes back after them. */
+static void capacity_collect(struct stook_cache *cache)
+{
+    struct barn *barn = capacity_barn(cache);
+    uint32_t capacity;
+    size_t grown = 0;
+
+    lock_take(&barn->lock, LOCK_BARN);
+    capacity = cache->capacity;
+    if (cache->fallen) { /* else another thread is at it, or it has grown again */
+        grown = cache->grown;
+        cache->grown = 0;
+        __atomic_store_n(&cache->fallen, 0, __ATOMIC_RELAXED);
+        atomic_fetch_sub_explicit(&capacity_grown, 1, memory_order_relaxed);
+    }
+    lock_drop(&barn->lock, LOCK_BARN);
     /* Skipped are slots that their owners have closed, for a moment: once more then. */
-    for (int i = 0; base < before && i < CAPACITY_DRAINS && slot_exceeds(cache, base); i++)
+    for (int i = 0; i < CAPACITY_DRAINS && slot_exceeds(cache, capacity); i++)
         slot_drain(&cache, 1, false);
     budget_give(cache, grown);
+}
+
+void capacity_lower(struct stook_cache *cache)
+{
+    if (cache_level(cache) > 0 && capacity_fall(cache, 0))
+        context_self()->due |= CONTEXT_DUE_CAPACITY;
 }
 
 void capacity_shrink(struct stook_cache *cache)
 {
     if (cache_level(cache) > 0)
-        capacity_fall(cache, 0);
+        (void)capacity_fall(cache, 0);
+    if (cache_has_grown(cache))
+        capacity_collect(cache);
 }
 
 void capacity_set(struct stook_cache *cache, unsigned capacity)
 {
-    capacity_fall(cache, capacity);
+    if (capacity_fall(cache, capacity) || cache_has_grown(cache))
+        capacity_collect(cache);
 }
 
 uint64_t capacity_activity(struct stook_cache *cache)
@@ -170,8 +192,8 @@ uint64_t capacity_activity(struct stook_cache *cache)
     return sum;
 }
 
-void capacity_tick(const struct stook_cache *cache)
+void capacity_tick(void)
 {
     if (++capacity_ticks % CAPACITY_TICKS == 0)
-        capacity_looker(cache);
+        context_self()->due |= CONTEXT_DUE_CAPACITY;
 }

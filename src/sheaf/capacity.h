@@ -5,7 +5,8 @@
  * A change is a store: sheaves that are made from then on have the new capacity.  Those of the old
  * one are worth what they hold; when they pass a barn empty they are freed instead of kept, so are
  * those that wait empty in barns.  After a change to less, the slots of all
- * CPUs are drained as for stook_cache_shrink().
+ * CPUs are drained as for stook_cache_shrink(): by the call that changed it, or, where a cache falls in
+ * the middle of a free, later by an allocation that may wait (cache/upkeep.h).
  *
  * An adaptive cache grows a level when its barns miss what they refused though their limit is as high
  * as it goes (barn.c): sheaves and barns double, within the budgets.  It falls back to level 0 when
@@ -26,10 +27,8 @@ enum {
     CAPACITY_SHEAF_BYTES = 256 << 10, /* objects of a grown sheaf are no more bytes than this */
 };
 
-/* Caches above level 0; while it is 0 nobody looks at anybody. */
+/* Caches of which cache_has_grown() is true; while there are none nobody looks at anybody. */
 extern _Atomic uint32_t capacity_grown __attribute__((visibility("hidden")));
-/* Looks at one grown cache beside `own`; set before the first cache is made.  May do nothing. */
-extern void (*capacity_looker)(const struct stook_cache *own) __attribute__((visibility("hidden")));
 
 /* A cache that is being made: its base capacity, limits and budget. */
 void capacity_init(struct stook_cache *cache, unsigned base, size_t cached_max);
@@ -39,6 +38,9 @@ size_t capacity_barn_bytes(const struct stook_cache *cache);
 
 /* One level up, if the budgets let it; false: it stays.  No lock held. */
 bool capacity_grow(struct stook_cache *cache, bool nospin);
+/* Back to level 0, but for the sheaves that CPUs have: those are collected when it is due.  Asks the
+ * kernel for nothing.  No lock held. */
+void capacity_lower(struct stook_cache *cache);
 /* Back to level 0; CPUs' sheaves are drained.  No lock held. */
 void capacity_shrink(struct stook_cache *cache);
 /* Another base.  No lock held; `capacity` is above 0. */
@@ -47,7 +49,7 @@ void capacity_set(struct stook_cache *cache, unsigned capacity);
 /* Exchanges of sheaves that its barns have seen. */
 uint64_t capacity_activity(struct stook_cache *cache);
 
-/* An exchange of a cache with a barn; no lock held. */
-void capacity_tick(const struct stook_cache *cache);
+/* An exchange of a cache with a barn: every so often a look at the caches that have grown is due. */
+void capacity_tick(void);
 
 #endif

@@ -35,6 +35,10 @@ void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone);
  * pointers or the fence was refused. */
 bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone);
 
+/* The same of what needs no fence, and so asks the kernel for nothing: this CPU's slot, or in locked
+ * mode those of all CPUs. */
+void slot_drain_near(struct stook_cache *cache);
+
 /*
  * Whether a main or spare sheaf has more capacity than that, on any CPU that slot_drain() may
  * interrupt, or may have because its owner is just moving pointers.  Racy.
@@ -51,8 +55,14 @@ void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_c
 /* Objects in all CPUs' sheaves and the sheaves' number: racy sums for reports. */
 void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves);
 
-/* fork: take every open slot of every CPU, and open them again (parent and child). */
+/*
+ * fork: takes every slot of every CPU, and opens them again in the parent.  Bounded: a slot whose owner
+ * cannot run, or died with it closed, is passed by in the end.
+ */
 void slot_take_all(void);
 void slot_open_all(void);
+/* The same in the child, where those that were passed by open without sheaves: what they had in them
+ * is lost there, memory of the child alone. */
+void slot_child(void);
 
 #endif

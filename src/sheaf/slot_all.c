@@ -7,76 +7,80 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
-#include <sched.h>
-#include <time.h>
-
 enum {
     SLOT_DRAIN_MAX = 128, /* slots of one CPU taken under one fence */
-    SLOT_FORK_YIELDS = 16,
-    SLOT_FORK_NAP = 50000, /* nanoseconds */
+    SLOT_FORK_PASSES = 128, /* before fork gives a slot up: some 10 ms */
 };
 
-static struct sheaf *slot_real(struct sheaf *main)
+/* slot.forking; the forking thread, under `percpu.lock`. */
+enum {
+    SLOT_FREE,
+    SLOT_TAKEN, /* by slot_take_all() */
+    SLOT_LOST,  /* closed when a fork gave up: its owner cannot run, or is no more */
+};
+
+static void slot_flush_taken(struct stook_cache *cache, struct sheaf *chain)
 {
-    return main == PERCPU_NONE ? NULL : main;
+    while (chain) {
+        struct sheaf *next = chain->next;
+        chain->next = NULL;
+        sheaf_flush(cache, chain, false);
+        stat_add(cache, STAT_sheaf_free, 1);
+        sheaf_free(chain, false);
+        chain = next;
+    }
 }
 
-static void slot_flush_taken(struct stook_cache *cache, struct sheaf *sheaf)
+/* All that a closed slot has but deferred frees, chained: it keeps nothing. */
+static struct sheaf *slot_empty(struct slot *slot, struct sheaf *main)
 {
-    if (sheaf) {
-        sheaf_flush(cache, sheaf, false);
-        stat_add(cache, STAT_sheaf_free, 1);
-        sheaf_free(sheaf, false);
+    struct sheaf *chain = slot->remote;
+
+    slot->remote = NULL;
+    if (slot->spare) {
+        slot->spare->next = chain;
+        chain = slot->spare;
+        slot->spare = NULL;
     }
+    if (main != PERCPU_NONE) {
+        main->next = chain;
+        chain = main;
+    }
+    slot->fill = 0;
+    return chain;
 }
 
 /* At most SLOT_DRAIN_MAX caches; false: a slot was left as it is. */
 static bool slot_drain_some(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
 {
-    struct sheaf *main[SLOT_DRAIN_MAX], *spare[SLOT_DRAIN_MAX], *remote[SLOT_DRAIN_MAX];
-    unsigned taken = 0, wanted = 0;
+    struct sheaf *taken[SLOT_DRAIN_MAX]; /* the main sheaf, then all sheaves */
+    unsigned count = 0, wanted = 0;
     bool fenced;
 
     for (unsigned i = 0; i < n; i++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
-        main[i] = NULL;
+        taken[i] = NULL;
         if (!slot || cache_capacity(caches[i]) == 0)
             continue;
         /* Closed by its owner, who is just moving pointers; or by a fork, which ends. */
-        while (!(main[i] = percpu_take(slot)) && alone)
-            sched_yield();
-        taken += main[i] != NULL;
+        for (unsigned turn = 0; !(taken[i] = percpu_take(slot)) && alone; turn++)
+            lock_pause(turn);
+        count += taken[i] != NULL;
         wanted++;
     }
-    fenced = taken > 0 && (alone || percpu_fence(cpu));
+    fenced = count > 0 && (alone || percpu_fence(cpu));
     /* All are open again before the first object is flushed: nothing waits while they are closed. */
     for (unsigned i = 0; i < n; i++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
-        struct sheaf *held = main[i];
-        spare[i] = remote[i] = NULL;
-        main[i] = NULL;
-        if (!held)
+        struct sheaf *main = taken[i];
+        if (!main)
             continue;
-        if (fenced) {
-            main[i] = slot_real(held);
-            spare[i] = slot->spare;
-            slot->spare = NULL;
-            remote[i] = slot->remote;
-            slot->remote = NULL;
-            slot->fill = 0;
-        }
-        percpu_open(slot, fenced ? PERCPU_NONE : held);
+        taken[i] = fenced ? slot_empty(slot, main) : NULL;
+        percpu_open(slot, fenced ? PERCPU_NONE : main);
     }
-    for (unsigned i = 0; i < n; i++) {
-        slot_flush_taken(caches[i], main[i]);
-        slot_flush_taken(caches[i], spare[i]);
-        while (remote[i]) {
-            struct sheaf *next = remote[i]->next;
-            slot_flush_taken(caches[i], remote[i]);
-            remote[i] = next;
-        }
-    }
-    return taken == wanted && (taken == 0 || fenced);
+    for (unsigned i = 0; i < n; i++)
+        slot_flush_taken(caches[i], taken[i]);
+    return count == wanted && (count == 0 || fenced);
 }
 
 bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
@@ -94,6 +98,25 @@ void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone)
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         if (percpu_slot(cpu, 0) && (alone || percpu_may_fence(cpu)))
             (void)slot_drain_cpu(caches, n, cpu, alone);
+}
+
+void slot_drain_near(struct stook_cache *cache)
+{
+    struct sheaf *main, *chain = NULL;
+    struct slot *slot;
+
+    if (cache_capacity(cache) == 0)
+        return;
+    if (!percpu.rseq) {
+        slot_drain(&cache, 1, false);
+        return;
+    }
+    main = percpu_close(percpu_offset(cache->index), &slot, false);
+    if (main) {
+        chain = slot_empty(slot, main);
+        percpu_open(slot, PERCPU_NONE);
+    }
+    slot_flush_taken(cache, chain);
 }
 
 /* What a slot's main and spare sheaf may hold, at least one that is not to be seen now. */
@@ -166,11 +189,13 @@ void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sh
     *sheaves = counts.sheaves;
 }
 
+/* ---- fork ----------------------------------------------------------------------------------- */
+
 /*
- * fork.  An owner keeps a slot closed only while it moves pointers, so it is waited for; but where
- * many threads share a CPU it may be a while until it runs, so the rest are taken meanwhile.  No
- * fence: the sheaves are not read, and a section that is under way on another CPU either commits
- * before the pages are copied or not at all in the child.
+ * Owners move a few pointers and never wait, but where many threads share a CPU it may be a while until
+ * one of them runs, so the rest are taken meanwhile.  No fence: the sheaves are not read, and a section
+ * that is under way on another CPU either commits before the pages are copied or not at all in the
+ * child.  How many there are that a fork still waits for.
  */
 static unsigned slot_take_pass(void)
 {
@@ -179,27 +204,39 @@ static unsigned slot_take_pass(void)
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            struct sheaf *main = slot->forking ? NULL : percpu_take(slot);
+            struct sheaf *main = slot->forking == SLOT_TAKEN ? NULL : percpu_take(slot);
             if (main) {
                 slot->held = main;
-                slot->forking = 1;
+                slot->forking = SLOT_TAKEN;
             }
-            missing += !slot->forking;
+            missing += slot->forking == SLOT_FREE;
         }
     }
     return missing;
 }
 
+/* Those that are closed still stay so: the next fork does not wait for them again. */
+static void slot_give_up(void)
+{
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
+        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
+            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
+            if (slot->forking == SLOT_FREE)
+                slot->forking = SLOT_LOST;
+        }
+}
+
 void slot_take_all(void)
 {
-    const struct timespec moment = {0, SLOT_FORK_NAP};
+    unsigned pass = 0;
 
-    /* Yields first; an owner of lower priority runs only while this thread sleeps. */
-    for (unsigned pass = 0; slot_take_pass() > 0; pass++)
-        if (pass < SLOT_FORK_YIELDS)
-            sched_yield();
-        else
-            nanosleep(&moment, NULL);
+    while (slot_take_pass() > 0) {
+        if (pass == SLOT_FORK_PASSES) {
+            slot_give_up();
+            break;
+        }
+        lock_pause(pass++);
+    }
 }
 
 void slot_open_all(void)
@@ -208,11 +245,41 @@ void slot_open_all(void)
         for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(i));
             /* Not taken where an atfork handler of the program's made a cache meanwhile, or was
-             * the first on a CPU. */
-            if (slot->forking) {
-                slot->forking = 0;
+             * the first on a CPU; or it is lost, until its owner opens it after all. */
+            if (slot->forking == SLOT_TAKEN) {
+                slot->forking = SLOT_FREE;
                 percpu_open(slot, slot->held);
             }
+        }
+    }
+}
+
+/* A slot that another thread had closed, in a child without that thread. */
+static void slot_renew(struct slot *slot)
+{
+    slot->spare = slot->remote = slot->rcu = NULL;
+    slot->fill = slot->remote_size = slot->wary = 0;
+    percpu_open(slot, PERCPU_NONE);
+}
+
+/* Without a write: each page that a child writes to is copied. */
+static bool slot_is_closed(const struct slot *slot)
+{
+    return percpu.rseq
+               ? atomic_load_explicit(&slot->main, memory_order_relaxed) == PERCPU_CLOSED
+               : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
+}
+
+void slot_child(void)
+{
+    slot_open_all();
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
+        for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
+            struct slot *slot = percpu_slot(cpu, percpu_offset(i));
+            if (slot_is_closed(slot))
+                slot_renew(slot);
+            if (slot->forking != SLOT_FREE)
+                slot->forking = SLOT_FREE;
         }
     }
 }

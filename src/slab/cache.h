@@ -110,6 +110,7 @@ struct stook_cache {
     size_t cached_max;     /* bytes for `cached` (sheaf/budget.h) */
     _Atomic size_t cached; /* granted to its barns, and to sheaves it has grown */
     size_t grown;          /* of `cached`: the latter; under the lock of node 0's barn */
+    uint32_t fallen;       /* 1: at level 0 again, CPUs may have grown sheaves; the same lock */
     uint64_t seen;         /* adaptive: its barns' exchanges when they were last looked at … */
     uint32_t idle;         /* … and how often they were the same; under the cache list's lock */
     uint32_t traced;       /* the trace that knows it (account/trace.c); 0: none */
@@ -133,6 +134,12 @@ static inline uint32_t cache_barn_limit(const struct stook_cache *cache)
 static inline uint32_t cache_level(const struct stook_cache *cache)
 {
     return __atomic_load_n(&cache->level, __ATOMIC_RELAXED);
+}
+
+/* It has grown, or CPUs may have sheaves from when it had. */
+static inline bool cache_has_grown(const struct stook_cache *cache)
+{
+    return cache_level(cache) > 0 || __atomic_load_n(&cache->fallen, __ATOMIC_RELAXED) != 0;
 }
 
 /* Index in the page map -> cache.  An entry is written before its first slab. */

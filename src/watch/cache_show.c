@@ -5,6 +5,7 @@
  */
 #include "base/context.h"
 #include "cache/cache_list.h"
+#include "cache/pin.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -379,29 +380,30 @@ static void cache_show_json(struct writer *w, struct stook_cache *cache)
 }
 
 /* The cache of a number, pinned: destroying it waits until it is written. */
-static struct stook_cache *cache_show_pin(unsigned number)
+static struct stook_cache *cache_show_pin(struct pin *pin, unsigned number)
 {
     struct stook_cache *cache;
 
+    pin_begin(pin, NULL);
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     cache = cache_table[number];
     if (cache && cache->users == 0) /* going */
         cache = NULL;
-    if (cache)
-        cache->pins++;
+    pin_set(pin, cache);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     return cache;
 }
 
-static void cache_show_unpin(struct stook_cache *cache)
+static void cache_show_unpin(struct pin *pin)
 {
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    cache->pins--;
+    pin_set(pin, NULL);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
+    pin_end(pin);
 }
 
 int stook_cache_show_json(struct stook_cache *only, int fd)
@@ -420,13 +422,17 @@ int stook_cache_show_json(struct stook_cache *only, int fd)
                  topology.cpus, topology.nodes);
     writer_print(&writer, " \"caches\": [");
     for (unsigned i = 1, end = stats_caches(); i < end; i++) {
-        struct stook_cache *cache = !only || only->index == i ? cache_show_pin(i) : NULL;
-        if (!cache)
+        struct stook_cache *cache;
+        struct pin pin;
+        if (only && only->index != i)
             continue;
-        writer_print(&writer, first ? "\n  " : ",\n  ");
-        cache_show_json(&writer, cache);
-        cache_show_unpin(cache);
-        first = false;
+        cache = cache_show_pin(&pin, i);
+        if (cache) {
+            writer_print(&writer, first ? "\n  " : ",\n  ");
+            cache_show_json(&writer, cache);
+            first = false;
+        }
+        cache_show_unpin(&pin);
     }
     writer_print(&writer, "]}\n");
     return writer_finish(&writer);

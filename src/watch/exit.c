@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/exit.h"
 
+#include "base/raw.h"
 #include "base/report.h"
 #include "os/os.h"
 
@@ -53,7 +54,7 @@ static void exit_child(void)
     int saved = errno;
 
     if (!exit_asked() && exit_holds_stderr())
-        close(exit_stderr.fd);
+        (void)raw_close(exit_stderr.fd);
     errno = saved;
 }
 
@@ -108,7 +109,7 @@ static int exit_open(const char *pattern)
         report_warn("STOOK_REPORT_FILE is no usable path; the report goes to stderr");
         return -1;
     }
-    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+    fd = raw_open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
     if (fd >= 0)
         (void)flock(fd, LOCK_EX); /* processes that share a file write one after the other */
     else
@@ -130,5 +131,5 @@ void exit_report(void)
     if (stook_report(fd >= 0 ? fd : copy, as) != 0)
         report_warn("the report could not be written (%s)", strerror(errno));
     if (fd >= 0)
-        close(fd);
+        (void)raw_close(fd);
 }

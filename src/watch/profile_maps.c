@@ -8,6 +8,7 @@
  */
 #include "watch/profile.h"
 
+#include "base/raw.h"
 #include "os/os.h"
 
 #include <elf.h>
@@ -57,7 +58,7 @@ static char *profile_maps_line(struct profile_lines *lines)
         if (lines->have == sizeof(lines->text)) /* no line of the kernel's */
             return NULL;
         do
-            n = read(lines->fd, lines->text + lines->have, sizeof(lines->text) - lines->have);
+            n = raw_read(lines->fd, lines->text + lines->have, sizeof(lines->text) - lines->have);
         while (n < 0 && errno == EINTR);
         if (n <= 0)
             return NULL;
@@ -88,7 +89,7 @@ static bool profile_maps_read(int memory, uint64_t address, void *to, size_t siz
     ssize_t n;
 
     do
-        n = pread(memory, to, size, (off_t)address);
+        n = raw_pread(memory, to, size, (off_t)address);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)size;
 }
@@ -171,8 +172,8 @@ static void profile_maps_write_one(struct writer *writer, const struct profile_m
 
 void profile_maps_write(struct writer *writer)
 {
-    struct profile_lines lines = {.fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC)};
-    int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    struct profile_lines lines = {.fd = raw_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0)};
+    int memory = raw_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     uint64_t header = 0, header_of = 0; /* the last one's address, and the hash of its path */
     struct profile_map map;
     bool first = true;
@@ -196,7 +197,7 @@ void profile_maps_write(struct writer *writer)
     }
     writer_print(writer, "]");
     if (lines.fd >= 0)
-        close(lines.fd);
+        (void)raw_close(lines.fd);
     if (memory >= 0)
-        close(memory);
+        (void)raw_close(memory);
 }

@@ -440,7 +440,7 @@ static void check_caches(void)
               "cache %s: granted are %zu bytes, it says %zu", cache->name, granted,
               atomic_load(&cache->cached));
         all += granted;
-        grown += cache->level > 0;
+        grown += cache_has_grown(cache);
     }
     CHECK(all == atomic_load(&budget.granted) && all <= atomic_load(&budget.max),
           "granted are %zu bytes in all, the budget says %zu", all, atomic_load(&budget.granted));

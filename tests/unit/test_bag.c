@@ -98,7 +98,7 @@ static void a_child_finds_it_free(void **unused)
     (void)unused;
     assert_int_equal(stook_bag_put(bag, &things[0]), 1);
     assert_int_equal(stook_bag_put(bag, &things[1]), 1);
-    bag->lock = 2 * (uint64_t)fork_count + 1;
+    bag->lock = 4 * fork_count + 3;
     bag->waiters = 3;
     child_run(&child, child_uses, bag);
     assert_true(child_passed(&child));

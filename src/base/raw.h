@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * raw.h - system calls without libc's wrappers, some of which are points of cancellation.
+ *
+ * A thread with a pending cancel that called open() or nanosleep() inside the library would be gone
+ * with locks held and slots closed, so nothing in src/ calls those (tests/scripts/cancellation.sh).
+ * What these return and how they set errno is as in libc.
+ */
+#ifndef STOOK_BASE_RAW_H
+#define STOOK_BASE_RAW_H
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+static inline int raw_open(const char *path, int flags, unsigned mode)
+{
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+static inline int raw_close(int fd)
+{
+    return (int)syscall(SYS_close, fd);
+}
+
+static inline ssize_t raw_read(int fd, void *to, size_t size)
+{
+    return (ssize_t)syscall(SYS_read, fd, to, size);
+}
+
+static inline ssize_t raw_pread(int fd, void *to, size_t size, off_t at)
+{
+    return (ssize_t)syscall(SYS_pread64, fd, to, size, at);
+}
+
+static inline ssize_t raw_write(int fd, const void *from, size_t size)
+{
+    return (ssize_t)syscall(SYS_write, fd, from, size);
+}
+
+/* Sleeps while the word has that value; nanoseconds 0: without end.  May return early. */
+static inline void raw_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds)
+{
+    struct timespec most = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
+
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nanoseconds ? &most : NULL, NULL, 0);
+}
+
+static inline void raw_wake(_Atomic uint32_t *word, int n)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+#endif

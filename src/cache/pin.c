@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "cache/pin.h"
+
+#include "base/report.h"
+#include "cache/cache_list.h"
+#include "os/os.h"
+
+static __thread struct pin *pin_top __attribute__((tls_model("initial-exec")));
+
+void pin_begin(struct pin *pin, struct stook_cache **caches)
+{
+    *pin = (struct pin){.caches = caches ? caches : &pin->one, .below = pin_top};
+    pin_top = pin;
+}
+
+void pin_end(struct pin *pin)
+{
+    STOOK_ASSERT(pin->n == 0 && pin_top == pin);
+    pin_top = pin->below;
+}
+
+/* Handlers may fork between any two of these: what is counted is in the record before and after. */
+static void pin_take(struct stook_cache *cache)
+{
+    cache->pins++;
+}
+
+static void pin_give(struct stook_cache *cache)
+{
+    /* Only destroying waits, and only once there are no users. */
+    if (--cache->pins == 0 && cache->users == 0) {
+        atomic_fetch_add_explicit(&cache_list.turn, 1, memory_order_relaxed);
+        os_wake(&cache_list.turn, INT32_MAX);
+    }
+}
+
+void pin_add(struct pin *pin)
+{
+    pin_take(pin->caches[pin->n++]);
+}
+
+void pin_drop(struct pin *pin)
+{
+    while (pin->n > 0)
+        pin_give(pin->caches[--pin->n]);
+}
+
+void pin_set(struct pin *pin, struct stook_cache *cache)
+{
+    struct stook_cache *before = pin->n ? pin->one : NULL;
+
+    if (cache)
+        pin_take(cache);
+    pin->one = cache;
+    pin->n = cache != NULL;
+    if (before)
+        pin_give(before);
+}
+
+void pin_wait(const struct stook_cache *cache)
+{
+    for (;;) {
+        uint32_t turn = atomic_load_explicit(&cache_list.turn, memory_order_relaxed);
+        bool pinned;
+        lock_take(&cache_list.lock, LOCK_CACHES);
+        pinned = cache->pins > 0;
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+        if (!pinned)
+            return;
+        os_wait(&cache_list.turn, turn, 0);
+    }
+}
+
+/* By the table: a handler that forked may have interrupted a change of the list. */
+void pin_child(void)
+{
+    for (unsigned i = 0; i < STOOK_CACHES_MAX; i++)
+        if (cache_table[i])
+            cache_table[i]->pins = 0;
+    for (const struct pin *pin = pin_top; pin; pin = pin->below)
+        for (unsigned i = 0; i < pin->n; i++)
+            pin->caches[i]->pins++;
+}

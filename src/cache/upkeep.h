@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * upkeep.h - what becomes due on the way and asks the kernel for things, or takes other CPUs' slots: a
+ * scan for CPUs that were left, capacities that fall.
+ *
+ * The calls that find it due only say so (context.h).  It is done by an allocation that may wait, of a
+ * cache that is not malloc's, once it has left the library: never by a free, by malloc or in a handler
+ * that interrupted the library.  What asks the kernel there is seen nowhere else.
+ */
+#ifndef STOOK_CACHE_UPKEEP_H
+#define STOOK_CACHE_UPKEEP_H
+
+#include "base/context.h"
+#include "cache/reclaim.h"
+#include "slab/cache.h"
+
+void upkeep_do(const struct stook_cache *cache);
+
+/* At the end of an allocation: `nested` as context_enter() said. */
+static inline void upkeep_after(const struct stook_cache *cache, unsigned flags, bool nested)
+{
+    if (__builtin_expect(context_self()->due != 0, 0) && reclaim_may(flags, nested) &&
+        !(cache->flags & CACHE_MALLOC))
+        upkeep_do(cache);
+}
+
+#endif
