@@ -26,7 +26,6 @@ void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what);
 enum {
     CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
     CACHE_EMPTY_SLABS = 5,
-    CACHE_DRAIN_MAX = 256, /* caches drained by one call */
     CACHE_COLUMN = 8,      /* bytes of an owner, of a tag (slab/column.h) */
 };
 
@@ -395,20 +394,10 @@ void cache_drain_near(struct stook_cache *cache)
     cache_drain_nodes(cache);
 }
 
-size_t cache_drain_all(unsigned flag)
+size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
 {
-    struct stook_cache *caches[CACHE_DRAIN_MAX];
     size_t bytes = 0;
-    unsigned n = 0;
 
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    for (struct list *l = cache_list.all.next; l != &cache_list.all && n < CACHE_DRAIN_MAX;
-         l = l->next) {
-        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
-        if (cache->flags & flag)
-            caches[n++] = cache;
-    }
-    lock_drop(&cache_list.lock, LOCK_CACHES);
     for (unsigned i = 0; i < n; i++)
         bytes -= cache_gone(caches[i]);
     for (unsigned i = 0; i < n; i++)

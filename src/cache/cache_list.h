@@ -31,8 +31,8 @@ unsigned cache_default_capacity(const struct stook_cache *cache);
 size_t cache_drain(struct stook_cache *cache, bool alone);
 /* As far as that asks the kernel for nothing but memory: sheaves of other CPUs stay where they are. */
 void cache_drain_near(struct stook_cache *cache);
-/* The same as cache_drain() for all caches with an internal flag that are never destroyed. */
-size_t cache_drain_all(unsigned flag);
+/* The same as cache_drain() for caches that are never destroyed. */
+size_t cache_drain_all(struct stook_cache *const *caches, unsigned n);
 
 /*
  * Deferred frees, where there are any (reserve/rcu.c).  PUSH: what waits in CPUs' rcu sheaves is

@@ -22,6 +22,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { PRIVATE_CLASSES = 256 };
+
 void stook_private_view(struct stook_private_view *view)
 {
     init_once();
@@ -30,6 +32,22 @@ void stook_private_view(struct stook_private_view *view)
     view->base = pagemap.base;
     view->size = pagemap.size;
     view->entries = pagemap.entry;
+}
+
+/* Malloc's classes: they stay. */
+static struct stook_cache *private_class[PRIVATE_CLASSES];
+static _Atomic unsigned private_classes;
+
+/* By one thread, that which starts malloc. */
+static void private_add_class(struct stook_cache *cache)
+{
+    unsigned n = atomic_load_explicit(&private_classes, memory_order_relaxed);
+
+    if (n < PRIVATE_CLASSES) {
+        private_class[n] = cache;
+        /* Pairs with the load in stook_private_trim(). */
+        atomic_store_explicit(&private_classes, n + 1, memory_order_release);
+    }
 }
 
 struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
@@ -43,6 +61,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     context_leave();
     if (!cache)
         return NULL;
+    private_add_class(cache);
     *slot_offset = percpu_offset(cache->index);
     if (account_process) { /* before its first object */
         cache->owner = account_process;
@@ -222,7 +241,9 @@ size_t stook_private_trim(void)
 
     init_once();
     if (!context_enter())
-        bytes = cache_drain_all(CACHE_MALLOC) + arena_trim();
+        bytes = cache_drain_all(private_class, atomic_load_explicit(&private_classes,
+                                                                    memory_order_acquire)) +
+                arena_trim();
     context_leave();
     return bytes;
 }

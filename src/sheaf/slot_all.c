@@ -8,9 +8,11 @@
 #include "slab/stat.h"
 
 enum {
-    SLOT_DRAIN_MAX = 128, /* slots of one CPU taken under one fence */
+    SLOT_DRAIN_MAX = 256, /* slots of one CPU taken under one fence */
     SLOT_FORK_PASSES = 128, /* before fork gives a slot up: some 10 ms */
 };
+
+_Atomic uint32_t slot_lost;
 
 /* slot.forking; the forking thread, under `percpu.lock`. */
 enum {
@@ -19,10 +21,12 @@ enum {
     SLOT_LOST,  /* closed when a fork gave up: its owner cannot run, or is no more */
 };
 
-static void slot_flush_taken(struct stook_cache *cache, struct sheaf *chain)
+static void slot_flush_taken(struct sheaf *chain)
 {
     while (chain) {
         struct sheaf *next = chain->next;
+        struct stook_cache *cache =
+            chain->size > 0 ? slab_cache_of(chain->object[0]) : chain->object[0];
         chain->next = NULL;
         sheaf_flush(cache, chain, false);
         stat_add(cache, STAT_sheaf_free, 1);
@@ -31,55 +35,76 @@ static void slot_flush_taken(struct stook_cache *cache, struct sheaf *chain)
     }
 }
 
-/* All that a closed slot has but deferred frees, chained: it keeps nothing. */
-static struct sheaf *slot_empty(struct slot *slot, struct sheaf *main)
+/* Onto the chain; one that is empty says whose it is. */
+static void slot_chain(struct stook_cache *cache, struct sheaf *sheaf, struct sheaf **chain)
 {
-    struct sheaf *chain = slot->remote;
-
-    slot->remote = NULL;
-    if (slot->spare) {
-        slot->spare->next = chain;
-        chain = slot->spare;
-        slot->spare = NULL;
-    }
-    if (main != PERCPU_NONE) {
-        main->next = chain;
-        chain = main;
-    }
-    slot->fill = 0;
-    return chain;
+    if (sheaf->size == 0)
+        sheaf->object[0] = cache;
+    sheaf->next = *chain;
+    *chain = sheaf;
 }
 
-/* At most SLOT_DRAIN_MAX caches; false: a slot was left as it is. */
+/* All that a closed slot has but deferred frees, onto the chain: it keeps nothing. */
+static void slot_empty(struct stook_cache *cache, struct slot *slot, struct sheaf *main,
+                       struct sheaf **chain)
+{
+    while (slot->remote) {
+        struct sheaf *next = slot->remote->next;
+        slot_chain(cache, slot->remote, chain);
+        slot->remote = next;
+    }
+    if (slot->spare)
+        slot_chain(cache, slot->spare, chain);
+    if (main != PERCPU_NONE)
+        slot_chain(cache, main, chain);
+    slot->spare = NULL;
+    slot->fill = 0;
+}
+
+static bool slot_take(struct slot *slot, bool alone)
+{
+    struct sheaf *main;
+
+    /* Closed by its owner, who is just moving pointers; or by a fork, which ends. */
+    for (unsigned turn = 0; !(main = percpu_take(slot)) && alone; turn++)
+        lock_pause(turn);
+    if (main)
+        slot->held = main; /* what a taker has says the slot, for a fork and for itself */
+    return main != NULL;
+}
+
+/* At most SLOT_DRAIN_MAX caches; false: a slot was left as it is.  No array of what was taken: this
+ * is within malloc_trim(), which may be called on a small stack. */
 static bool slot_drain_some(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone)
 {
-    struct sheaf *taken[SLOT_DRAIN_MAX]; /* the main sheaf, then all sheaves */
+    uint64_t taken[SLOT_DRAIN_MAX / 64] = {0};
+    struct sheaf *chain = NULL;
     unsigned count = 0, wanted = 0;
     bool fenced;
 
     for (unsigned i = 0; i < n; i++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
-        taken[i] = NULL;
         if (!slot || cache_capacity(caches[i]) == 0)
             continue;
-        /* Closed by its owner, who is just moving pointers; or by a fork, which ends. */
-        for (unsigned turn = 0; !(taken[i] = percpu_take(slot)) && alone; turn++)
-            lock_pause(turn);
-        count += taken[i] != NULL;
         wanted++;
+        if (slot_take(slot, alone)) {
+            taken[i / 64] |= (uint64_t)1 << i % 64;
+            count++;
+        }
     }
     fenced = count > 0 && (alone || percpu_fence(cpu));
     /* All are open again before the first object is flushed: nothing waits while they are closed. */
     for (unsigned i = 0; i < n; i++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(caches[i]->index));
-        struct sheaf *main = taken[i];
-        if (!main)
+        struct sheaf *main;
+        if (!(taken[i / 64] >> i % 64 & 1))
             continue;
-        taken[i] = fenced ? slot_empty(slot, main) : NULL;
+        main = slot->held;
+        if (fenced)
+            slot_empty(caches[i], slot, main, &chain);
         percpu_open(slot, fenced ? PERCPU_NONE : main);
     }
-    for (unsigned i = 0; i < n; i++)
-        slot_flush_taken(caches[i], taken[i]);
+    slot_flush_taken(chain);
     return count == wanted && (count == 0 || fenced);
 }
 
@@ -113,10 +138,10 @@ void slot_drain_near(struct stook_cache *cache)
     }
     main = percpu_close(percpu_offset(cache->index), &slot, false);
     if (main) {
-        chain = slot_empty(slot, main);
+        slot_empty(cache, slot, main, &chain);
         percpu_open(slot, PERCPU_NONE);
     }
-    slot_flush_taken(cache, chain);
+    slot_flush_taken(chain);
 }
 
 /* What a slot's main and spare sheaf may hold, at least one that is not to be seen now. */
@@ -221,8 +246,10 @@ static void slot_give_up(void)
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            if (slot->forking == SLOT_FREE)
+            if (slot->forking == SLOT_FREE) {
                 slot->forking = SLOT_LOST;
+                atomic_fetch_add_explicit(&slot_lost, 1, memory_order_relaxed);
+            }
         }
 }
 

@@ -5,10 +5,10 @@
 
 static unsigned detached_hash(const struct slab *slab)
 {
-    return (unsigned)(((uintptr_t)slab >> 4) * 0x9e3779b97f4a7c15u >> 55);
+    return (unsigned)(((uintptr_t)slab >> 4) * 0x9e3779b97f4a7c15u >> 56);
 }
 
-/* The slab's list; a new one has count 0. */
+/* The slab's list; a new one has count 0.  NULL: there is no room for one more. */
 static struct detached *detached_find(struct detached_set *set, struct slab *slab)
 {
     unsigned at = detached_hash(slab);
@@ -24,6 +24,8 @@ static struct detached *detached_find(struct detached_set *set, struct slab *sla
         for (; set->find[at]; at = (at + 1) % DETACHED_HASH)
             if (set->list[set->find[at] - 1].slab == slab)
                 return &set->list[set->find[at] - 1];
+        if (__builtin_expect(set->lists == DETACHED_LISTS, 0))
+            return NULL;
         set->find[at] = (uint8_t)(set->lists + 1);
     }
     list = &set->list[set->lists++];
@@ -96,8 +98,8 @@ static void detached_leave(struct detached_walk *walk)
 }
 
 /* The object at position `at` is of another slab than the one before.  `more`: objects still to come
- * in this chunk and the next, this one too. */
-static inline void detached_move(struct stook_cache *cache, struct detached_set *set,
+ * in this chunk and the next, this one too.  False: the set is full. */
+static inline bool detached_move(struct stook_cache *cache, struct detached_set *set,
                                  struct detached_walk *walk, const void *object, uint32_t at,
                                  uint32_t more)
 {
@@ -112,6 +114,8 @@ static inline void detached_move(struct stook_cache *cache, struct detached_set 
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     detached_leave(walk);
     walk->list = detached_find(set, slab);
+    if (__builtin_expect(!walk->list, 0))
+        return false;
     walk->base = (uintptr_t)slab_base(slab);
     walk->bytes = (uintptr_t)PAGE_SIZE << slab_order(cache, word);
     walk->links = (char *)slab_link(cache, slab, 0);
@@ -123,6 +127,7 @@ static inline void detached_move(struct stook_cache *cache, struct detached_set 
     walk->count = walk->list->count;
     walk->last = walk->list->last;
     walk->linked = walk->list->linked;
+    return true;
 }
 
 /* One more object of the walk's list. */
@@ -217,7 +222,10 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
                 i++;
                 continue;
             }
-            detached_move(cache, set, &walk, objects[i], i, all - i);
+            if (!detached_move(cache, set, &walk, objects[i], i, all - i)) {
+                n = i;
+                break;
+            }
             offset = (uintptr_t)objects[i] - walk.base;
         }
         index = layout_index(&cache->layout, (uint32_t)offset);
@@ -230,7 +238,7 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
     }
     detached_leave(&walk);
     /* A slab that the chunk's end divides, and that may come back whole, begins the next chunk. */
-    if (n < all && set->lists > 1 && !walk.linked && walk.from < n) {
+    if (walk.list && n < all && set->lists > 1 && !walk.linked && walk.from < n) {
         n = walk.from;
         set->lists--;
     }

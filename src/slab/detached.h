@@ -15,8 +15,9 @@
 #include "slab/slab.h"
 
 enum {
-    DETACHED_CHUNK = 192, /* objects sorted at a time */
-    DETACHED_HASH = 512,
+    DETACHED_CHUNK = 192, /* objects sorted at a time … */
+    DETACHED_LISTS = 64,  /* … and slabs: the set is on the stack of free() */
+    DETACHED_HASH = 256,
     DETACHED_AHEAD = 12, /* objects whose slab is fetched into the cache beforehand */
 };
 
@@ -30,7 +31,7 @@ struct detached {
 
 struct detached_set {
     unsigned lists;
-    struct detached list[DETACHED_CHUNK];
+    struct detached list[DETACHED_LISTS];
     /* Of the object at a position of the chunk: */
     uint16_t index[DETACHED_CHUNK]; /* in its slab */
     uint8_t before[DETACHED_CHUNK]; /* position of the one gathered before it for that slab */
@@ -38,7 +39,7 @@ struct detached_set {
 };
 _Static_assert(DETACHED_CHUNK < 255, "positions and lists are bytes");
 
-/* Sorts the first objects of the array, DETACHED_CHUNK at most; how many. */
+/* Sorts the first objects of the array, DETACHED_CHUNK and of DETACHED_LISTS slabs at most; how many. */
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
                          uint32_t n);
 

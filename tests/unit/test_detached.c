@@ -143,7 +143,7 @@ static void nulls_anywhere(void **unused)
     end();
 }
 
-/* As many slabs as a chunk has places: one object each, then a second of each. */
+/* More slabs than a set has lists: one object each, then a second of each. */
 static void many_slabs(void **unused)
 {
     static void *given[2 * LISTS];
@@ -154,16 +154,17 @@ static void many_slabs(void **unused)
     for (unsigned i = 0; i < slabs; i++)
         given[i] = objects[i * per_slab];
     n = detached_gather(cache, &set, given, slabs);
-    assert_int_equal(n, DETACHED_CHUNK); /* and no more */
+    assert_int_equal(n, DETACHED_LISTS); /* and no more */
     assert_int_equal(set.lists, n);
     for (unsigned i = 0; i < n; i++)
         check_list(&set.list[i], &given[i], 1);
-    for (unsigned i = 0; i < DETACHED_CHUNK / 2; i++) { /* there and back */
+    for (unsigned i = 0; i < DETACHED_LISTS; i++) { /* there and back */
         given[i] = objects[i * per_slab];
-        given[DETACHED_CHUNK - 1 - i] = objects[i * per_slab + 1];
+        given[2 * DETACHED_LISTS - 1 - i] = objects[i * per_slab + 1];
     }
-    assert_int_equal(detached_gather(cache, &set, given, 2 * LISTS), DETACHED_CHUNK);
-    assert_int_equal(set.lists, DETACHED_CHUNK / 2);
+    given[2 * DETACHED_LISTS] = objects[DETACHED_LISTS * per_slab]; /* the one that is too many */
+    assert_int_equal(detached_gather(cache, &set, given, 2 * LISTS), 2 * DETACHED_LISTS);
+    assert_int_equal(set.lists, DETACHED_LISTS);
     for (unsigned i = 0; i < set.lists; i++) {
         void *want[2] = {objects[i * per_slab], objects[i * per_slab + 1]};
         assert_ptr_equal(set.list[i].slab, slab_of_object(want[0]));
