@@ -2,7 +2,8 @@
 /*
  * fork.c - a child inherits no closed slot and no held lock.
  *
- * prepare takes the list of caches, the areas, every slot, then all other locks in rank order;
+ * prepare takes the lock of stdio's streams (below), then the list of caches, the areas, every slot, then
+ * all other locks in rank order;
  * parent and child let go in reverse, the child by making the locks anew.  Slots are waited for some
  * milliseconds: their owners wait for nothing while they have one closed, but they may have died with it,
  * or not get a CPU from the threads that do.  A slot that nobody opens then has no sheaves in the child.
@@ -38,6 +39,34 @@
 #endif
 
 _Atomic uint32_t fork_count;
+
+/* glibc's, of the list of streams; recursive.  Absent elsewhere. */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+extern void _IO_list_resetlock(void) __attribute__((weak));
+
+/*
+ * glibc takes this lock between our prepare and the fork.  A thread in fflush(NULL) has it and waits for
+ * a stream; the thread that has the stream may wait for us: so it comes before our locks.
+ */
+static void fork_take_streams(void)
+{
+    if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
+        _IO_list_lock();
+}
+
+static void fork_drop_streams(void)
+{
+    if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
+        _IO_list_unlock();
+}
+
+/* In the child glibc has made the lock anew, if it took it. */
+static void fork_renew_streams(void)
+{
+    if (_IO_list_lock && _IO_list_unlock && _IO_list_resetlock)
+        _IO_list_resetlock();
+}
 
 static void fork_each_node(void (*act)(struct cache_node *node))
 {
@@ -77,6 +106,7 @@ void fork_prepare(void)
 
     if (context_enter() || FORK_ALONE)
         return;
+    fork_take_streams();
     context->fork = FORK_TAKING;
     lock_take(&cache_list.lock, LOCK_CACHES);
     lock_take(&percpu.lock, LOCK_PERCPU);
@@ -105,6 +135,7 @@ void fork_parent(void)
         lock_drop(&cache_list.lock, LOCK_CACHES);
         context->fork = FORK_NONE;
         context->ranks = 0;
+        fork_drop_streams();
     }
     context_leave();
 }
@@ -127,6 +158,7 @@ void fork_child(void)
         lock_init(&percpu.lock);
         lock_init(&cache_list.lock);
         context->ranks = 0;
+        fork_renew_streams();
     } else if (context->depth == 1) { /* alone */
         slot_child(); /* of threads that had died with one closed */
     }

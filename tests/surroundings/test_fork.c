@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* link: malloc */
+/* needs: malloc native */
+/*
+ * fork beside what other libraries lock: stdio's streams, and a mutex that a fork handler takes while
+ * another thread allocates under it; and from threads of each scheduling class.
+ */
+#include "support/malloc_calls.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#if defined(__SANITIZE_THREAD__)
+int main(void)
+{
+    return 77; /* its own fork handlers hang beside stdio's locks */
+}
+#else
+
+enum { FORKS = 300, TIME = 120 };
+
+static atomic_bool stop;
+static int pipes[2];
+
+static void fork_child(void)
+{
+    int status;
+    pid_t child;
+
+    alarm(TIME); /* ends what hangs */
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        void *p = t_malloc(1000);
+        if (!p)
+            _exit(1);
+        t_free(p);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    alarm(0);
+    assert_int_equal(status, 0);
+}
+
+/* ---- stdio ---------------------------------------------------------------------------------- */
+
+/* Holds the stream's lock while its line grows, by realloc. */
+static void *read_lines(void *unused)
+{
+    FILE *stream = fdopen(pipes[0], "r");
+    char *line = NULL;
+    size_t size = 0;
+
+    while (stream && getline(&line, &size, stream) > 0) {
+        free(line);
+        line = NULL;
+        size = 0;
+    }
+    free(line);
+    return unused;
+}
+
+static void *write_lines(void *unused)
+{
+    static char line[20000];
+
+    memset(line, 'x', sizeof(line));
+    line[sizeof(line) - 1] = '\n';
+    while (!atomic_load(&stop))
+        if (write(pipes[1], line, sizeof(line)) < 0)
+            break;
+    close(pipes[1]);
+    return unused;
+}
+
+static void *flush_all(void *unused)
+{
+    while (!atomic_load(&stop))
+        fflush(NULL);
+    return unused;
+}
+
+/* Allocates and frees all the time: so that a fork holds what it waits for. */
+static void *churn(void *unused)
+{
+    while (!atomic_load(&stop)) {
+        void *objects[100];
+        for (unsigned i = 0; i < 100; i++)
+            objects[i] = t_malloc(64 * i);
+        for (unsigned i = 0; i < 100; i++)
+            t_free(objects[i]);
+    }
+    return unused;
+}
+
+static void test_stdio(void **state)
+{
+    void *(*const bodies[])(void *) = {read_lines, write_lines, flush_all, flush_all, churn};
+    pthread_t threads[5];
+
+    (void)state;
+    atomic_store(&stop, false);
+    assert_int_equal(pipe(pipes), 0);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, bodies[i], NULL), 0);
+    for (unsigned i = 0; i < FORKS; i++)
+        fork_child();
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < 5; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* ---- a handler of another library's --------------------------------------------------------- */
+
+static pthread_mutex_t foreign = PTHREAD_MUTEX_INITIALIZER;
+
+static void foreign_take(void)
+{
+    pthread_mutex_lock(&foreign);
+    t_free(t_malloc(100)); /* handlers may allocate */
+}
+
+static void foreign_drop(void)
+{
+    t_free(t_malloc(100));
+    pthread_mutex_unlock(&foreign);
+}
+
+static void *allocate_under_it(void *unused)
+{
+    while (!atomic_load(&stop)) {
+        pthread_mutex_lock(&foreign);
+        void *objects[50];
+        for (unsigned i = 0; i < 50; i++)
+            objects[i] = t_malloc(3000);
+        for (unsigned i = 0; i < 50; i++)
+            t_free(objects[i]);
+        pthread_mutex_unlock(&foreign);
+    }
+    return unused;
+}
+
+static void test_a_foreign_handler(void **state)
+{
+    pthread_t threads[2];
+
+    (void)state;
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_atfork(foreign_take, foreign_drop, foreign_drop), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, allocate_under_it, NULL), 0);
+    for (unsigned i = 0; i < FORKS; i++)
+        fork_child();
+    atomic_store(&stop, true);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* ---- scheduling classes --------------------------------------------------------------------- */
+
+static atomic_bool refused;
+
+static void pin(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
+            if (CPU_ISSET(cpu, &set)) { /* the first: all threads on one */
+                CPU_ZERO(&set);
+                CPU_SET(cpu, &set);
+                (void)sched_setaffinity(0, sizeof(set), &set);
+                return;
+            }
+}
+
+/* Of the usual class on the same CPU: gives pages back, moves pointers, holds locks. */
+static void *disturb(void *unused)
+{
+    enum { N = 100 };
+    void *objects[N];
+
+    pin();
+    while (!atomic_load(&stop)) {
+        for (unsigned i = 0; i < N; i++) {
+            objects[i] = t_malloc(i % 2 ? 200000 : 512);
+            memset(objects[i], 1, i % 2 ? 200000 : 512);
+        }
+        for (unsigned i = 0; i < N; i++)
+            t_free(objects[i]);
+        (void)t_malloc_trim(0);
+    }
+    return unused;
+}
+
+static void *fork_as(void *class)
+{
+    struct sched_param param = {0};
+    int policy = *(const int *)class;
+
+    pin();
+    if (policy == SCHED_FIFO || policy == SCHED_RR)
+        param.sched_priority = 10;
+    if (sched_setscheduler(0, policy, &param) != 0) {
+        atomic_store(&refused, true);
+        return NULL;
+    }
+    for (unsigned i = 0; i < FORKS / 10; i++) {
+        fork_child();
+        usleep(2000);
+    }
+    return NULL;
+}
+
+static void test_scheduling_classes(void **state)
+{
+    int classes[] = {SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO, SCHED_RR};
+    bool skipped = false;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        pthread_t other, thread;
+        atomic_store(&stop, false);
+        atomic_store(&refused, false);
+        assert_int_equal(pthread_create(&other, NULL, disturb, NULL), 0);
+        assert_int_equal(pthread_create(&thread, NULL, fork_as, &classes[i]), 0);
+        pthread_join(thread, NULL);
+        atomic_store(&stop, true);
+        pthread_join(other, NULL);
+        skipped |= atomic_load(&refused);
+    }
+    if (skipped) {
+        print_message("real-time classes are not permitted here\n");
+        skip();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stdio),
+        cmocka_unit_test(test_a_foreign_handler),
+        cmocka_unit_test(test_scheduling_classes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif

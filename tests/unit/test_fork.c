@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: native */
+/*
+ * What a fork waits for has an end, and what the child does not have is made anew there: slots of
+ * threads that died or cannot run, pages on their way, caches that other threads had pinned; and what
+ * the forking thread itself was in the middle of, it finishes in the child.
+ */
+#include "cache/cache_list.h"
+#include "cache/pin.h"
+#include "page/zone.h"
+#include "percpu/percpu.h"
+#include "sheaf/slot.h"
+
+#include <stook/stook.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { OBJECTS = 400, FORKS = 20 };
+
+static struct stook_cache *cache;
+static atomic_bool stop;
+
+static void *wait_for_stop(void *unused)
+{
+    while (!atomic_load(&stop))
+        usleep(1000);
+    return unused;
+}
+
+/* A second thread: a process of one takes nothing. */
+static pthread_t company(void)
+{
+    pthread_t thread;
+
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_stop, NULL), 0);
+    return thread;
+}
+
+static void no_company(pthread_t thread)
+{
+    atomic_store(&stop, true);
+    pthread_join(thread, NULL);
+}
+
+/* Every slot is open and works: what a child says with status 0. */
+static int whole(void)
+{
+    void *objects[OBJECTS];
+
+    for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
+        struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
+        struct sheaf *main = slot ? percpu_take(slot) : NULL;
+        if (slot && !main)
+            return 1;
+        if (slot)
+            percpu_open(slot, main);
+    }
+    for (unsigned i = 0; i < OBJECTS; i++)
+        if (!(objects[i] = stook_alloc(cache, 0)))
+            return 2;
+    for (unsigned i = 0; i < OBJECTS; i++)
+        stook_free(cache, objects[i]);
+    return 0;
+}
+
+static void fork_whole(void)
+{
+    int status;
+    pid_t child;
+
+    alarm(60); /* it ends what hangs, and measures nothing */
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        pid_t grandchild;
+        alarm(60);
+        status = whole();
+        grandchild = status == 0 ? fork() : -1;
+        if (grandchild == 0)
+            _exit(whole());
+        if (grandchild > 0)
+            waitpid(grandchild, &status, 0);
+        _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    alarm(0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* As after SYS_exit in a handler that interrupted the owner of a closed slot. */
+static void *die_with_a_slot_closed(void *unused)
+{
+    struct slot *slot;
+
+    while (!percpu_close(percpu_offset(cache->index), &slot, false))
+        ;
+    syscall(SYS_exit, 0);
+    return unused;
+}
+
+static void test_a_thread_died_with_a_slot_closed(void **state)
+{
+    pthread_t other = company(), thread;
+    uint32_t before = atomic_load(&slot_lost);
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, die_with_a_slot_closed, NULL), 0);
+    pthread_join(thread, NULL);
+    for (unsigned i = 0; i < FORKS; i++)
+        fork_whole();
+    /* It is waited for once. */
+    assert_int_equal(atomic_load(&slot_lost), before + 1);
+    no_company(other);
+    fork_whole(); /* also where glibc knows of no other thread */
+}
+
+static void test_pages_that_never_come_back(void **state)
+{
+    pthread_t other = company();
+
+    (void)state;
+    atomic_fetch_add(&zone_all.zone[0].purging, 1); /* a thread of SCHED_IDLE, say */
+    fork_whole();
+    fork_whole();
+    atomic_fetch_sub(&zone_all.zone[0].purging, 1);
+    no_company(other);
+}
+
+/* ---- pins ----------------------------------------------------------------------------------- */
+
+static struct stook_cache *hooked;
+static pid_t hook_child;
+
+/* The child goes on with what the parent's thread was in the middle of. */
+static void fork_once(void *object)
+{
+    (void)object;
+    if (hook_child < 0)
+        hook_child = fork();
+}
+
+static void fork_in_destructor(bool (*run)(void))
+{
+    struct stook_cache_args args = {.size = sizeof(args), .dtor = fork_once};
+    void *objects[OBJECTS];
+    int status;
+
+    hooked = stook_cache_create("hooked", 200, &args);
+    assert_non_null(hooked);
+    for (unsigned i = 0; i < OBJECTS; i++)
+        assert_non_null(objects[i] = stook_alloc(hooked, 0));
+    hook_child = 0;
+    for (unsigned i = 0; i < OBJECTS; i++)
+        stook_free(hooked, objects[i]);
+    hook_child = -1;
+    assert_true(run());
+    if (hook_child == 0) {
+        alarm(60);
+        if (hooked->pins != 0)
+            _exit(1);
+        _exit(stook_cache_destroy(hooked) == 0 ? 0 : 2);
+    }
+    assert_true(hook_child > 0); /* it was called */
+    assert_int_equal(waitpid(hook_child, &status, 0), hook_child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(hooked->pins, 0);
+    assert_int_equal(stook_cache_destroy(hooked), 0);
+}
+
+
+static bool run_pinned(void)
+{
+    struct stook_cache *pinned[2] = {cache, hooked};
+    struct pin pin, all;
+
+    pin_begin(&pin, NULL);
+    pin_begin(&all, pinned);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    pin_set(&pin, hooked);
+    pin_add(&all);
+    pin_add(&all);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    (void)stook_cache_shrink(hooked);
+    assert_int_equal(hooked->pins, 2);
+    assert_int_equal(cache->pins, 1);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    pin_drop(&all);
+    pin_set(&pin, NULL);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    pin_end(&all);
+    pin_end(&pin);
+    return cache->pins == 0;
+}
+
+static void test_forks_in_destructors(void **state)
+{
+    pthread_t other = company();
+
+    (void)state;
+    fork_in_destructor(run_pinned);
+    no_company(other);
+    fork_in_destructor(run_pinned); /* alone: nothing is taken */
+}
+
+/* Another thread's pin is not in the child, where nothing would ever take it away. */
+static void *pin_and_wait(void *unused)
+{
+    struct pin pin;
+
+    pin_begin(&pin, NULL);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    pin_set(&pin, hooked);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    atomic_store(&stop, false);
+    while (!atomic_load(&stop))
+        usleep(1000);
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    pin_set(&pin, NULL);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    pin_end(&pin);
+    return unused;
+}
+
+static void test_other_threads_pins(void **state)
+{
+    pthread_t thread;
+    int status;
+    pid_t child;
+
+    (void)state;
+    hooked = stook_cache_create("pinned", 100, NULL);
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_create(&thread, NULL, pin_and_wait, NULL), 0);
+    while (atomic_load(&stop))
+        usleep(100);
+    assert_int_equal(hooked->pins, 1);
+    child = fork();
+    if (child == 0) {
+        alarm(60);
+        _exit(stook_cache_destroy(hooked) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    no_company(thread);
+    assert_int_equal(stook_cache_destroy(hooked), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_thread_died_with_a_slot_closed),
+        cmocka_unit_test(test_pages_that_never_come_back),
+        cmocka_unit_test(test_forks_in_destructors),
+        cmocka_unit_test(test_other_threads_pins),
+    };
+
+    cache = stook_cache_create("fork", 64, NULL);
+    if (!cache)
+        return 1;
+    stook_free(cache, stook_alloc(cache, 0));
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
