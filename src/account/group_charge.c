@@ -8,6 +8,7 @@
  * back, and a group that is refused again and again interrupts nobody.
  */
 #include "account/group_table.h"
+#include "base/cancel.h"
 #include "base/report.h"
 
 #include <errno.h>
@@ -189,6 +190,7 @@ static __attribute__((noinline, cold)) void group_charge_notify(uint32_t number)
         stook_group_soft_fn fn = group->soft_fn;
         void *arg = group->soft_arg;
         uint64_t usage;
+        int cancel;
         if (!group->soft_due)
             continue;
         group->soft_due = false;
@@ -197,10 +199,12 @@ static __attribute__((noinline, cold)) void group_charge_notify(uint32_t number)
         group_callback_enter(group);
         group_unlock();
         context_leave();
+        cancel = cancel_off();
         fn((struct stook_group *)(uintptr_t)group_id(group), usage, arg);
         context_enter();
         group_lock(false);
         group_callback_leave(group); /* it lives: destroying it waits for this */
+        cancel_on(cancel);
     }
     group_unlock();
     context_leave();
@@ -213,15 +217,18 @@ static void group_charge_reclaim(struct group *full, size_t bytes)
     uint64_t over = full->charged > full->limit ? full->charged - full->limit : 0;
     stook_reclaim_fn fn = full->reclaim;
     void *arg = full->reclaim_arg;
+    int cancel;
 
     full->reclaims++;
     group_callback_enter(full);
     group_unlock();
     context_leave();
+    cancel = cancel_off();
     (void)fn(arg, bytes - room + over);
     context_enter();
     group_lock(false);
     group_callback_leave(full);
+    cancel_on(cancel);
 }
 
 bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nested)

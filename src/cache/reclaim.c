@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/reclaim.h"
 
+#include "base/cancel.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
@@ -133,12 +134,15 @@ static size_t reclaim_call(size_t wanted, bool *any)
     *any = false;
     for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++) {
         struct reclaim_entry entry;
+        int cancel;
         if (!reclaim_enter(i, &entry))
             continue;
+        cancel = cancel_off();
         reclaim_inside = i + 1;
         more = entry.fn(entry.arg, wanted);
         reclaim_inside = 0;
         reclaim_leave(i);
+        cancel_on(cancel);
         *any = true;
         bytes = bytes + more < bytes ? SIZE_MAX : bytes + more;
     }

@@ -2,6 +2,7 @@
 #include "reserve/rcu.h"
 
 #include "account/account.h"
+#include "base/cancel.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
@@ -53,10 +54,14 @@ bool rcu_is_set(void)
 
 bool rcu_outside(void (*function)(void))
 {
+    int cancel;
+
     if (context_self()->depth > 1 || context_holds_all())
         return false;
     context_leave();
+    cancel = cancel_off();
     function();
+    cancel_on(cancel);
     context_enter();
     return true;
 }

@@ -2,6 +2,7 @@
 /*
  * From complete sheaves to ops.call: the stack, and the hands of those who carry them between.
  */
+#include "base/cancel.h"
 #include "base/lock.h"
 #include "reserve/rcu.h"
 
@@ -76,12 +77,13 @@ static struct rcu_ride *rcu_ride_of(struct sheaf *sheaf)
 
 void rcu_hand_over(void)
 {
-    int saved = errno;
+    int saved = errno, cancel;
 
     if (rcu_hand_self.handing) { /* interrupted in there */
         atomic_store_explicit(&rcu_hand_self.again, true, memory_order_relaxed);
         return;
     }
+    cancel = cancel_off();
     do {
         struct sheaf *sheaf;
         unsigned side;
@@ -103,6 +105,7 @@ void rcu_hand_over(void)
         atomic_signal_fence(memory_order_seq_cst);
         rcu_slabs_begin();
     } while (atomic_load_explicit(&rcu_hand_self.again, memory_order_relaxed));
+    cancel_on(cancel);
     errno = saved;
 }
 

@@ -5,6 +5,7 @@
  * take turns with one head: those that waited when the grace period began go when it is over, then
  * those that came meanwhile.  So it needs no memory, and cannot fail.
  */
+#include "base/cancel.h"
 #include "base/context.h"
 #include "reserve/rcu.h"
 #include "slab/slab.h"
@@ -37,7 +38,7 @@ static void rcu_slabs_done(struct stook_rcu_head *head);
 
 void rcu_slabs_begin(void)
 {
-    int saved = errno;
+    int saved = errno, cancel = cancel_off();
     unsigned side = rcu_hand_begin();
 
     /* Who finds it busy has pushed before; who ends a batch looks after. */
@@ -50,6 +51,7 @@ void rcu_slabs_begin(void)
         atomic_store(&rcu_slabs.busy, false);
     }
     rcu_hand_end(side);
+    cancel_on(cancel);
     errno = saved;
 }
 

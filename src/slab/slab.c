@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/slab.h"
 
+#include "base/cancel.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "page/arena.h"
@@ -33,6 +34,7 @@ static void slab_each(const struct stook_cache *cache, char *base, unsigned obje
                       void (*hook)(void *object))
 {
     bool outermost = context_self()->depth == 1;
+    int cancel = cancel_off();
 
     if (outermost)
         context_leave();
@@ -40,6 +42,7 @@ static void slab_each(const struct stook_cache *cache, char *base, unsigned obje
         hook(base + (size_t)i * cache->layout.stride);
     if (outermost)
         context_enter();
+    cancel_on(cancel);
 }
 
 /* Pages of the node; where address space is limited, the other zone of the node has some left. */
