@@ -10,7 +10,7 @@
 
 enum {
     LOCK_SPINS = 64,
-    LOCK_YIELDS = 16,  /* turns of a wait that only yield … */
+    LOCK_YIELDS = 16, /* turns of a wait that only yield … */
     LOCK_NAP = 50000, /* … and nanoseconds of sleep in those after */
 };
 

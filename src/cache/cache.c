@@ -26,7 +26,7 @@ void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what);
 enum {
     CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
     CACHE_EMPTY_SLABS = 5,
-    CACHE_COLUMN = 8,      /* bytes of an owner, of a tag (slab/column.h) */
+    CACHE_COLUMN = 8, /* bytes of an owner, of a tag (slab/column.h) */
 };
 
 static struct stook_cache *cache_of_caches;

@@ -8,11 +8,11 @@
 #include "slab/cache.h"
 
 struct cache_list {
-    struct lock lock;    /* LOCK_CACHES: the list, the table, users, the boot memory */
-    struct list all;     /* in order of creation */
-    unsigned count, end; /* numbers in the table are below `end` */
-    bool tagged;         /* call sites are counted of all caches, those to come as well */
-    bool traced;         /* all caches are recorded, those to come as well */
+    struct lock lock;      /* LOCK_CACHES: the list, the table, users, the boot memory */
+    struct list all;       /* in order of creation */
+    unsigned count, end;   /* numbers in the table are below `end` */
+    bool tagged;           /* call sites are counted of all caches, those to come as well */
+    bool traced;           /* all caches are recorded, those to come as well */
     _Atomic uint32_t turn; /* changes when a cache without users is pinned no more */
 };
 extern struct cache_list cache_list __attribute__((visibility("hidden")));

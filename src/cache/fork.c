@@ -160,7 +160,7 @@ void fork_child(void)
         context->ranks = 0;
         fork_renew_streams();
     } else if (context->depth == 1) { /* alone */
-        slot_child(); /* of threads that had died with one closed */
+        slot_child();                 /* of threads that had died with one closed */
     }
     traced_child(context->depth > 1);
     context_leave();

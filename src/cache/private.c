@@ -241,8 +241,8 @@ size_t stook_private_trim(void)
 
     init_once();
     if (!context_enter())
-        bytes = cache_drain_all(private_class, atomic_load_explicit(&private_classes,
-                                                                    memory_order_acquire)) +
+        bytes = cache_drain_all(private_class,
+                                atomic_load_explicit(&private_classes, memory_order_acquire)) +
                 arena_trim();
     context_leave();
     return bytes;

@@ -31,7 +31,7 @@ struct zone {
     size_t used_pages, peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none */
-    uint64_t purged, missed; /* bytes given back; bytes taken that were not warm */
+    uint64_t purged, missed;  /* bytes given back; bytes taken that were not warm */
 };
 
 struct zones {

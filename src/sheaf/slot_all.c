@@ -8,7 +8,7 @@
 #include "slab/stat.h"
 
 enum {
-    SLOT_DRAIN_MAX = 256, /* slots of one CPU taken under one fence */
+    SLOT_DRAIN_MAX = 256,   /* slots of one CPU taken under one fence */
     SLOT_FORK_PASSES = 128, /* before fork gives a slot up: some 10 ms */
 };
 
@@ -292,9 +292,8 @@ static void slot_renew(struct slot *slot)
 /* Without a write: each page that a child writes to is copied. */
 static bool slot_is_closed(const struct slot *slot)
 {
-    return percpu.rseq
-               ? atomic_load_explicit(&slot->main, memory_order_relaxed) == PERCPU_CLOSED
-               : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
+    return percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_relaxed) == PERCPU_CLOSED
+                       : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
 }
 
 void slot_child(void)

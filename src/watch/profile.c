@@ -174,7 +174,8 @@ static void profile_file_write(unsigned number)
         return;
     if (!profile_file_path(number, path, sizeof(path))) {
         report_warn("STOOK_PROFILE: the path is too long");
-    } else if ((fd = raw_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)) < 0) {
+    } else if ((fd = raw_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)) <
+               0) {
         report_warn("the profile cannot be written to %s (%s)", path, strerror(errno));
     } else {
         failed = stook_profile_write(fd) != 0 ? errno : 0;

@@ -180,7 +180,6 @@ static void fork_in_destructor(bool (*run)(void))
     assert_int_equal(stook_cache_destroy(hooked), 0);
 }
 
-
 static bool run_pinned(void)
 {
     struct stook_cache *pinned[2] = {cache, hooked};
