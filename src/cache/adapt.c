@@ -43,7 +43,7 @@ static void adapt_unpin(struct pin *pin)
     pin_end(pin);
 }
 
-void adapt_look(const struct stook_cache *own)
+void adapt_look(const struct stook_cache *own, bool near)
 {
     struct pin pin;
 
@@ -55,14 +55,16 @@ void adapt_look(const struct stook_cache *own)
         adapt_hand = adapt_hand + 1 < cache_list.end ? adapt_hand + 1 : 0;
         cache = cache_table[adapt_hand];
         if (!cache || cache->users == 0 || !cache_has_grown(cache) ||
-            (cache == own && cache_level(cache) > 0))
+            (cache == own && cache_level(cache) > 0) || (near && cache_level(cache) == 0))
             continue;
         if (cache_level(cache) == 0 || adapt_idles(cache))
             pin_set(&pin, cache); /* it stays, whoever destroys it */
         break;
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    if (pin.one)
+    if (pin.one && near)
+        capacity_lower(pin.one);
+    else if (pin.one)
         capacity_shrink(pin.one);
     adapt_unpin(&pin);
 }

@@ -8,15 +8,18 @@
 
 void upkeep_do(const struct stook_cache *cache)
 {
-    unsigned due = context_self()->due;
+    bool near = cache->flags & CACHE_MALLOC;
+    unsigned due = context_self()->due & (near ? CONTEXT_DUE_CAPACITY : ~0u);
     int saved = errno;
 
-    context_self()->due = 0;
+    if (due == 0)
+        return;
+    context_self()->due &= ~due;
     context_enter();
     if (due & CONTEXT_DUE_SCAN)
         hotplug_scan();
     if (due & CONTEXT_DUE_CAPACITY)
-        adapt_look(cache);
+        adapt_look(cache, near);
     context_leave();
     errno = saved;
 }

@@ -5,7 +5,8 @@
  *
  * The calls that find it due only say so (context.h).  It is done by an allocation that may wait, of a
  * cache that is not malloc's, once it has left the library: never by a free, by malloc or in a handler
- * that interrupted the library.  What asks the kernel there is seen nowhere else.
+ * that interrupted the library.  malloc does what asks the kernel for nothing but memory: barns of an
+ * idle cache go back to their first limit.
  */
 #ifndef STOOK_CACHE_UPKEEP_H
 #define STOOK_CACHE_UPKEEP_H
@@ -19,8 +20,7 @@ void upkeep_do(const struct stook_cache *cache);
 /* At the end of an allocation: `nested` as context_enter() said. */
 static inline void upkeep_after(const struct stook_cache *cache, unsigned flags, bool nested)
 {
-    if (__builtin_expect(context_self()->due != 0, 0) && reclaim_may(flags, nested) &&
-        !(cache->flags & CACHE_MALLOC))
+    if (__builtin_expect(context_self()->due != 0, 0) && reclaim_may(flags, nested))
         upkeep_do(cache);
 }
 

@@ -452,14 +452,14 @@ static void looked_at_while_busy(void **unused)
     level = cache_level(cache);
     assert_true(level > 0);
     for (int i = 0; i < 6; i++) {
-        adapt_look(NULL);
+        adapt_look(NULL, false);
         swing(12000, 1);
-        adapt_look(cache); /* nobody looks at himself */
+        adapt_look(cache, false); /* nobody looks at himself */
     }
     assert_true(cache_level(cache) >= level);
-    adapt_look(NULL);
-    adapt_look(NULL);
-    adapt_look(NULL);
+    adapt_look(NULL, false);
+    adapt_look(NULL, false);
+    adapt_look(NULL, false);
     assert_int_equal(cache_level(cache), 0);
     unmake();
 }
