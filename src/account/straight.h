@@ -33,6 +33,23 @@ STRAIGHT bool straight_tags(uint32_t way)
     return way & CACHE_CLOSED_TAG;
 }
 
+/* n bytes out of this CPU's stock, or into it: by a section, or of a cache whose objects are all charged
+ * to one group, malloc's, whose stocks are words.  False: the general way knows more. */
+STRAIGHT bool straight_take(uint32_t way, char *stock, intptr_t rseq, uint32_t owner, uint32_t n)
+{
+    return way & CACHE_CLOSED_OWNER ? group_stock_take(owner, n)
+                                    : group_stock_try_take(stock, rseq, owner, n);
+}
+
+STRAIGHT bool straight_give(uint32_t way, intptr_t rseq, uint32_t owner, uint32_t n)
+{
+    uint32_t most = group_stock_most(owner);
+
+    return way & CACHE_CLOSED_OWNER
+               ? group_stock_give(owner, n, most)
+               : group_stock_try_give(group_stock_row(owner), rseq, owner, n, most);
+}
+
 /* The elements of an object; NULL: the way has no such column. */
 struct straight {
     uint64_t *owner, *tag;

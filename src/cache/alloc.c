@@ -125,8 +125,7 @@ static inline __attribute__((always_inline)) void *alloc_straight(struct stook_c
         owner = entered ? group_thread.lineage[0] : straight_owners(way) ? group : cache->owner;
         stock = entered ? group_thread.stock : group_stock_row(owner);
         if (__builtin_expect(owner == 0, 0) || __builtin_expect(group == ACCOUNT_NOBODY, 0) ||
-            __builtin_expect(group_stock_try_take(stock, rseq, owner, cache->charge) != RSEQ_DONE,
-                             0))
+            __builtin_expect(!straight_take(way, stock, rseq, owner, cache->charge), 0))
             return alloc_rest(cache, flags, where, group);
     }
     if (__builtin_expect(!stook_rseq_pop(cache->own, rseq, &object), 0))

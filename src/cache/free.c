@@ -75,10 +75,7 @@ static inline __attribute__((always_inline)) void free_straight(struct stook_cac
     if (__builtin_expect(!stook_rseq_push(cache->own, rseq, object), 0))
         free_full(cache, object, owner, tag);
     else if ((way & CACHE_CLOSED_GROUP) &&
-             __builtin_expect(group_stock_try_give(group_stock_row(owner), rseq, owner,
-                                                   cache->charge,
-                                                   group_stock_most(owner)) != RSEQ_DONE,
-                              0))
+             __builtin_expect(!straight_give(way, rseq, owner, cache->charge), 0))
         free_owe(cache->charge, owner, tag);
     else if (straight_tags(way) &&
              __builtin_expect(!tag_count_section(tag, &cache->one, false, rseq), 0))
