@@ -158,8 +158,8 @@ static void use_callbacks(void)
     (void)stook_cache_destroy(hooked);
 }
 
-static void (*const uses[])(void) = {use_malloc,  use_caches, use_explicit, use_reports,
-                                     use_pools,   use_fork,   use_callbacks};
+static void (*const uses[])(void) = {use_malloc, use_caches, use_explicit, use_reports,
+                                     use_pools,  use_fork,   use_callbacks};
 enum { USES = sizeof(uses) / sizeof(uses[0]) };
 
 static void *cancelled(void *which)

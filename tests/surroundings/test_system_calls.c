@@ -42,8 +42,8 @@ enum { OBJECTS = 4000, ROUNDS = 60, THREADS = 3 };
 enum { DONE = 0, NO_FILTER = 77, WRONG = 1 };
 
 #define ALLOW(name)                                                                                \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), BPF_STMT(BPF_RET | BPF_K,               \
-                                                                    SECCOMP_RET_ALLOW)
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1),                                         \
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 static bool enter_sandbox(unsigned otherwise)
 {
