@@ -8,8 +8,9 @@
 #include "slab/stat.h"
 
 enum {
-    SLOT_DRAIN_MAX = 256,   /* slots of one CPU taken under one fence */
-    SLOT_FORK_PASSES = 128, /* before fork gives a slot up: some 10 ms */
+    SLOT_DRAIN_MAX = 256,    /* slots of one CPU taken under one fence */
+    SLOT_FORK_PASSES = 128,  /* before fork gives a slot up: some 10 ms */
+    SLOT_ALONE_TURNS = 1024, /* before a drain does that no owner can keep waiting */
 };
 
 _Atomic uint32_t slot_lost;
@@ -61,13 +62,20 @@ static void slot_empty(struct stook_cache *cache, struct slot *slot, struct shea
     slot->fill = 0;
 }
 
+/*
+ * A slot that is closed is left to its owner, who is just moving pointers.  `alone`: no thread is, so it
+ * is a fork's, which ends, or it is of a thread that died with it closed, and stays so.
+ */
 static bool slot_take(struct slot *slot, bool alone)
 {
     struct sheaf *main;
 
-    /* Closed by its owner, who is just moving pointers; or by a fork, which ends. */
-    for (unsigned turn = 0; !(main = percpu_take(slot)) && alone; turn++)
+    for (unsigned turn = 0; !(main = percpu_take(slot)) && alone; turn++) {
+        uint32_t forking = __atomic_load_n(&slot->forking, __ATOMIC_RELAXED);
+        if (forking == SLOT_LOST || (forking == SLOT_FREE && turn == SLOT_ALONE_TURNS))
+            break;
         lock_pause(turn);
+    }
     if (main)
         slot->held = main; /* what a taker has says the slot, for a fork and for itself */
     return main != NULL;

@@ -126,6 +126,26 @@ static void test_a_thread_died_with_a_slot_closed(void **state)
     fork_whole(); /* also where glibc knows of no other thread */
 }
 
+/* Destroying its cache comes to an end, as does whatever else takes all slots. */
+static void test_a_cache_with_a_dead_slot(void **state)
+{
+    struct stook_cache *before = cache;
+    pthread_t thread;
+
+    (void)state;
+    cache = stook_cache_create("dead", 128, NULL);
+    stook_free(cache, stook_alloc(cache, 0));
+    assert_int_equal(pthread_create(&thread, NULL, die_with_a_slot_closed, NULL), 0);
+    pthread_join(thread, NULL);
+    alarm(60);
+    (void)stook_cache_shrink(cache);
+    (void)stook_cache_destroy(cache); /* EBUSY: the slot's objects are lost with it */
+    assert_true(stook_topology_update() >= 0);
+    alarm(0);
+    cache = before;
+    fork_whole();
+}
+
 static void test_pages_that_never_come_back(void **state)
 {
     pthread_t other = company();
@@ -261,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_thread_died_with_a_slot_closed),
+        cmocka_unit_test(test_a_cache_with_a_dead_slot),
         cmocka_unit_test(test_pages_that_never_come_back),
         cmocka_unit_test(test_forks_in_destructors),
         cmocka_unit_test(test_other_threads_pins),
