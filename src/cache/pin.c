@@ -71,11 +71,12 @@ void pin_wait(const struct stook_cache *cache)
     }
 }
 
-/* By the table: a handler that forked may have interrupted a change of the list. */
+/* By the table: a handler that forked may have interrupted a change of the list.  What is right already
+ * is not written to, which would copy its page. */
 void pin_child(void)
 {
-    for (unsigned i = 0; i < STOOK_CACHES_MAX; i++)
-        if (cache_table[i])
+    for (unsigned i = 0; i < cache_list.end; i++)
+        if (cache_table[i] && cache_table[i]->pins > 0)
             cache_table[i]->pins = 0;
     for (const struct pin *pin = pin_top; pin; pin = pin->below)
         for (unsigned i = 0; i < pin->n; i++)
