@@ -508,9 +508,10 @@ STOOK_API void stook_rcu_barrier(void);
 /*
  * Look now whether the machine, or what of it the process may use, has changed: CPUs and nodes that
  * came or went, memory of a node, a cpuset or affinities that were cut.  The library looks by itself,
- * at every 1024th allocation on a CPU that finds the CPU's sheaf empty; this call is for a program that knows,
- * or that is about to sleep.  Sheaves of CPUs on which no thread may run any more go back, and
- * those of nodes where none may; the node that a CPU takes memory from follows the machine.
+ * after every 1024th allocation on a CPU that finds the CPU's sheaf empty, with the next one that may wait;
+ * malloc never does.  This call is for a program that knows, that calls malloc only, or that is about to
+ * sleep.  Sheaves of CPUs on which no thread may run any more go back, and those of nodes where none may;
+ * the node that a CPU takes memory from follows the machine.
  *
  * returns: how many CPUs and nodes are other than before, 0 for none; or -1.
  * errors:  EDEADLK  from a handler that interrupted the library, or from a destructor that it runs

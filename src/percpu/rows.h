@@ -54,7 +54,7 @@ void rows_unmap(void *first, unsigned shift);
 /* The same word in the row of a CPU. */
 static inline void *rows_at(const void *word, unsigned shift, int cpu)
 {
-    return (void *)((uintptr_t)word + ((intptr_t)cpu << shift));
+    return (void *)((uintptr_t)word + ((uintptr_t)(intptr_t)cpu << shift));
 }
 
 /* The row that atomic additions of this thread go to. */
