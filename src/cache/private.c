@@ -13,6 +13,7 @@
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/large.h"
+#include "page/window.h"
 #include "sheaf/slot.h"
 #include "slab/column.h"
 #include "slab/node.h"
@@ -28,8 +29,15 @@ void stook_private_view(struct stook_private_view *view)
     view->areas = percpu.areas;
     view->rseq_offset = percpu.rseq_offset;
     view->base = pagemap.base;
-    view->size = pagemap.size;
     view->entries = pagemap.entry;
+}
+
+void stook_private_on_growing(void (*fn)(size_t bytes))
+{
+    init_once();
+    context_enter();
+    window_on_growing(fn);
+    context_leave();
 }
 
 struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena.h - one reserved address range, cut into 2 MiB blocks; runs of pages within a block, spans
- * of whole blocks; what is freed and still resident is kept warm up to a bound.
+ * arena.h - 2 MiB blocks of address space; runs of pages within a block, spans of whole blocks; what
+ * is freed and still resident is kept warm up to a bound.
  *
- * The range is split evenly into zones, one a node for objects and one a node for the library's own
- * sheaves and descriptors, so the node is in bits of the address.  Each block
+ * Blocks belong to zones, one a node for objects and one a node for the library's own sheaves and
+ * descriptors; a table has the zone of each (page/window.h).  Each block
  * has its metadata elsewhere (struct block, a bitmap, and granules of 32 bytes in which slab
  * descriptors live): a write behind an object's end cannot reach them.
  *
@@ -33,9 +33,10 @@ bool arena_extend_run(void *run, size_t pages, size_t more);
 
 /*
  * The same for a slab: 2^order pages aligned to their size, and `meta_bytes` for its descriptor,
- * under one taking of the lock.
+ * under one taking of the lock.  `dense`: whoever uses it writes to all of its pages.
  */
-void *arena_alloc_slab(unsigned zone, unsigned order, size_t meta_bytes, bool nospin, void **meta);
+void *arena_alloc_slab(unsigned zone, unsigned order, bool dense, size_t meta_bytes, bool nospin,
+                       void **meta);
 void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes);
 
 /* Whole blocks, contiguous; align is a power of two of at least BLOCK_SIZE. */
@@ -71,11 +72,12 @@ size_t arena_trim(void);
  * what was goes back; bytes.  Pages in use stay where they are.
  */
 size_t arena_node_set(unsigned node, bool there);
-/* Pages of a zone come from its node from here on, while that has some. */
+/* Pages of a zone come from its node, while that has some and no policy of the process's own stands
+ * above that. */
 void arena_bind(unsigned zone);
 
 struct arena_stat {
-    size_t reserved; /* address space of the arena */
+    size_t reserved; /* address space that the arena has taken: blocks, metadata, page map */
     size_t used;     /* pages in runs and spans, bytes */
     size_t peak;     /* of used, at most ever (zones summed) */
     size_t warm;     /* free and resident, bytes */
@@ -87,7 +89,7 @@ struct arena_stat {
 };
 void arena_stat(struct arena_stat *stat);
 
-/* Reserves the range: as much as the process may have.  Fatal, with what it needs, if none. */
+/* Finds the window that blocks are taken in.  Fatal, with what it needs, if there is none. */
 void arena_init(void);
 /* Undoes it, while nothing was ever taken. */
 void arena_exit(void);

@@ -32,7 +32,9 @@ struct block {
     uint16_t longest; /* no free run is longer; exact after block_measure() */
     uint8_t state;
     uint8_t runs_at, soiled_at;    /* 1 + the bucket it is on, in the zone's lists; 0: on none */
+    uint8_t kind;                  /* RUNS: the zone_kind that it is cut for */
     bool huge, plain;              /* huge pages were asked for, refused; or nothing was said */
+    bool home;                     /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
     uint64_t meta_map[BLOCK_GRANULES / 64]; /* 1: in use */
 };

@@ -255,20 +255,26 @@ static void check_arena(void)
     size_t taken = 0, warm = 0, blocks = 0;
     struct arena_stat stat;
 
-    for (unsigned zone = 0; zone < pagemap.zones; zone++) {
-        char *base = (char *)pagemap.base + ((size_t)zone << pagemap.zone_shift);
-        char *end = base + ((size_t)1 << pagemap.zone_shift);
-        for (; base < end; base += BLOCK_SIZE, blocks++) {
-            const struct block *block = arena_meta(base, 0);
-            if (!check_readable(block) || block->state == BLOCK_UNUSED)
-                break;
-            check_block(block, base);
-            taken += BLOCK_PAGES - block->nfree;
-            warm += block->ndirty;
-            if (block->state == BLOCK_FREE && block->ndirty > 0) /* and its metadata's pages */
-                warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE -
-                        (block->meta_high > 0);
-        }
+    for (size_t at = 0; at < pagemap.size; at += BLOCK_SIZE) {
+        const struct block *block;
+        char *base;
+        if (at == pagemap.low) /* nothing between */
+            at = pagemap.high;
+        if (at == pagemap.size)
+            break;
+        base = (char *)pagemap.base + at;
+        block = arena_meta(base, 0);
+        if (pagemap_zone(base) >= pagemap.zones || block->state == BLOCK_UNUSED)
+            continue; /* skipped, or taken from the window and not used yet */
+        CHECK((pagemap_zone(base) >= pagemap.zones / 2) == (at >= pagemap.high),
+              "a block of zone %u at %zx", pagemap_zone(base), at);
+        blocks++;
+        check_block(block, base);
+        taken += BLOCK_PAGES - block->nfree;
+        warm += block->ndirty;
+        if (block->state == BLOCK_FREE && block->ndirty > 0) /* and its metadata's pages */
+            warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE -
+                    (block->meta_high > 0);
     }
     arena_stat(&stat);
     CHECK(stat.blocks == blocks, "%zu blocks, the arena says %zu", blocks, stat.blocks);

@@ -256,7 +256,7 @@ static void slab_beside_full_metadata(void **unused)
     while ((meta[n] = arena_alloc_meta(run, ARENA_GRANULE, false)))
         n++;
     assert_true(n > (BLOCK_GRANULES - BLOCK_FIRST_GRANULE) * 9 / 10);
-    slab = arena_alloc_slab(0, 1, 200, false, &descriptor);
+    slab = arena_alloc_slab(0, 1, false, 200, false, &descriptor);
     assert_non_null(slab);
     assert_true(block_of(slab) != block_of(run));
     arena_free_slab(slab, 1, descriptor, 200);
