@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /* A slab as the page map shows it, with a bit for every object that was found somewhere. */
@@ -59,25 +58,6 @@ static _Noreturn void check_die(const char *format, ...)
         if (!(condition))                                                                          \
             check_die(__VA_ARGS__);                                                                \
     } while (0)
-
-/* Metadata behind what a zone has committed cannot be read. */
-static bool check_readable(const void *address)
-{
-    char byte;
-    struct iovec to = {&byte, 1}, from = {(void *)(uintptr_t)address, 1};
-    int ends[2];
-    bool readable;
-
-    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1)
-        return true;
-    if (errno != ENOSYS) /* qemu-user has no such call */
-        return false;
-    CHECK(pipe(ends) == 0, "no pipe: errno %d", errno);
-    readable = write(ends[1], address, 1) == 1;
-    close(ends[0]);
-    close(ends[1]);
-    return readable;
-}
 
 static unsigned check_bits(const uint64_t *map, unsigned words)
 {
