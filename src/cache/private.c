@@ -302,7 +302,7 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
 
     if (cache)
         slab_report(cache, pointer, "is not the start of an object");
-    if (!pagemap_covers(pointer))
+    if ((uintptr_t)pointer - pagemap.base >= pagemap.size)
         report_fatal("%s: pointer %p is not of this malloc (another allocator's, or none's)", call,
                      pointer);
     if (large_size(pointer) > 0)

@@ -55,7 +55,10 @@ static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
         at = arena_span_find(zone, n, align, true);
     if (at < 0)
         at = zone_grow(zone, n, align, ZONE_LOOSE);
-    return at < 0 ? arena_span_find(zone, n, align, true) : at;
+    if (at >= 0)
+        return at;
+    zone_open_tails(zone);
+    return arena_span_find(zone, n, align, true);
 }
 
 /* A program may touch little of a span.  Without the lock: the blocks are its owner's. */

@@ -280,6 +280,10 @@ static struct block *zone_find_block(struct zone *zone, enum zone_kind kind)
         block = zone_clean(zone, !dense);
     if (!block)
         block = zone_new(zone, kind);
+    if (!block) {
+        zone_open_tails(zone);
+        block = zone_clean(zone, dense);
+    }
     return block ? block : zone_clean(zone, !dense);
 }
 

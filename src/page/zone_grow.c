@@ -127,6 +127,16 @@ static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32
     return true;
 }
 
+void zone_open_tails(struct zone *zone)
+{
+    for (unsigned kind = 0; kind < ZONE_KINDS; kind++) {
+        struct zone_tail *tail = &zone->tail[kind];
+        zone_dump(tail->next, tail->end, true);
+        zone_open(zone, kind, tail->next, tail->end);
+        tail->next = tail->end;
+    }
+}
+
 static uint64_t zone_aligned(uint32_t index, uint32_t align)
 {
     uint64_t base = pagemap.base >> BLOCK_SHIFT;
