@@ -125,6 +125,11 @@ static uint32_t arena_granules(size_t bytes)
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
+static uint32_t arena_take_granules(struct block *block, size_t bytes)
+{
+    return block_take_meta(block, zone_granules(zone_block_index(block)), arena_granules(bytes));
+}
+
 void *arena_alloc_slab(unsigned z, unsigned order, bool dense, size_t meta_bytes, bool nospin,
                        void **meta)
 {
@@ -137,20 +142,20 @@ void *arena_alloc_slab(unsigned z, unsigned order, bool dense, size_t meta_bytes
     if (!lock_enter(&zone->lock, LOCK_ARENA, nospin))
         return NULL;
     block = arena_take_run(zone, kind, 1u << order, 1u << order, &at, NULL);
-    if (block && (granule = block_take_meta(block, arena_granules(meta_bytes))) == 0) {
+    if (block && (granule = arena_take_granules(block, meta_bytes)) == 0) {
         /* Its metadata is full or in pieces: a fresh block has room. */
         arena_put_run(zone, block, (unsigned)at, 1u << order);
         block = zone_take_block(zone, kind);
         if (block) {
             at = block_find(block, 1u << order, 1u << order);
             arena_take_at(zone, block, at, 1u << order, NULL);
-            granule = block_take_meta(block, arena_granules(meta_bytes));
+            granule = arena_take_granules(block, meta_bytes);
         }
     }
     lock_drop(&zone->lock, LOCK_ARENA);
     if (!granule)
         return NULL;
-    *meta = (char *)block + (size_t)granule * ARENA_GRANULE;
+    *meta = arena_meta(arena_page(block, at), granule);
     return arena_page(block, at);
 }
 
@@ -160,7 +165,8 @@ void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes)
     struct block *block = zone_block(zone_index(slab));
 
     lock_take(&zone->lock, LOCK_ARENA);
-    block_put_meta(block, arena_granule(slab, meta), arena_granules(meta_bytes));
+    block_put_meta(block, zone_granules(zone_index(slab)), arena_granule(slab, meta),
+                   arena_granules(meta_bytes));
     arena_put_run(zone, block, arena_page_index(slab), 1u << order);
     lock_drop(&zone->lock, LOCK_ARENA);
 }
@@ -204,9 +210,9 @@ void *arena_alloc_meta(const void *address, size_t bytes, bool nospin)
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, nospin))
         return NULL;
-    at = block_take_meta(block, arena_granules(bytes));
+    at = arena_take_granules(block, bytes);
     lock_drop(&zone->lock, LOCK_ARENA);
-    return at ? (char *)block + (size_t)at * ARENA_GRANULE : NULL;
+    return at ? arena_meta(address, at) : NULL;
 }
 
 void arena_free_meta(const void *address, void *meta, size_t bytes)
@@ -215,13 +221,14 @@ void arena_free_meta(const void *address, void *meta, size_t bytes)
     struct block *block = zone_block(zone_index(address));
 
     lock_take(&zone->lock, LOCK_ARENA);
-    block_put_meta(block, arena_granule(address, meta), arena_granules(bytes));
+    block_put_meta(block, zone_granules(zone_index(address)), arena_granule(address, meta),
+                   arena_granules(bytes));
     lock_drop(&zone->lock, LOCK_ARENA);
 }
 
 uint32_t arena_granule(const void *address, const void *meta)
 {
-    return (uint32_t)(((const char *)meta - (char *)zone_block(zone_index(address))) /
+    return (uint32_t)(((const char *)meta - zone_meta(zone_index(address))) /
                       ARENA_GRANULE);
 }
 
@@ -248,11 +255,11 @@ void arena_stat(struct arena_stat *stat)
             if (!zone_has(zone, b))
                 continue;
             high = block->meta_high * (size_t)ARENA_GRANULE;
-            high = ((high > PAGE_SIZE ? high : PAGE_SIZE) + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
-            stat->meta += BLOCK_PAGES * sizeof(uint32_t) + high;
+            high = (high + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
+            stat->meta += BLOCK_PAGES * sizeof(uint32_t) + BLOCK_HEADER + high;
             /* Released with the block's pages, kept warm with them. */
             if (block->state == BLOCK_FREE && block->ndirty > 0)
-                stat->warm += high - PAGE_SIZE;
+                stat->warm += high;
         }
         lock_drop(&zone->lock, LOCK_ARENA);
     }

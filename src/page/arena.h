@@ -23,6 +23,7 @@
 enum {
     ARENA_GRANULE = 32,                /* a slab's descriptor never straddles a cache line */
     ARENA_RUN_PAGES_MAX = BLOCK_PAGES, /* larger requests take whole blocks */
+    BLOCK_SPAN_META = 32,              /* bytes */
 };
 
 /* A run of pages, or NULL with errno ENOMEM.  *zeroed: the pages read as zero. */
@@ -45,6 +46,14 @@ void arena_span_free(void *span, size_t blocks);
 /* The same when its pages were moved elsewhere: nothing of it is resident. */
 void arena_span_free_clean(void *span, size_t blocks);
 bool arena_span_extend(void *span, size_t blocks, size_t more);
+/*
+ * Room for a descriptor of the span that begins in a block, in the block's header: a span writes to no
+ * other metadata.  NULL: no span with a descriptor begins at `address`, which is any of the arena.
+ */
+void *arena_span_meta(const void *address);
+/* Writes the descriptor in, or takes it off; false: it was off already, and then another thread has it. */
+void arena_span_mark(const void *address, const void *meta, size_t bytes);
+bool arena_span_unmark(const void *address);
 /* Huge pages under blocks of a span are asked for, or refused; only what changes costs a call. */
 void arena_span_advise(void *at, size_t blocks, bool huge);
 /* The blocks' pages were moved to those of `to`: what was said of huge pages went with them. */

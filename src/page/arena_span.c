@@ -8,6 +8,7 @@
 #include "page/zone.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* Free blocks of 64; those with huge pages only if `any`. */
 static uint64_t arena_span_word(const struct zone *zone, uint32_t i, bool any)
@@ -108,6 +109,30 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
     if (zeroed)
         *zeroed = dirty == 0;
     return zone_address((uint32_t)at);
+}
+
+void *arena_span_meta(const void *address)
+{
+    struct block *block = zone_block(zone_index(address));
+
+    if ((uintptr_t)address % BLOCK_SIZE != 0 ||
+        atomic_load_explicit(&block->span, memory_order_acquire) == 0)
+        return NULL;
+    return block->span_meta;
+}
+
+void arena_span_mark(const void *address, const void *meta, size_t bytes)
+{
+    struct block *block = zone_block(zone_index(address));
+
+    memcpy(block->span_meta, meta, bytes);
+    atomic_store_explicit(&block->span, 1, memory_order_release);
+}
+
+bool arena_span_unmark(const void *address)
+{
+    return atomic_exchange_explicit(&zone_block(zone_index(address))->span, 0,
+                                    memory_order_acq_rel) != 0;
 }
 
 /* Without the lock: of a block in a span, only the span's owner touches these. */

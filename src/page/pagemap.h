@@ -23,13 +23,14 @@ enum {
     BLOCK_SIZE = 1 << BLOCK_SHIFT,
     BLOCK_PAGES = BLOCK_SIZE / PAGE_SIZE,
     BLOCK_META = 320 << 10, /* room for the worst layout: 512 slabs of 256 outside links each */
+    BLOCK_HEADER = 256,     /* of struct block */
 };
 
 /*
  * The window as every lookup sees it.  Constant after window_init() but for `low` and `high`, which
  * window.c moves under its lock: blocks of objects lie in [base, base + low), the library's own in
  * [base + high, base + size), nothing in between.  Below `low` and from `high` on every page has an
- * entry and every block a byte in `zone`, in places that were skipped, too.
+ * entry and every block a header and a byte in `zone`, in places that were skipped, too.
  */
 struct pagemap {
     uintptr_t base;      /* of the window, aligned to a block */
@@ -38,6 +39,7 @@ struct pagemap {
     _Atomic size_t high; /* shrinks */
     uint32_t *entry;     /* one a page of the window */
     char *meta;          /* BLOCK_META bytes a block */
+    char *header;        /* BLOCK_HEADER bytes a block */
     uint8_t *zone;       /* one a block */
     unsigned zones; /* objects of node n are in zone n, the library's own in zone zones/2 + n */
 };

@@ -12,7 +12,7 @@
 
 enum {
     WINDOW_GAP = BLOCK_SIZE,     /* between the parts: no overrun reaches from one into the next */
-    WINDOW_CHUNK = 64 << 10,     /* of the page map and the zones' bytes: a kernel page at most */
+    WINDOW_CHUNK = 64 << 10,     /* of the page map and its like: the largest kernel page */
     WINDOW_TRIES = 4,            /* random places, of each width */
     WINDOW_SKIP_MIN = 16,        /* blocks over which a taken place is skipped, */
     WINDOW_SKIP_MAX = 32 * 1024, /* doubling up to 64 GiB */
@@ -35,10 +35,13 @@ static const size_t window_reserved_most = (size_t)64 << 30, window_least = (siz
 
 struct pagemap pagemap;
 
-/* One side's share of a part that is mapped in chunks: the bytes are offsets in the part. */
+/* The parts that are mapped in chunks, for holes too, and their bytes a block. */
+enum window_part { WINDOW_ENTRIES, WINDOW_HEADERS, WINDOW_ZONES, WINDOW_PARTS };
+static const size_t window_bytes[WINDOW_PARTS] = {BLOCK_PAGES * sizeof(uint32_t), BLOCK_HEADER, 1};
+
 struct window_side {
-    size_t entries, zones; /* low: mapped below it; high: mapped from it on */
-    uint32_t skip;         /* blocks to skip next */
+    size_t at[WINDOW_PARTS]; /* offsets: low: mapped below; high: mapped from there on */
+    uint32_t skip;           /* blocks to skip next */
 };
 
 static struct {
@@ -66,37 +69,47 @@ static size_t window_blocks(void)
     return pagemap.size >> BLOCK_SHIFT;
 }
 
-static size_t window_entries(size_t blocks)
+static char *window_part(enum window_part part)
 {
-    return blocks * BLOCK_PAGES * sizeof(uint32_t);
+    return part == WINDOW_ENTRIES   ? (char *)pagemap.entry
+           : part == WINDOW_HEADERS ? pagemap.header
+                                    : (char *)pagemap.zone;
 }
 
-/* Offsets of metadata, entries, zones and of the end. */
-static void window_layout(size_t size, size_t at[4])
+/* Bytes of a part for all blocks. */
+static size_t window_whole(enum window_part part)
+{
+    return window_chunks(window_blocks() * window_bytes[part]);
+}
+
+/* Offsets of metadata, entries, headers, zones and of the end. */
+static void window_layout(size_t size, size_t at[5])
 {
     size_t blocks = size >> BLOCK_SHIFT;
 
     at[0] = size + WINDOW_GAP;
     at[1] = at[0] + window_round(blocks * BLOCK_META) + WINDOW_GAP;
-    at[2] = at[1] + window_round(window_entries(blocks)) + WINDOW_GAP;
-    at[3] = at[2] + window_round(blocks);
+    at[2] = at[1] + window_round(blocks * window_bytes[WINDOW_ENTRIES]) + WINDOW_GAP;
+    at[3] = at[2] + window_round(blocks * BLOCK_HEADER) + WINDOW_GAP;
+    at[4] = at[3] + window_round(blocks);
 }
 
 static void window_place(uintptr_t base, size_t size)
 {
-    size_t at[4];
+    size_t at[5];
 
     window_layout(size, at);
     pagemap.base = base;
     pagemap.size = size;
     pagemap.meta = (char *)base + at[0];
     pagemap.entry = (uint32_t *)(void *)(base + at[1]);
-    pagemap.zone = (uint8_t *)base + at[2];
+    pagemap.header = (char *)base + at[2];
+    pagemap.zone = (uint8_t *)base + at[3];
     atomic_store_explicit(&pagemap.low, 0, memory_order_relaxed);
     atomic_store_explicit(&pagemap.high, size, memory_order_relaxed);
-    window.low = (struct window_side){0, 0, WINDOW_SKIP_MIN};
-    window.high = (struct window_side){window_chunks(window_entries(window_blocks())),
-                                       window_chunks(window_blocks()), WINDOW_SKIP_MIN};
+    window.low = window.high = (struct window_side){{0}, WINDOW_SKIP_MIN};
+    for (unsigned part = 0; part < WINDOW_PARTS; part++)
+        window.high.at[part] = window_whole(part);
 }
 
 static int window_map(void *address, size_t size)
@@ -114,33 +127,33 @@ static void window_unmap(void *address, size_t size)
     window.mapped -= size;
 }
 
-/* Maps a part's bytes [from, to) where they are not: low < high are how far the sides have come. */
-static int window_cover(void *part, size_t from, size_t to, size_t *low, size_t *high, bool top)
+/* Maps a part for blocks [first, first + n), next to what its side has of it. */
+static int window_cover(enum window_part part, uint32_t first, uint32_t n, bool top)
 {
-    size_t begin, end;
+    size_t *low = &window.low.at[part], *high = &window.high.at[part], begin = *low, end = *high;
+    size_t from = first * window_bytes[part] / WINDOW_CHUNK * WINDOW_CHUNK;
+    size_t to = window_chunks((first + n) * window_bytes[part]);
     int error;
 
-    from = from / WINDOW_CHUNK * WINDOW_CHUNK;
-    to = window_chunks(to);
-    begin = top ? (from > *low ? from : *low) : *low;
-    end = top ? *high : (to < *high ? to : *high);
+    if (top && from > begin)
+        begin = from;
+    if (!top && to < end)
+        end = to;
     if (begin >= end)
         return 0;
-    error = window_map((char *)part + begin, end - begin);
+    error = window_map(window_part(part) + begin, end - begin);
     if (!error)
         *(top ? high : low) = top ? begin : end;
     return error;
 }
 
-/* Entries and zones of blocks [first, first + n) next to what its side has. */
+/* All parts that lookups read. */
 static int window_cover_map(uint32_t first, uint32_t n, bool top)
 {
-    int error = window_cover(pagemap.zone, first, first + n, &window.low.zones, &window.high.zones,
-                             top);
+    int error = 0;
 
-    if (!error)
-        error = window_cover(pagemap.entry, window_entries(first), window_entries(first + n),
-                             &window.low.entries, &window.high.entries, top);
+    for (unsigned part = 0; !error && part < WINDOW_PARTS; part++)
+        error = window_cover(part, first, n, top);
     return error == EEXIST ? ENOMEM : error; /* no lookup could go around that */
 }
 
@@ -288,17 +301,13 @@ static int window_probe(void)
 /* What of the map is mapped goes. */
 static void window_clear(void)
 {
-    size_t entries = window_chunks(window_entries(window_blocks()));
-    size_t zones = window_chunks(window_blocks());
-
-    if (window.low.entries > 0)
-        window_unmap(pagemap.entry, window.low.entries);
-    if (window.low.zones > 0)
-        window_unmap(pagemap.zone, window.low.zones);
-    if (window.high.entries < entries)
-        window_unmap((char *)pagemap.entry + window.high.entries, entries - window.high.entries);
-    if (window.high.zones < zones)
-        window_unmap(pagemap.zone + window.high.zones, zones - window.high.zones);
+    for (unsigned part = 0; part < WINDOW_PARTS; part++) {
+        size_t low = window.low.at[part], high = window.high.at[part], end = window_whole(part);
+        if (low > 0)
+            window_unmap(window_part(part), low);
+        if (high < end)
+            window_unmap(window_part(part) + high, end - high);
+    }
 }
 
 static bool window_find(size_t size)
@@ -329,7 +338,7 @@ static bool window_find(size_t size)
 static bool window_reserve(size_t size)
 {
     struct rlimit limit;
-    size_t at[4];
+    size_t at[5];
     char *base;
 
     if (size > window_reserved_most)
@@ -339,7 +348,7 @@ static bool window_reserve(size_t size)
             size /= 2;
     for (;; size /= 2) {
         window_layout(size, at);
-        base = os_reserve(at[3], BLOCK_SIZE);
+        base = os_reserve(at[4], BLOCK_SIZE);
         if (base || size / 2 < window_least)
             break;
     }
@@ -349,7 +358,7 @@ static bool window_reserve(size_t size)
     window_place((uintptr_t)base, size);
     if (window_probe() == 0)
         return true;
-    os_unmap(base, at[3]);
+    os_unmap(base, at[4]);
     return false;
 }
 
@@ -367,11 +376,11 @@ bool window_init(size_t size)
 
 void window_exit(void)
 {
-    size_t at[4];
+    size_t at[5];
 
     window_layout(pagemap.size, at);
     if (window.reserved)
-        os_unmap((void *)pagemap.base, at[3]);
+        os_unmap((void *)pagemap.base, at[4]);
     else
         window_clear();
     window.mapped = 0;

@@ -2,8 +2,8 @@
 /*
  * window.h - the window of address space that all blocks lie in, and what of it is taken.
  *
- * A window has room for blocks, for their metadata, for the page map and for a byte a block with the
- * block's zone, each at a fixed distance, so that lookups are arithmetic.  It begins at an address
+ * A window has room for blocks, for their metadata and their headers, for the page map and for a byte a
+ * block with the block's zone, each at a fixed distance, so that lookups are arithmetic.  It begins at an address
  * chosen at random for each process, where neither the kernel nor the loader puts anything by itself,
  * and it is not reserved: memory is mapped in steps as it is needed, and the process's virtual size
  * is what it uses.  Blocks of objects grow from the bottom up, blocks of the library's own objects

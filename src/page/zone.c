@@ -111,13 +111,14 @@ void zone_advise(uint32_t first, uint32_t n, bool huge)
 static void zone_advise_runs(const struct zone *zone, struct block *block, enum zone_kind kind)
 {
     uint32_t index = zone_block_index(block);
-    bool small = zone->opened <= ZONE_SMALL_BLOCKS;
+    bool always = zone_all.huge == ZONE_HUGE_ALWAYS;
+    bool small = (always ? zone->opened : zone->mapped[ZONE_DENSE]) <= ZONE_SMALL_BLOCKS;
 
-    if (block->huge && kind == ZONE_LOOSE && zone_all.huge != ZONE_HUGE_ALWAYS) {
+    if (block->huge && kind == ZONE_LOOSE && !always) {
         if (block->ndirty < BLOCK_PAGES) /* else all of it is resident already */
             zone_advise(index, 1, false);
     } else if (!block->huge && block->ndirty == 0 && !small &&
-               (zone_all.huge == ZONE_HUGE_ALWAYS ||
+               (always ||
                 (zone_all.huge == ZONE_HUGE_FULL && kind == ZONE_DENSE &&
                  (block->home || zone_may_split())))) {
         zone_advise(index, 1, true);
@@ -184,8 +185,8 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     if (split)
         os_huge(zone_address(index), BLOCK_SIZE, false);
     block_each_run(mask, zone_release_run, zone_address(index));
-    if (whole && block->meta_high * ARENA_GRANULE > PAGE_SIZE)
-        os_release((char *)block + PAGE_SIZE, BLOCK_META - PAGE_SIZE);
+    if (whole && block->meta_high > 0) /* no granule is in use: zeros say so, too */
+        os_release(zone_meta(index), BLOCK_META);
 
     lock_take(&zone->lock, LOCK_ARENA);
     zone->purging--;

@@ -62,7 +62,18 @@ extern struct zones zone_all __attribute__((visibility("hidden")));
 
 static inline struct block *zone_block(uint32_t index)
 {
-    return (struct block *)(void *)(pagemap.meta + (size_t)index * BLOCK_META);
+    return (struct block *)(void *)(pagemap.header + (size_t)index * BLOCK_HEADER);
+}
+
+static inline char *zone_meta(uint32_t index)
+{
+    return pagemap.meta + (size_t)index * BLOCK_META;
+}
+
+/* The map of a block's granules, which are its metadata. */
+static inline uint64_t *zone_granules(uint32_t index)
+{
+    return (uint64_t *)(void *)zone_meta(index);
 }
 
 static inline uint32_t zone_index(const void *address)
@@ -72,7 +83,7 @@ static inline uint32_t zone_index(const void *address)
 
 static inline uint32_t zone_block_index(const struct block *block)
 {
-    return (uint32_t)(((const char *)block - pagemap.meta) / BLOCK_META);
+    return (uint32_t)(((const char *)block - pagemap.header) / BLOCK_HEADER);
 }
 
 static inline char *zone_address(uint32_t index)
@@ -83,11 +94,6 @@ static inline char *zone_address(uint32_t index)
 static inline struct zone *zone_of(const void *address)
 {
     return &zone_all.zone[pagemap_zone(address)];
-}
-
-static inline uint32_t zone_mapped(const struct zone *zone)
-{
-    return zone->mapped[ZONE_LOOSE] + zone->mapped[ZONE_DENSE];
 }
 
 /* Warm pages that a zone of a node with memory keeps at most. */

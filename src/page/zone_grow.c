@@ -2,7 +2,7 @@
 /*
  * zone_grow.c - a zone takes blocks from the window in steps, and uses them one after the other.
  *
- * A step is a sixteenth of what the zone has, between 4 MiB and 1 GiB, or what is asked for.  What is
+ * A step is a sixteenth of what the zone has of that kind, between 4 MiB and 1 GiB, or what is asked for.  What is
  * mapped and never used is left out of core dumps.
  */
 #include "os/os.h"
@@ -35,7 +35,7 @@ static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n
     if (!topology_has_memory(node))
         return;
     (void)os_bind(zone_address(first), (size_t)n << BLOCK_SHIFT, node);
-    (void)os_bind(zone_block(first), (size_t)n * BLOCK_META, node);
+    (void)os_bind(zone_meta(first), (size_t)n * BLOCK_META, node);
 }
 
 void zone_bind(struct zone *zone)
@@ -54,7 +54,7 @@ static void zone_dump(uint32_t from, uint32_t to, bool wanted)
     if (from >= to)
         return;
     os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, wanted);
-    os_dump(zone_block(from), (size_t)(to - from) * BLOCK_META, wanted);
+    os_dump(zone_meta(from), (size_t)(to - from) * BLOCK_META, wanted);
 }
 
 /* Blocks are the zone's to use from here on. */
@@ -93,7 +93,7 @@ static void zone_advise_step(struct zone *zone, enum zone_kind kind, uint32_t fi
     if (zone_all.huge == ZONE_HUGE_NEVER)
         os_huge(zone_address(first), (size_t)n << BLOCK_SHIFT, false);
     if (zone_all.huge != ZONE_HUGE_FULL || kind != ZONE_DENSE ||
-        zone->mapped[ZONE_DENSE] < ZONE_SMALL_BLOCKS)
+        zone->mapped[ZONE_DENSE] - n < ZONE_SMALL_BLOCKS)
         return;
     os_huge(zone_address(tail->next), (size_t)(tail->end - tail->next) << BLOCK_SHIFT, true);
     tail->huge = true;
@@ -103,7 +103,7 @@ static void zone_advise_step(struct zone *zone, enum zone_kind kind, uint32_t fi
 static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32_t align)
 {
     struct zone_tail *tail = &zone->tail[kind];
-    uint32_t want = zone_mapped(zone) / ZONE_STEP_SHARE, first, count;
+    uint32_t want = zone->mapped[kind] / ZONE_STEP_SHARE, first, count;
     struct window_ask ask = {.next = tail->next, .end = tail->end, .need = n, .align = align};
 
     ask.want = want < ZONE_STEP_MIN ? ZONE_STEP_MIN : want > ZONE_STEP_MAX ? ZONE_STEP_MAX : want;

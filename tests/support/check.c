@@ -7,6 +7,7 @@
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/block.h"
+#include "page/zone.h"
 #include "reserve/rcu.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
@@ -197,7 +198,7 @@ static uint32_t check_pages(const struct block *block, uint32_t first)
 static void check_block(const struct block *block, const char *base)
 {
     uint32_t page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT), granules = 0;
-    uint32_t used = check_bits(block->meta_map, BLOCK_GRANULES / 64);
+    uint32_t used = check_bits(arena_meta(base, 0), BLOCK_GRANULES / 64);
     struct block copy = *block;
 
     CHECK(check_bits(block->free, BLOCK_WORDS) == block->nfree, "a block's free pages");
@@ -243,7 +244,7 @@ static void check_arena(void)
         if (at == pagemap.size)
             break;
         base = (char *)pagemap.base + at;
-        block = arena_meta(base, 0);
+        block = zone_block(zone_index(base));
         if (pagemap_zone(base) >= pagemap.zones || block->state == BLOCK_UNUSED)
             continue; /* skipped, or taken from the window and not used yet */
         CHECK((pagemap_zone(base) >= pagemap.zones / 2) == (at >= pagemap.high),
@@ -253,8 +254,7 @@ static void check_arena(void)
         taken += BLOCK_PAGES - block->nfree;
         warm += block->ndirty;
         if (block->state == BLOCK_FREE && block->ndirty > 0) /* and its metadata's pages */
-            warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE -
-                    (block->meta_high > 0);
+            warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE;
     }
     arena_stat(&stat);
     CHECK(stat.blocks == blocks, "%zu blocks, the arena says %zu", blocks, stat.blocks);
