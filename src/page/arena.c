@@ -47,6 +47,8 @@ static void arena_take_at(struct zone *zone, struct block *block, int at, unsign
 {
     unsigned dirty = block_take(block, (unsigned)at, pages);
 
+    if (at + (int)pages > block->shown)
+        zone_show(block, (unsigned)at + pages);
     zone_account_take(zone, pages, dirty);
     zone_file(zone, block);
     if (zeroed)
@@ -180,10 +182,8 @@ bool arena_extend_run(void *run, size_t pages, size_t more)
 
     lock_take(&zone->lock, LOCK_ARENA);
     free = block_is_free(block, at, (unsigned)more);
-    if (free) {
-        zone_account_take(zone, more, block_take(block, at, (unsigned)more));
-        zone_file(zone, block);
-    }
+    if (free)
+        arena_take_at(zone, block, (int)at, (unsigned)more, NULL);
     lock_drop(&zone->lock, LOCK_ARENA);
     return free;
 }

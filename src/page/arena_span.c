@@ -79,6 +79,8 @@ static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
         struct block *block = zone_block(at + i);
         zone_mark_used(zone, block, BLOCK_SPAN);
         dirty += block_take(block, 0, BLOCK_PAGES);
+        if (block->shown < BLOCK_PAGES)
+            zone_show(block, BLOCK_PAGES);
         block->longest = 0;
     }
     zone_account_take(zone, (size_t)n * BLOCK_PAGES, dirty);

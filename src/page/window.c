@@ -12,11 +12,17 @@
 
 enum {
     WINDOW_GAP = BLOCK_SIZE,     /* between the parts: no overrun reaches from one into the next */
-    WINDOW_CHUNK = 64 << 10,     /* of the page map and its like: the largest kernel page */
     WINDOW_TRIES = 4,            /* random places, of each width */
     WINDOW_SKIP_MIN = 16,        /* blocks over which a taken place is skipped, */
     WINDOW_SKIP_MAX = 32 * 1024, /* doubling up to 64 GiB */
 };
+
+/* Sanitizers' shadows know only some addresses, and lie at others. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { WINDOW_SANITIZED = 1 };
+#else
+enum { WINDOW_SANITIZED = 0 };
+#endif
 
 /*
  * Where windows begin: above what address sanitizers use and Go's heaps, below libraries, programs
@@ -35,7 +41,7 @@ static const size_t window_reserved_most = (size_t)64 << 30, window_least = (siz
 
 struct pagemap pagemap;
 
-/* The parts that are mapped in chunks, for holes too, and their bytes a block. */
+/* The parts that lookups read, mapped page by page and for holes, too; and their bytes a block. */
 enum window_part { WINDOW_ENTRIES, WINDOW_HEADERS, WINDOW_ZONES, WINDOW_PARTS };
 static const size_t window_bytes[WINDOW_PARTS] = {BLOCK_PAGES * sizeof(uint32_t), BLOCK_HEADER, 1};
 
@@ -47,6 +53,7 @@ struct window_side {
 static struct {
     struct lock lock;
     bool reserved; /* a range of os_reserve() */
+    size_t page;   /* the kernel's */
     struct window_side low, high;
     size_t mapped;
     void (*grown)(size_t bytes);
@@ -59,9 +66,9 @@ static size_t window_round(size_t size)
     return (size + BLOCK_SIZE - 1) / BLOCK_SIZE * BLOCK_SIZE;
 }
 
-static size_t window_chunks(size_t size)
+static size_t window_pages(size_t size)
 {
-    return (size + WINDOW_CHUNK - 1) / WINDOW_CHUNK * WINDOW_CHUNK;
+    return (size + window.page - 1) / window.page * window.page;
 }
 
 static size_t window_blocks(void)
@@ -79,7 +86,7 @@ static char *window_part(enum window_part part)
 /* Bytes of a part for all blocks. */
 static size_t window_whole(enum window_part part)
 {
-    return window_chunks(window_blocks() * window_bytes[part]);
+    return window_pages(window_blocks() * window_bytes[part]);
 }
 
 /* Offsets of metadata, entries, headers, zones and of the end. */
@@ -131,8 +138,8 @@ static void window_unmap(void *address, size_t size)
 static int window_cover(enum window_part part, uint32_t first, uint32_t n, bool top)
 {
     size_t *low = &window.low.at[part], *high = &window.high.at[part], begin = *low, end = *high;
-    size_t from = first * window_bytes[part] / WINDOW_CHUNK * WINDOW_CHUNK;
-    size_t to = window_chunks((first + n) * window_bytes[part]);
+    size_t from = first * window_bytes[part] / window.page * window.page;
+    size_t to = window_pages((first + n) * window_bytes[part]);
     int error;
 
     if (top && from > begin)
@@ -312,10 +319,8 @@ static void window_clear(void)
 
 static bool window_find(size_t size)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    (void)size;
-    return false; /* their shadows know only some addresses, and lie at others */
-#else
+    if (WINDOW_SANITIZED)
+        return false;
     for (size_t i = 0; i < sizeof(window_places) / sizeof(window_places[0]); i++) {
         uintptr_t low = window_places[i].low, places = (window_places[i].high - low) / BLOCK_SIZE;
         for (int tries = 0; tries < WINDOW_TRIES; tries++) {
@@ -331,7 +336,6 @@ static bool window_find(size_t size)
         }
     }
     return false;
-#endif
 }
 
 /* The second way: a range without access, as large as the kernel grants. */
@@ -367,6 +371,7 @@ bool window_init(size_t size)
     size = (size < window_least ? window_least : size) / BLOCK_SIZE * BLOCK_SIZE;
     window.mapped = 0;
     window.reserved = false;
+    window.page = os_page_size();
     if (!window_find(size) && !window_reserve(size)) {
         memset(&pagemap, 0, sizeof(pagemap));
         return false;

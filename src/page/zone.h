@@ -117,6 +117,8 @@ void zone_mark_used(struct zone *zone, struct block *block, enum block_state sta
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
 /* Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1. */
 int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind);
+/* The first so many pages of a block are in core dumps, and more with them. */
+void zone_show(struct block *block, unsigned pages);
 /* There are no new ones: what is mapped for either kind is free for both. */
 void zone_open_tails(struct zone *zone);
 /* The block is the zone's, and was used: its metadata can be read. */

@@ -2,8 +2,9 @@
 /*
  * zone_grow.c - a zone takes blocks from the window in steps, and uses them one after the other.
  *
- * A step is a sixteenth of what the zone has of that kind, between 4 MiB and 1 GiB, or what is asked for.  What is
- * mapped and never used is left out of core dumps.
+ * A step is a sixteenth of what the zone has of that kind, between 4 MiB and 1 GiB, or what is asked
+ * for.  What is mapped and never used is left out of core dumps: the tail, and of a zone's first blocks
+ * the pages that were never taken.
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -15,6 +16,7 @@ enum {
     ZONE_STEP_SHARE = 16,
     ZONE_STEP_MIN = 2, /* blocks */
     ZONE_STEP_MAX = 512,
+    ZONE_SHOW = 16, /* core dumps have so many pages more at a time */
 };
 
 static unsigned zone_number(const struct zone *zone)
@@ -57,14 +59,41 @@ static void zone_dump(uint32_t from, uint32_t to, bool wanted)
     os_dump(zone_meta(from), (size_t)(to - from) * BLOCK_META, wanted);
 }
 
-/* Blocks are the zone's to use from here on. */
-static void zone_open(struct zone *zone, enum zone_kind kind, uint32_t from, uint32_t to)
+/* Of a block with so many pages in core dumps, the bytes of metadata. */
+static size_t zone_shown_meta(unsigned pages)
+{
+    size_t page = os_page_size(), bytes = (size_t)BLOCK_META * pages / BLOCK_PAGES;
+
+    if (pages > 0)
+        bytes += BLOCK_FIRST_GRANULE * ARENA_GRANULE;
+    bytes = (bytes + page - 1) / page * page;
+    return bytes < BLOCK_META ? bytes : BLOCK_META;
+}
+
+void zone_show(struct block *block, unsigned pages)
+{
+    uint32_t index = zone_block_index(block);
+    unsigned from = block->shown, to = pages + pages / 4;
+    size_t meta = zone_shown_meta(from);
+
+    to = (to + ZONE_SHOW - 1) / ZONE_SHOW * ZONE_SHOW;
+    if (to > BLOCK_PAGES)
+        to = BLOCK_PAGES;
+    os_dump(zone_address(index) + (size_t)from * PAGE_SIZE, (size_t)(to - from) * PAGE_SIZE, true);
+    os_dump(zone_meta(index) + meta, zone_shown_meta(to) - meta, true);
+    block->shown = (uint16_t)to;
+}
+
+/* Blocks are the zone's to use from here on; `shown`: core dumps have them. */
+static void zone_open(struct zone *zone, enum zone_kind kind, uint32_t from, uint32_t to,
+                      bool shown)
 {
     for (uint32_t i = from; i < to; i++) {
         struct block *block = zone_block(i);
         memset(block->free, 0xff, sizeof(block->free));
         block->nfree = block->longest = BLOCK_PAGES;
         block->huge = block->home = zone->tail[kind].huge;
+        block->shown = shown ? BLOCK_PAGES : 0;
         zone_mark_free(zone, block);
     }
     zone->opened += to - from;
@@ -111,7 +140,7 @@ static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32
         return false;
     if (first != tail->end) {
         zone_dump(tail->next, tail->end, true);
-        zone_open(zone, kind, tail->next, tail->end);
+        zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = first;
     }
     tail->end = first + count;
@@ -132,7 +161,7 @@ void zone_open_tails(struct zone *zone)
     for (unsigned kind = 0; kind < ZONE_KINDS; kind++) {
         struct zone_tail *tail = &zone->tail[kind];
         zone_dump(tail->next, tail->end, true);
-        zone_open(zone, kind, tail->next, tail->end);
+        zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = tail->end;
     }
 }
@@ -148,7 +177,8 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind 
 {
     struct zone_tail *tail = &zone->tail[kind];
     uint64_t at = zone_aligned(tail->next, align);
-    uint32_t to;
+    bool shown = n > 1 || zone->opened >= ZONE_SMALL_BLOCKS;
+    uint32_t to, hide;
 
     tail->fresh = tail->end;
     if (at + n > tail->end) {
@@ -157,9 +187,10 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind 
         at = zone_aligned(tail->next, align);
     }
     to = (uint32_t)at + n;
-    zone_dump(tail->next, to < tail->fresh ? to : tail->fresh, true);
-    zone_dump(to > tail->fresh ? to : tail->fresh, tail->end, false);
-    zone_open(zone, kind, tail->next, to);
+    hide = shown ? to : tail->next;
+    zone_dump(tail->next, hide < tail->fresh ? hide : tail->fresh, true);
+    zone_dump(hide > tail->fresh ? hide : tail->fresh, tail->end, false);
+    zone_open(zone, kind, tail->next, to, shown);
     tail->next = to;
     return (int64_t)at;
 }
