@@ -30,8 +30,6 @@ void os_unmap(void *address, size_t size);
 int os_take(void *address, size_t size, bool reserved);
 /* Undoes it; best effort. */
 void os_untake(void *address, size_t size, bool reserved);
-/* Whether core dumps have these pages; whole kernel pages only. */
-void os_dump(void *address, size_t size, bool wanted);
 /* Makes a reserved range usable, out to the kernel's pages that it begins and ends in: false with errno
  * ENOMEM when the OS refuses. */
 bool os_commit(void *address, size_t size);

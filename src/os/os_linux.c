@@ -88,14 +88,6 @@ void os_untake(void *address, size_t size, bool reserved)
     errno = saved;
 }
 
-void os_dump(void *address, size_t size, bool wanted)
-{
-    int saved = errno;
-
-    (void)madvise(address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
-    errno = saved;
-}
-
 bool os_commit(void *address, size_t size)
 {
     uintptr_t within = (uintptr_t)address & (os_page_size() - 1);
