@@ -66,7 +66,8 @@ static struct block *arena_take_run(struct zone *zone, enum zone_kind kind, unsi
         if (block)
             *at = block_find(block, pages, align);
         else /* memory is short: beside the other kind */
-            block = arena_find(zone, kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE, pages, align, at);
+            block =
+                arena_find(zone, kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE, pages, align, at);
         if (!block)
             return NULL;
     }
@@ -103,7 +104,8 @@ void *arena_alloc_run(unsigned z, size_t pages, size_t align_pages, bool nospin,
     int at = 0;
 
     if (lock_enter(&zone->lock, LOCK_ARENA, nospin)) {
-        block = arena_take_run(zone, ZONE_LOOSE, (unsigned)pages, (unsigned)align_pages, &at, zeroed);
+        block =
+            arena_take_run(zone, ZONE_LOOSE, (unsigned)pages, (unsigned)align_pages, &at, zeroed);
         lock_drop(&zone->lock, LOCK_ARENA);
     }
     if (!block) {
@@ -228,8 +230,7 @@ void arena_free_meta(const void *address, void *meta, size_t bytes)
 
 uint32_t arena_granule(const void *address, const void *meta)
 {
-    return (uint32_t)(((const char *)meta - zone_meta(zone_index(address))) /
-                      ARENA_GRANULE);
+    return (uint32_t)(((const char *)meta - zone_meta(zone_index(address))) / ARENA_GRANULE);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */

@@ -143,8 +143,7 @@ uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules)
     unsigned at = block->meta_hint < BLOCK_FIRST_GRANULE ? BLOCK_FIRST_GRANULE : block->meta_hint;
 
     for (int pass = 0; pass < 2; pass++) {
-        while ((at = block_next(map, at, BLOCK_GRANULES, false)) + granules <=
-               BLOCK_GRANULES) {
+        while ((at = block_next(map, at, BLOCK_GRANULES, false)) + granules <= BLOCK_GRANULES) {
             unsigned end = block_next(map, at, at + granules, true);
             if (end == at + granules) {
                 block_fill(map, at, granules, true);

@@ -33,17 +33,18 @@ struct block {
     uint16_t nfree, ndirty;
     uint16_t longest; /* no free run is longer; exact after block_measure() */
     uint8_t state;
-    uint8_t runs_at, soiled_at;    /* 1 + the bucket it is on, in the zone's lists; 0: on none */
-    uint16_t shown;                /* pages from the first on that core dumps have */
-    uint8_t kind;                  /* RUNS: the zone_kind that it is cut for */
-    bool huge, plain;              /* huge pages were asked for, refused; or nothing was said */
-    bool home;                     /* `huge` of the blocks around it: another value splits a mapping */
+    uint8_t runs_at, soiled_at; /* 1 + the bucket it is on, in the zone's lists; 0: on none */
+    uint16_t shown;             /* pages from the first on that core dumps have */
+    uint8_t kind;               /* RUNS: the zone_kind that it is cut for */
+    bool huge, plain;           /* huge pages were asked for, refused; or nothing was said */
+    bool home;                  /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
     /* The first block of a span: its owner's, who clears `span` before the span is freed. */
     _Atomic uint32_t span;
     uint64_t span_meta[BLOCK_SPAN_META / 8];
 };
-_Static_assert(sizeof(struct block) <= BLOCK_HEADER, "a block's header has its place in the window");
+_Static_assert(sizeof(struct block) <= BLOCK_HEADER,
+               "a block's header has its place in the window");
 
 /* First page of `pages` free ones at a multiple of `align`, dirty ones first; or -1. */
 int block_find(const struct block *block, unsigned pages, unsigned align);

@@ -175,8 +175,8 @@ static int window_take_at(uint32_t first, uint32_t n, bool top)
     error = window_map(meta, (size_t)n * BLOCK_META);
     if (error)
         return error;
-    error = window_map((char *)pagemap.base + ((size_t)first << BLOCK_SHIFT),
-                       (size_t)n << BLOCK_SHIFT);
+    error =
+        window_map((char *)pagemap.base + ((size_t)first << BLOCK_SHIFT), (size_t)n << BLOCK_SHIFT);
     if (error)
         window_unmap(meta, (size_t)n * BLOCK_META);
     return error;

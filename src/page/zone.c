@@ -118,9 +118,8 @@ static void zone_advise_runs(const struct zone *zone, struct block *block, enum 
         if (block->ndirty < BLOCK_PAGES) /* else all of it is resident already */
             zone_advise(index, 1, false);
     } else if (!block->huge && block->ndirty == 0 && !small &&
-               (always ||
-                (zone_all.huge == ZONE_HUGE_FULL && kind == ZONE_DENSE &&
-                 (block->home || zone_may_split())))) {
+               (always || (zone_all.huge == ZONE_HUGE_FULL && kind == ZONE_DENSE &&
+                           (block->home || zone_may_split())))) {
         zone_advise(index, 1, true);
     }
 }

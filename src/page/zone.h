@@ -41,9 +41,9 @@ struct zone {
     uint32_t opened;              /* of these, ever used */
     struct zone_tail tail[ZONE_KINDS];
     uint64_t *free_map[ZONE_KINDS]; /* bit per block of the window: state FREE; by `huge` */
-    size_t warm_pages;                /* dirty pages of all its blocks */
-    size_t reserve_pages;             /* warm pages kept at most */
-    size_t limit_pages;               /* adapts between ZONE_LIMIT_MIN and the reserve */
+    size_t warm_pages;              /* dirty pages of all its blocks */
+    size_t reserve_pages;           /* warm pages kept at most */
+    size_t limit_pages;             /* adapts between ZONE_LIMIT_MIN and the reserve */
     size_t used_pages, peak_pages;
     unsigned purging;        /* threads giving pages back without the lock */
     uint64_t purged, missed; /* bytes given back; bytes taken that were not warm */

@@ -26,8 +26,8 @@ static unsigned zone_number(const struct zone *zone)
 
 bool zone_has(const struct zone *zone, uint32_t index)
 {
-    return index >= zone->first && index < zone->end &&
-           pagemap.zone[index] == zone_number(zone) && zone_block(index)->state != BLOCK_UNUSED;
+    return index >= zone->first && index < zone->end && pagemap.zone[index] == zone_number(zone) &&
+           zone_block(index)->state != BLOCK_UNUSED;
 }
 
 static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n)

@@ -55,9 +55,9 @@ static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned
     size_t bytes = column_meta(cache, flags);
     char *base = arena_alloc_slab(zone, order, dense, bytes, nospin, meta);
 
-    return base || zone >= pagemap.zones / 2 ? base
-                                             : arena_alloc_slab(zone + pagemap.zones / 2, order,
-                                                                dense, bytes, nospin, meta);
+    return base || zone >= pagemap.zones / 2
+               ? base
+               : arena_alloc_slab(zone + pagemap.zones / 2, order, dense, bytes, nospin, meta);
 }
 
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)

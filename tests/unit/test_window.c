@@ -45,7 +45,8 @@ static unsigned mappings(void)
 
 static void *plant(void *at, size_t size)
 {
-    void *p = mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    void *p =
+        mmap(at, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 
     if (p != MAP_FAILED)
         memset(p, 0x77, size);
@@ -160,7 +161,8 @@ static int limit_set_later(void *arg)
     mapped = window_mapped();
     for (int i = 0; i < 10; i++)
         MUST(!arena_span_alloc(0, 4, BLOCK_SIZE, false, NULL));
-    MUST(window_mapped() - mapped <= 64 * os_page_size()); /* what was refused left nothing but map */
+    MUST(window_mapped() - mapped <=
+         64 * os_page_size()); /* what was refused left nothing but map */
     MUST(setrlimit(kind, &old) == 0);
     check_all(NULL, 0);
     while (n > 0)
@@ -274,7 +276,10 @@ static void run(void **state)
 
 #define CASE(name, body, arg)                                                                      \
     {                                                                                              \
-        name, run, NULL, NULL, &(struct window_case) {body, arg}                                   \
+        name, run, NULL, NULL, &(struct window_case)                                               \
+        {                                                                                          \
+            body, arg                                                                              \
+        }                                                                                          \
     }
 
 int main(void)
