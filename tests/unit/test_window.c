@@ -89,6 +89,7 @@ static int blocks_in_the_way(void *arg)
     if (take_beyond(own ? pagemap.zones / 2 : 0, place, 100))
         return 1;
     MUST(intact(place, size));
+    MUST(!is_mapped(zone_meta(zone_index(place)))); /* which had been taken */
     MUST(pagemap_covers(place) && *pagemap_at(place) == 0 && !slab_cache_of(place));
     MUST(large_size(place) == 0 && !large_free(place, false));
     check_all(NULL, 0);
