@@ -296,13 +296,30 @@ static enum zone_huge arena_huge(void)
     return huge;
 }
 
+static void arena_bind_locked(struct zone *zone)
+{
+    __atomic_store_n(&zone->unbound, false, __ATOMIC_RELAXED);
+    if (zone_all.bind)
+        zone_bind(zone);
+}
+
 void arena_bind(unsigned i)
 {
     struct zone *zone = &zone_all.zone[i];
 
     lock_take(&zone->lock, LOCK_ARENA);
-    if (zone_all.bind)
-        zone_bind(zone);
+    arena_bind_locked(zone);
+    lock_drop(&zone->lock, LOCK_ARENA);
+}
+
+void arena_bind_new(unsigned i, bool nospin)
+{
+    struct zone *zone = &zone_all.zone[i];
+
+    if (!__atomic_load_n(&zone->unbound, __ATOMIC_RELAXED) ||
+        !lock_enter(&zone->lock, LOCK_ARENA, nospin))
+        return;
+    arena_bind_locked(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
 }
 

@@ -84,6 +84,12 @@ size_t arena_node_set(unsigned node, bool there);
 /* Pages of a zone come from its node, while that has some and no policy of the process's own stands
  * above that. */
 void arena_bind(unsigned zone);
+/*
+ * The same of what the zone has taken since.  For typed caches, whose objects may be written to first by
+ * another node's CPU; malloc makes no system call that libc's does not make, and its memory comes from
+ * the node that writes to it first.
+ */
+void arena_bind_new(unsigned zone, bool nospin);
 
 struct arena_stat {
     size_t reserved; /* address space that the arena has taken: blocks, metadata, page map */

@@ -39,6 +39,7 @@ struct zone {
     uint32_t first, end;          /* its blocks lie in [first, end), others' may be among them */
     uint32_t mapped[ZONE_KINDS];  /* blocks taken from the window */
     uint32_t opened;              /* of these, ever used */
+    bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
     struct zone_tail tail[ZONE_KINDS];
     uint64_t *free_map[ZONE_KINDS]; /* bit per block of the window: state FREE; by `huge` */
     size_t warm_pages;              /* dirty pages of all its blocks */

@@ -151,7 +151,7 @@ static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32
     if (first + count > zone->end)
         zone->end = first + count;
     if (zone_all.bind)
-        zone_bind_blocks(zone, first, count);
+        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
     zone_advise_step(zone, kind, first, count);
     return true;
 }

@@ -80,6 +80,8 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
         errno = ENOMEM;
         return NULL;
     }
+    if (!(cache->flags & (CACHE_MALLOC | CACHE_INTERNAL)))
+        arena_bind_new(pagemap_zone(base), nospin);
     struct slab *slab = meta;
     slab->link.next = slab->link.prev = NULL;
     slab->page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT);
