@@ -45,16 +45,23 @@ struct pagemap {
 };
 extern struct pagemap pagemap __attribute__((visibility("hidden")));
 
-/* Any pointer may be asked.  Relaxed: an address comes to a thread after the store that covers it. */
+/* It lies where objects lie, and none of the library's own does: for fast paths, any pointer.  Relaxed:
+ * an address comes to a thread after the store that covers it. */
+static inline int pagemap_is_low(const void *address)
+{
+    return (uintptr_t)address - pagemap.base <
+           atomic_load_explicit(&pagemap.low, memory_order_relaxed);
+}
+
+/* Any pointer may be asked. */
 static inline int pagemap_covers(const void *address)
 {
-    uintptr_t offset = (uintptr_t)address - pagemap.base;
     size_t high;
 
-    if (__builtin_expect(offset < atomic_load_explicit(&pagemap.low, memory_order_relaxed), 1))
+    if (__builtin_expect(pagemap_is_low(address), 1))
         return 1;
     high = atomic_load_explicit(&pagemap.high, memory_order_relaxed);
-    return offset - high < pagemap.size - high;
+    return (uintptr_t)address - pagemap.base - high < pagemap.size - high;
 }
 
 /* Only of addresses that pagemap_covers(). */
