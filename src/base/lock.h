@@ -21,6 +21,7 @@ enum lock_rank {
     LOCK_BARN,       /* a barn's sheaves */
     LOCK_NODE,    /* a node's partial and empty slabs; state words of slabs that enter or leave */
     LOCK_ARENA,   /* blocks and pages of a node */
+    LOCK_WINDOW,  /* what of the address space is taken */
     LOCK_RECLAIM, /* the list of reclaim callbacks */
     LOCK_GROUPS,  /* groups, their limits and charges */
     LOCK_RANKS

@@ -304,7 +304,7 @@ static __attribute__((noinline, cold)) void kfree_slow(const void *object)
 /* By way of the cache, whose calls may be counted: the page map alone would pass that by. */
 __attribute__((aligned(64))) void stook_kfree(const void *object)
 {
-    if (__builtin_expect(pagemap_covers(object), 1)) {
+    if (__builtin_expect(pagemap_is_low(object), 1)) {
         const struct stook_cache *cache = cache_table[pagemap_cache(*pagemap_at(object))];
         if (__builtin_expect(cache != NULL, 1) &&
             __builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset,

@@ -13,6 +13,7 @@
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/large.h"
+#include "page/window.h"
 #include "sheaf/slot.h"
 #include "slab/column.h"
 #include "slab/node.h"
@@ -30,8 +31,15 @@ void stook_private_view(struct stook_private_view *view)
     view->areas = percpu.areas;
     view->rseq_offset = percpu.rseq_offset;
     view->base = pagemap.base;
-    view->size = pagemap.size;
     view->entries = pagemap.entry;
+}
+
+void stook_private_on_growing(void (*fn)(size_t bytes))
+{
+    init_once();
+    context_enter();
+    window_on_growing(fn);
+    context_leave();
 }
 
 /* Malloc's classes: they stay. */
@@ -315,7 +323,7 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
 
     if (cache)
         slab_report(cache, pointer, "is not the start of an object");
-    if (!pagemap_covers(pointer))
+    if ((uintptr_t)pointer - pagemap.base >= pagemap.size)
         report_fatal("%s: pointer %p is not of this malloc (another allocator's, or none's)", call,
                      pointer);
     if (large_size(pointer) > 0)

@@ -19,11 +19,16 @@
 struct stook_private_view {
     const char *areas; /* CPU 0's (stook/inline.h); nobody ever installs a sheaf in slot 0 */
     intptr_t rseq_offset;
-    uintptr_t base;          /* of the arena */
-    size_t size;             /* of the arena */
+    uintptr_t base;          /* of the window that all objects lie in */
     const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);
+
+/*
+ * Objects of the program lie within so many bytes from the view's base on, and none of the library's own
+ * does: `fn` is called at once, and whenever there are more.  It takes no lock.
+ */
+STOOK_API void stook_private_on_growing(void (*fn)(size_t bytes));
 
 /* A size class; NULL with errno.  *slot_offset: of its slots in an area. */
 STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,

@@ -23,15 +23,53 @@ static struct stook_cache *class_cache[SIZES_CLASSES];
  */
 static const void *const class_malloc __attribute__((used)) = (const void *)MALLOC_NAME(malloc);
 
-static size_t class_arena; /* bytes of the arena */
+static size_t class_bytes; /* from fast.base on, which may hold objects */
+
+/* Never 0, which means closed: the first granule has an entry that says that nothing is there. */
+static size_t class_granules(void)
+{
+    size_t bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
+
+    return bytes ? bytes / 16 : 1;
+}
+
+/*
+ * The window grew: under its lock, so one call at a time.  A closed fast way stays closed.  Either this sees
+ * that it was opened meanwhile, or class_open() sees the new size: both write first and then look.
+ */
+static void class_grow(size_t bytes)
+{
+    size_t old, granules;
+
+    __atomic_store_n(&class_bytes, bytes, __ATOMIC_SEQ_CST);
+    granules = class_granules();
+    old = __atomic_load_n(&fast.granules, __ATOMIC_SEQ_CST);
+    while (old != 0 && old < granules &&
+           !__atomic_compare_exchange_n(&fast.granules, &old, granules, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_SEQ_CST))
+        ;
+}
+
+static void class_open(void)
+{
+    size_t granules;
+
+    do {
+        granules = class_granules();
+        __atomic_store_n(&fast.granules, granules, __ATOMIC_SEQ_CST);
+    } while (granules != class_granules());
+}
 
 /*
  * Objects that are accounted all go the cold way.  Release: pairs with FAST_TESTED(), which comes first,
- * so that who passes the test sees the rest.
+ * so that a thread that passes the test sees the rest.
  */
 static void class_close(bool closed)
 {
-    __atomic_store_n(&fast.granules, closed ? 0 : class_arena / 16, __ATOMIC_RELEASE);
+    if (closed)
+        __atomic_store_n(&fast.granules, 0, __ATOMIC_RELEASE);
+    else
+        class_open();
     __atomic_store_n(&fast.limit, closed ? 0 : (size_t)SIZES_MAX + 1, __ATOMIC_RELEASE);
 }
 
@@ -55,7 +93,7 @@ void class_make(void)
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     for (unsigned i = 0; i < SIZES_STEPS; i++)
         fast.slot[i] = view.areas + offset[sizes_class((size_t)i * SIZES_STEP)];
-    class_arena = view.size;
+    stook_private_on_growing(class_grow);
     stook_private_on_closing(class_close);
 }
 

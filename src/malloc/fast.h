@@ -3,10 +3,10 @@
  * fast.h - the way of malloc and free that is gone nearly always; everything else is class.h's.
  *
  *   malloc:  size below the limit; its slot from a table; pop
- *   free:    address in the arena and a multiple of 16; the cache's index from the page map; push
+ *   free:    address where objects lie, and a multiple of 16; the cache's index from the page map; push
  *
  * One struct of constants beside the code serves both.  Before the start `limit` and `size` are 0,
- * so nothing is fast; a page that is in no slab has cache 0, whose slots never get a sheaf: there
+ * so nothing is fast.  The library's own objects lie elsewhere; a page that is in no slab has cache 0, whose slots never get a sheaf: there
  * is nothing else to test.  In locked mode all pops and pushes fail here and go the cold way.
  */
 #ifndef STOOK_MALLOC_FAST_H
@@ -26,8 +26,8 @@ struct fast {
     size_t limit;    /* requests below it have a class */
     uintptr_t slots; /* slot 0 in CPU 0's area */
     intptr_t rseq_offset;
-    uintptr_t base;                /* of the arena */
-    size_t granules;               /* of 16 bytes in the arena */
+    uintptr_t base;  /* of the window */
+    size_t granules; /* of 16 bytes from there on in which objects may lie: it grows; 0: closed */
     const uint16_t (*entries)[2];  /* the page map: [0] is the cache's index: bytes in order */
     const void *slot[SIZES_STEPS]; /* the class's in CPU 0's area, by size / 16, rounded up */
 };

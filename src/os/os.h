@@ -22,6 +22,14 @@ void *os_reserve(size_t size, size_t align);
 /* Fresh readable and writable pages anywhere; or NULL with ENOMEM. */
 void *os_map(size_t size);
 void os_unmap(void *address, size_t size);
+/*
+ * Fresh readable and writable pages at exactly this address: 0, EEXIST if something else is mapped
+ * there, or why the kernel refuses (ENOMEM: a limit, or no such address; EAGAIN: locked memory).
+ * `reserved`: it lies in a range of os_reserve(), and takes its place.
+ */
+int os_take(void *address, size_t size, bool reserved);
+/* Undoes it; best effort. */
+void os_untake(void *address, size_t size, bool reserved);
 /* Makes a reserved range usable, out to the kernel's pages that it begins and ends in: false with errno
  * ENOMEM when the OS refuses. */
 bool os_commit(void *address, size_t size);
@@ -40,6 +48,8 @@ void os_zero_in_child(void *address, size_t size);
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */
 bool os_bind(void *address, size_t size, unsigned node);
+/* The calling thread has no memory policy of its own (numactl, mbind's relatives). */
+bool os_policy_is_default(void);
 /* Asks for huge pages, or against them. */
 void os_huge(void *address, size_t size, bool wanted);
 /* Sleeps while the word has that value, at most so long (nanoseconds; 0: without end); may return

@@ -56,6 +56,38 @@ void os_unmap(void *address, size_t size)
     errno = saved;
 }
 
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+int os_take(void *address, size_t size, bool reserved)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, saved = errno, error = 0;
+    void *p = mmap(address, size, PROT_READ | PROT_WRITE,
+                   flags | (reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
+
+    if (p == MAP_FAILED) {
+        error = errno;
+    } else if (p != address) { /* kernels before 4.17 take the address as a hint */
+        munmap(p, size);
+        error = EEXIST;
+    }
+    errno = saved;
+    return error;
+}
+
+void os_untake(void *address, size_t size, bool reserved)
+{
+    int saved = errno;
+
+    if (reserved)
+        (void)mmap(address, size, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    else
+        (void)munmap(address, size);
+    errno = saved;
+}
+
 bool os_commit(void *address, size_t size)
 {
     uintptr_t within = (uintptr_t)address & (os_page_size() - 1);
@@ -180,6 +212,15 @@ bool os_bind(void *address, size_t size, unsigned node)
     bound = syscall(SYS_mbind, address, size, PREFERRED, mask, 8 * sizeof(mask), 0) == 0;
     errno = saved;
     return bound;
+}
+
+bool os_policy_is_default(void)
+{
+    int mode = 0, saved = errno;
+    bool known = syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) == 0;
+
+    errno = saved;
+    return known && mode == 0; /* MPOL_DEFAULT of linux/mempolicy.h */
 }
 
 void os_huge(void *address, size_t size, bool wanted)

@@ -5,30 +5,31 @@
 #include "base/report.h"
 #include "os/os.h"
 #include "os/topology.h"
+#include "page/window.h"
 #include "page/zone.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum {
     ARENA_TRIES = 8, /* blocks looked at in one bucket */
     ARENA_RESERVE_DEFAULT = 32 << 20,
-    ARENA_ZONE_MIN = 8 << 20, /* address space of a zone at least */
     ARENA_FORK_NAP = 1000000, /* nanoseconds that fork sleeps at a time for pages on their way … */
     ARENA_FORK_NAPS = 32,     /* … and how often, for all zones */
+    ARENA_LEAST_MIB = 8, /* the first step of each side */
 };
-static const size_t arena_size_wanted = (size_t)4 << 40, arena_size_min = (size_t)32 << 20;
-
-struct pagemap pagemap;
+static const size_t arena_size_most = (size_t)4 << 40;
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-static struct block *arena_find(struct zone *zone, unsigned pages, unsigned align, int *at)
+static struct block *arena_find(struct zone *zone, enum zone_kind kind, unsigned pages,
+                                unsigned align, int *at)
 {
+    struct list *runs = zone->runs[kind];
+
     for (unsigned b = zone_log2(pages); b < ZONE_BUCKETS; b++) {
-        struct list *link = zone->runs[b].next;
-        for (int tries = 0; link != &zone->runs[b] && tries < ARENA_TRIES; tries++) {
+        struct list *link = runs[b].next;
+        for (int tries = 0; link != &runs[b] && tries < ARENA_TRIES; tries++) {
             struct block *block = LIST_ENTRY(link, struct block, bucket);
             link = link->next;
             if ((*at = block_find(block, pages, align)) >= 0)
@@ -47,6 +48,8 @@ static void arena_take_at(struct zone *zone, struct block *block, int at, unsign
 {
     unsigned dirty = block_take(block, (unsigned)at, pages);
 
+    if (at + (int)pages > block->shown)
+        zone_show(block, (unsigned)at + pages);
     zone_account_take(zone, pages, dirty);
     zone_file(zone, block);
     if (zeroed)
@@ -54,16 +57,20 @@ static void arena_take_at(struct zone *zone, struct block *block, int at, unsign
 }
 
 /* Takes pages of one block; the lock is held.  NULL without memory. */
-static struct block *arena_take_run(struct zone *zone, unsigned pages, unsigned align, int *at,
-                                    bool *zeroed)
+static struct block *arena_take_run(struct zone *zone, enum zone_kind kind, unsigned pages,
+                                    unsigned align, int *at, bool *zeroed)
 {
-    struct block *block = arena_find(zone, pages, align, at);
+    struct block *block = arena_find(zone, kind, pages, align, at);
 
     if (!block) {
-        block = zone_take_block(zone);
+        block = zone_take_block(zone, kind);
+        if (block)
+            *at = block_find(block, pages, align);
+        else /* memory is short: beside the other kind */
+            block =
+                arena_find(zone, kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE, pages, align, at);
         if (!block)
             return NULL;
-        *at = block_find(block, pages, align);
     }
     arena_take_at(zone, block, *at, pages, zeroed);
     return block;
@@ -98,7 +105,8 @@ void *arena_alloc_run(unsigned z, size_t pages, size_t align_pages, bool nospin,
     int at = 0;
 
     if (lock_enter(&zone->lock, LOCK_ARENA, nospin)) {
-        block = arena_take_run(zone, (unsigned)pages, (unsigned)align_pages, &at, zeroed);
+        block =
+            arena_take_run(zone, ZONE_LOOSE, (unsigned)pages, (unsigned)align_pages, &at, zeroed);
         lock_drop(&zone->lock, LOCK_ARENA);
     }
     if (!block) {
@@ -122,8 +130,15 @@ static uint32_t arena_granules(size_t bytes)
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
-void *arena_alloc_slab(unsigned z, unsigned order, size_t meta_bytes, bool nospin, void **meta)
+static uint32_t arena_take_granules(struct block *block, size_t bytes)
 {
+    return block_take_meta(block, zone_granules(zone_block_index(block)), arena_granules(bytes));
+}
+
+void *arena_alloc_slab(unsigned z, unsigned order, bool dense, size_t meta_bytes, bool nospin,
+                       void **meta)
+{
+    enum zone_kind kind = dense ? ZONE_DENSE : ZONE_LOOSE;
     struct zone *zone = &zone_all.zone[z];
     struct block *block;
     uint32_t granule = 0;
@@ -131,21 +146,21 @@ void *arena_alloc_slab(unsigned z, unsigned order, size_t meta_bytes, bool nospi
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, nospin))
         return NULL;
-    block = arena_take_run(zone, 1u << order, 1u << order, &at, NULL);
-    if (block && (granule = block_take_meta(block, arena_granules(meta_bytes))) == 0) {
+    block = arena_take_run(zone, kind, 1u << order, 1u << order, &at, NULL);
+    if (block && (granule = arena_take_granules(block, meta_bytes)) == 0) {
         /* Its metadata is full or in pieces: a fresh block has room. */
         arena_put_run(zone, block, (unsigned)at, 1u << order);
-        block = zone_take_block(zone);
+        block = zone_take_block(zone, kind);
         if (block) {
             at = block_find(block, 1u << order, 1u << order);
             arena_take_at(zone, block, at, 1u << order, NULL);
-            granule = block_take_meta(block, arena_granules(meta_bytes));
+            granule = arena_take_granules(block, meta_bytes);
         }
     }
     lock_drop(&zone->lock, LOCK_ARENA);
     if (!granule)
         return NULL;
-    *meta = (char *)block + (size_t)granule * ARENA_GRANULE;
+    *meta = arena_meta(arena_page(block, at), granule);
     return arena_page(block, at);
 }
 
@@ -155,7 +170,8 @@ void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes)
     struct block *block = zone_block(zone_index(slab));
 
     lock_take(&zone->lock, LOCK_ARENA);
-    block_put_meta(block, arena_granule(slab, meta), arena_granules(meta_bytes));
+    block_put_meta(block, zone_granules(zone_index(slab)), arena_granule(slab, meta),
+                   arena_granules(meta_bytes));
     arena_put_run(zone, block, arena_page_index(slab), 1u << order);
     lock_drop(&zone->lock, LOCK_ARENA);
 }
@@ -169,10 +185,8 @@ bool arena_extend_run(void *run, size_t pages, size_t more)
 
     lock_take(&zone->lock, LOCK_ARENA);
     free = block_is_free(block, at, (unsigned)more);
-    if (free) {
-        zone_account_take(zone, more, block_take(block, at, (unsigned)more));
-        zone_file(zone, block);
-    }
+    if (free)
+        arena_take_at(zone, block, (int)at, (unsigned)more, NULL);
     lock_drop(&zone->lock, LOCK_ARENA);
     return free;
 }
@@ -199,9 +213,9 @@ void *arena_alloc_meta(const void *address, size_t bytes, bool nospin)
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, nospin))
         return NULL;
-    at = block_take_meta(block, arena_granules(bytes));
+    at = arena_take_granules(block, bytes);
     lock_drop(&zone->lock, LOCK_ARENA);
-    return at ? (char *)block + (size_t)at * ARENA_GRANULE : NULL;
+    return at ? arena_meta(address, at) : NULL;
 }
 
 void arena_free_meta(const void *address, void *meta, size_t bytes)
@@ -210,14 +224,14 @@ void arena_free_meta(const void *address, void *meta, size_t bytes)
     struct block *block = zone_block(zone_index(address));
 
     lock_take(&zone->lock, LOCK_ARENA);
-    block_put_meta(block, arena_granule(address, meta), arena_granules(bytes));
+    block_put_meta(block, zone_granules(zone_index(address)), arena_granule(address, meta),
+                   arena_granules(bytes));
     lock_drop(&zone->lock, LOCK_ARENA);
 }
 
 uint32_t arena_granule(const void *address, const void *meta)
 {
-    return (uint32_t)(((const char *)meta - (char *)zone_block(zone_index(address))) /
-                      ARENA_GRANULE);
+    return (uint32_t)(((const char *)meta - zone_meta(zone_index(address))) / ARENA_GRANULE);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -225,7 +239,7 @@ uint32_t arena_granule(const void *address, const void *meta)
 void arena_stat(struct arena_stat *stat)
 {
     memset(stat, 0, sizeof(*stat));
-    stat->reserved = pagemap.size;
+    stat->reserved = window_mapped();
     stat->reserve = zone_all.reserve_pages * PAGE_SIZE;
     for (unsigned i = 0; i < pagemap.zones; i++) {
         struct zone *zone = &zone_all.zone[i];
@@ -234,139 +248,129 @@ void arena_stat(struct arena_stat *stat)
         stat->peak += zone->peak_pages * PAGE_SIZE;
         stat->warm += zone->warm_pages * PAGE_SIZE;
         stat->limit += zone->limit_pages * PAGE_SIZE;
-        stat->blocks += zone->frontier;
+        stat->blocks += zone->opened;
         stat->purged += zone->purged;
         stat->committed += zone->missed;
-        for (uint32_t b = 0; b < zone->frontier; b++) {
-            const struct block *block = zone_block(zone->first + b);
-            size_t high = block->meta_high * (size_t)ARENA_GRANULE;
-            high = ((high > PAGE_SIZE ? high : PAGE_SIZE) + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
-            stat->meta += BLOCK_PAGES * sizeof(uint32_t) + high;
+        for (uint32_t b = zone->first; b < zone->end; b++) {
+            const struct block *block = zone_block(b);
+            size_t high;
+            if (!zone_has(zone, b))
+                continue;
+            high = block->meta_high * (size_t)ARENA_GRANULE;
+            high = (high + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE;
+            stat->meta += BLOCK_PAGES * sizeof(uint32_t) + BLOCK_HEADER + high;
             /* Released with the block's pages, kept warm with them. */
             if (block->state == BLOCK_FREE && block->ndirty > 0)
-                stat->warm += high - PAGE_SIZE;
+                stat->warm += high;
         }
         lock_drop(&zone->lock, LOCK_ARENA);
     }
 }
 
-/*
- * Address space is cheap, but a limit on it is shared with the program: a quarter is its own.
- * Where it is not cheap (emulators keep books on each page of it) STOOK_ARENA says how much to take.
- */
-static size_t arena_size_allowed(size_t least)
+/* How much address space blocks may take: what STOOK_ARENA says, or as good as no bound. */
+static size_t arena_size(void)
 {
     const char *text = os_getenv("STOOK_ARENA");
-    size_t size = arena_size_wanted, asked;
-    struct rlimit limit;
+    size_t size = arena_size_most, asked;
 
     if (text && !os_parse_size(text, &asked))
         report_warn("STOOK_ARENA=%s is no size", text);
-    else if (text)
-        while (size > least && size > asked)
-            size /= 2;
-
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        while (size > least && size > limit.rlim_cur / 5 * 3)
-            size /= 2;
+    else if (text && asked < size)
+        size = asked;
     return size;
 }
 
-static size_t arena_free_maps_size(size_t blocks)
+static enum zone_huge arena_huge(void)
 {
-    return blocks / 8 + ZONE_COUNT_MAX * 8;
-}
+    static const char *const names[] = {"never", "full", "always"};
+    const char *text = os_getenv("STOOK_HUGE_PAGES");
+    enum zone_huge huge = ZONE_HUGE_FULL;
 
-static bool arena_reserve(size_t size)
-{
-    size_t blocks = size >> BLOCK_SHIFT, map = arena_free_maps_size(blocks);
-    size_t entries = blocks * BLOCK_PAGES * sizeof(uint32_t);
-    char *base = os_reserve(size, BLOCK_SIZE), *meta = os_reserve(blocks * BLOCK_META, PAGE_SIZE);
-    char *entry = os_reserve(entries, PAGE_SIZE), *free_map = os_map(map);
-
-    if (base && meta && entry && free_map && os_readable(entry, entries)) {
-        pagemap.base = (uintptr_t)base;
-        pagemap.entry = (uint32_t *)(void *)entry;
-        pagemap.meta = meta;
-        zone_all.free_maps = free_map;
-        return true;
+    if (text) {
+        for (huge = ZONE_HUGE_NEVER; huge <= ZONE_HUGE_ALWAYS && strcmp(text, names[huge]); huge++)
+            ;
+        if (huge > ZONE_HUGE_ALWAYS) {
+            report_warn("STOOK_HUGE_PAGES=%s is none of never, full and always", text);
+            huge = ZONE_HUGE_FULL;
+        }
     }
-    if (base)
-        os_unmap(base, size);
-    if (meta)
-        os_unmap(meta, blocks * BLOCK_META);
-    if (entry)
-        os_unmap(entry, entries);
-    if (free_map)
-        os_unmap(free_map, map);
-    return false;
+    return huge;
 }
 
-/* A zone's pages and its blocks' metadata come from its node. */
+static void arena_bind_locked(struct zone *zone)
+{
+    __atomic_store_n(&zone->unbound, false, __ATOMIC_RELAXED);
+    if (zone_all.bind)
+        zone_bind(zone);
+}
+
 void arena_bind(unsigned i)
 {
-    const struct zone *zone = &zone_all.zone[i];
-    unsigned node = i & (pagemap.zones / 2 - 1);
+    struct zone *zone = &zone_all.zone[i];
 
-    if (!topology_has_memory(node))
+    lock_take(&zone->lock, LOCK_ARENA);
+    arena_bind_locked(zone);
+    lock_drop(&zone->lock, LOCK_ARENA);
+}
+
+void arena_bind_new(unsigned i, bool nospin)
+{
+    struct zone *zone = &zone_all.zone[i];
+
+    if (!__atomic_load_n(&zone->unbound, __ATOMIC_RELAXED) ||
+        !lock_enter(&zone->lock, LOCK_ARENA, nospin))
         return;
-    (void)os_bind(zone_address(zone->first), (size_t)zone->blocks << BLOCK_SHIFT, node);
-    (void)os_bind(zone_block(zone->first), (size_t)zone->blocks * BLOCK_META, node);
+    arena_bind_locked(zone);
+    lock_drop(&zone->lock, LOCK_ARENA);
+}
+
+static void arena_init_zone(unsigned i)
+{
+    struct zone *zone = &zone_all.zone[i];
+
+    for (int b = 0; b < ZONE_BUCKETS; b++) {
+        for (int kind = 0; kind < ZONE_KINDS; kind++)
+            list_init(&zone->runs[kind][b]);
+        list_init(&zone->soiled[b]);
+    }
+    for (int kind = 0; kind < ZONE_KINDS; kind++)
+        list_init(&zone->warm[kind]);
+    zone->reserve_pages = zone_reserve(i);
+    zone->limit_pages = zone->reserve_pages;
 }
 
 void arena_init(void)
 {
     const char *text = os_getenv("STOOK_RESERVE");
-    size_t size, least = arena_size_min, reserve = ARENA_RESERVE_DEFAULT;
+    size_t reserve = ARENA_RESERVE_DEFAULT;
     unsigned nodes = 1;
-    char thp[64];
 
     if (text && !os_parse_size(text, &reserve))
         report_warn("STOOK_RESERVE=%s is no size; %zu MiB are kept warm", text, reserve >> 20);
     while (nodes < topology.nodes)
         nodes *= 2;
-    while (least < 2 * nodes * ARENA_ZONE_MIN)
-        least *= 2;
-    for (size = arena_size_allowed(least); !arena_reserve(size); size /= 2)
-        if (size <= least)
-            report_fatal("no address space: %zu MiB are needed at least, and about a quarter more "
-                         "for metadata; raise the limit (ulimit -v) or the cgroup's",
-                         least >> 20);
-    zone_all.huge =
-        os_read_file("/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof(thp)) > 0 &&
-        !strstr(thp, "[never]");
+    if (!window_init(arena_size()))
+        report_fatal("no address space: %u MiB are needed at least; raise the limit (ulimit -v) or "
+                     "the cgroup's",
+                     ARENA_LEAST_MIB);
+    zone_all.huge = arena_huge();
     zone_all.reserve_pages = reserve / PAGE_SIZE;
+    /* A policy of the process's own (numactl) stands above ours. */
+    zone_all.bind = topology.memories > 1 && !topology.simulated && os_policy_is_default();
     pagemap.zones = 2 * nodes;
-    pagemap.zone_shift = (unsigned)__builtin_ctzll(size / pagemap.zones);
-    for (unsigned i = 0; i < pagemap.zones; i++) {
-        struct zone *zone = &zone_all.zone[i];
-        for (int b = 0; b < ZONE_BUCKETS; b++) {
-            list_init(&zone->runs[b]);
-            list_init(&zone->soiled[b]);
-        }
-        list_init(&zone->warm);
-        zone->blocks = (uint32_t)(size / pagemap.zones >> BLOCK_SHIFT);
-        zone->first = i * zone->blocks;
-        zone->free_map =
-            (uint64_t *)(void *)(zone_all.free_maps + i * ((zone->blocks + 63) / 64 * 8));
-        zone->reserve_pages = zone_reserve(i);
-        zone->limit_pages = zone->reserve_pages;
-        if (topology.memories > 1 && !topology.simulated)
-            arena_bind(i);
-    }
-    pagemap.size = size; /* from here on addresses may be ours */
+    for (unsigned i = 0; i < pagemap.zones; i++)
+        arena_init_zone(i);
 }
 
 void arena_exit(void)
 {
-    size_t blocks = pagemap.size >> BLOCK_SHIFT;
+    size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
 
-    os_unmap((void *)pagemap.base, pagemap.size);
-    os_unmap(pagemap.meta, blocks * BLOCK_META);
-    os_unmap(pagemap.entry, blocks * BLOCK_PAGES * sizeof(uint32_t));
-    os_unmap(zone_all.free_maps, arena_free_maps_size(blocks));
+    for (unsigned i = 0; i < pagemap.zones; i++)
+        if (zone_all.zone[i].free_map[0])
+            os_unmap(zone_all.zone[i].free_map[0], ZONE_KINDS * words * sizeof(uint64_t));
     memset(&zone_all, 0, sizeof(zone_all));
-    memset(&pagemap, 0, sizeof(pagemap));
+    window_exit();
 }
 
 /*
@@ -394,16 +398,19 @@ void arena_lock_all(void)
 
     for (unsigned i = 0; i < pagemap.zones; i++)
         arena_lock_zone(&zone_all.zone[i], &naps);
+    window_lock();
 }
 
 void arena_unlock_all(void)
 {
+    window_unlock();
     for (unsigned i = pagemap.zones; i-- > 0;)
         lock_drop(&zone_all.zone[i].lock, LOCK_ARENA);
 }
 
 void arena_child(void)
 {
+    window_child();
     for (unsigned i = 0; i < pagemap.zones; i++) {
         struct zone *zone = &zone_all.zone[i];
         lock_init(&zone->lock);

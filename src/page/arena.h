@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena.h - one reserved address range, cut into 2 MiB blocks; runs of pages within a block, spans
- * of whole blocks; what is freed and still resident is kept warm up to a bound.
+ * arena.h - 2 MiB blocks of address space; runs of pages within a block, spans of whole blocks; what
+ * is freed and still resident is kept warm up to a bound.
  *
- * The range is split evenly into zones, one a node for objects and one a node for the library's own
- * sheaves and descriptors, so the node is in bits of the address.  Each block
+ * Blocks belong to zones, one a node for objects and one a node for the library's own sheaves and
+ * descriptors; a table has the zone of each (page/window.h).  Each block
  * has its metadata elsewhere (struct block, a bitmap, and granules of 32 bytes in which slab
  * descriptors live): a write behind an object's end cannot reach them.
  *
@@ -23,6 +23,7 @@
 enum {
     ARENA_GRANULE = 32,                /* a slab's descriptor never straddles a cache line */
     ARENA_RUN_PAGES_MAX = BLOCK_PAGES, /* larger requests take whole blocks */
+    BLOCK_SPAN_META = 32,              /* bytes */
 };
 
 /* A run of pages, or NULL with errno ENOMEM.  *zeroed: the pages read as zero. */
@@ -33,9 +34,10 @@ bool arena_extend_run(void *run, size_t pages, size_t more);
 
 /*
  * The same for a slab: 2^order pages aligned to their size, and `meta_bytes` for its descriptor,
- * under one taking of the lock.
+ * under one taking of the lock.  `dense`: whoever uses it writes to all of its pages.
  */
-void *arena_alloc_slab(unsigned zone, unsigned order, size_t meta_bytes, bool nospin, void **meta);
+void *arena_alloc_slab(unsigned zone, unsigned order, bool dense, size_t meta_bytes, bool nospin,
+                       void **meta);
 void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes);
 
 /* Whole blocks, contiguous; align is a power of two of at least BLOCK_SIZE. */
@@ -44,6 +46,14 @@ void arena_span_free(void *span, size_t blocks);
 /* The same when its pages were moved elsewhere: nothing of it is resident. */
 void arena_span_free_clean(void *span, size_t blocks);
 bool arena_span_extend(void *span, size_t blocks, size_t more);
+/*
+ * Room for a descriptor of the span that begins in a block, in the block's header: a span writes to no
+ * other metadata.  NULL: no span with a descriptor begins at `address`, which is any of the arena.
+ */
+void *arena_span_meta(const void *address);
+/* Writes the descriptor in, or takes it off; false: it was off already, and then another thread has it. */
+void arena_span_mark(const void *address, const void *meta, size_t bytes);
+bool arena_span_unmark(const void *address);
 /* Huge pages under blocks of a span are asked for, or refused; only what changes costs a call. */
 void arena_span_advise(void *at, size_t blocks, bool huge);
 /* The blocks' pages were moved to those of `to`: what was said of huge pages went with them. */
@@ -71,11 +81,18 @@ size_t arena_trim(void);
  * what was goes back; bytes.  Pages in use stay where they are.
  */
 size_t arena_node_set(unsigned node, bool there);
-/* Pages of a zone come from its node from here on, while that has some. */
+/* Pages of a zone come from its node, while that has some and no policy of the process's own stands
+ * above that. */
 void arena_bind(unsigned zone);
+/*
+ * The same of what the zone has taken since.  For typed caches, whose objects may be written to first by
+ * another node's CPU; malloc makes no system call that libc's does not make, and its memory comes from
+ * the node that writes to it first.
+ */
+void arena_bind_new(unsigned zone, bool nospin);
 
 struct arena_stat {
-    size_t reserved; /* address space of the arena */
+    size_t reserved; /* address space that the arena has taken: blocks, metadata, page map */
     size_t used;     /* pages in runs and spans, bytes */
     size_t peak;     /* of used, at most ever (zones summed) */
     size_t warm;     /* free and resident, bytes */
@@ -87,7 +104,7 @@ struct arena_stat {
 };
 void arena_stat(struct arena_stat *stat);
 
-/* Reserves the range: as much as the process may have.  Fatal, with what it needs, if none. */
+/* Finds the window that blocks are taken in.  Fatal, with what it needs, if there is none. */
 void arena_init(void);
 /* Undoes it, while nothing was ever taken. */
 void arena_exit(void);

@@ -8,32 +8,66 @@
 #include "page/zone.h"
 
 #include <errno.h>
+#include <string.h>
+
+/* Free blocks of 64; those with huge pages only if `any`. */
+static uint64_t arena_span_word(const struct zone *zone, uint32_t i, bool any)
+{
+    return zone->free_map[0][i] | (any ? zone->free_map[1][i] : 0);
+}
 
 static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)
 {
-    for (uint32_t i = at - zone->first; n-- > 0; i++)
-        if (!(zone->free_map[i / 64] >> i % 64 & 1))
+    if (at + n > zone->end)
+        return false;
+    for (uint32_t i = at; n-- > 0; i++)
+        if (!(arena_span_word(zone, i / 64, true) >> i % 64 & 1))
             return false;
     return true;
 }
 
-static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align)
+static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, bool any)
 {
-    uint64_t base = (pagemap.base >> BLOCK_SHIFT) + zone->first;
+    uint64_t base = pagemap.base >> BLOCK_SHIFT;
     uint32_t run = 0;
 
-    for (uint32_t i = 0; i < zone->frontier; i++) {
-        if (i % 64 == 0 && zone->free_map[i / 64] == 0) {
+    for (uint32_t i = zone->first; i < zone->end; i++) {
+        uint64_t word = arena_span_word(zone, i / 64, any);
+        if (i % 64 == 0 && word == 0) {
             run = 0;
             i += 63;
             continue;
         }
-        if (!(zone->free_map[i / 64] >> i % 64 & 1) || (run == 0 && (base + i) % align != 0))
+        if (!(word >> i % 64 & 1) || (run == 0 && (base + i) % align != 0))
             run = 0;
         else if (++run == n)
-            return (int64_t)zone->first + i - n + 1;
+            return (int64_t)i - n + 1;
     }
     return -1;
+}
+
+/* Blocks without huge pages; then any, unless that would split a mapping too many; then new ones. */
+static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
+{
+    bool always = zone_all.huge == ZONE_HUGE_ALWAYS;
+    int64_t at = always ? -1 : arena_span_find(zone, n, align, false);
+
+    if (at < 0 && (always || zone_may_split()))
+        at = arena_span_find(zone, n, align, true);
+    if (at < 0)
+        at = zone_grow(zone, n, align, ZONE_LOOSE);
+    if (at >= 0)
+        return at;
+    zone_open_tails(zone);
+    return arena_span_find(zone, n, align, true);
+}
+
+/* A program may touch little of a span.  Without the lock: the blocks are its owner's. */
+static void arena_span_loosen(uint32_t at, uint32_t n)
+{
+    for (uint32_t i = 0; zone_all.huge == ZONE_HUGE_FULL && i < n; i++)
+        if (zone_block(at + i)->huge)
+            zone_advise(at + i, 1, false);
 }
 
 /* Takes free blocks into a span; how many of their pages were dirty. */
@@ -45,6 +79,8 @@ static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
         struct block *block = zone_block(at + i);
         zone_mark_used(zone, block, BLOCK_SPAN);
         dirty += block_take(block, 0, BLOCK_PAGES);
+        if (block->shown < BLOCK_PAGES)
+            zone_show(block, BLOCK_PAGES);
         block->longest = 0;
     }
     zone_account_take(zone, (size_t)n * BLOCK_PAGES, dirty);
@@ -58,14 +94,12 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
     size_t dirty;
     int64_t at;
 
-    if (blocks > zone->blocks || align >> BLOCK_SHIFT > zone->blocks ||
+    if (blocks > pagemap.size >> BLOCK_SHIFT || align > pagemap.size ||
         !lock_enter(&zone->lock, LOCK_ARENA, nospin)) {
         errno = ENOMEM;
         return NULL;
     }
-    at = arena_span_find(zone, n, step);
-    if (at < 0)
-        at = zone_grow(zone, n, step);
+    at = arena_span_search(zone, n, step);
     if (at < 0) {
         lock_drop(&zone->lock, LOCK_ARENA);
         errno = ENOMEM;
@@ -73,26 +107,41 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
     }
     dirty = arena_span_take(zone, (uint32_t)at, n);
     lock_drop(&zone->lock, LOCK_ARENA);
+    arena_span_loosen((uint32_t)at, n);
     if (zeroed)
         *zeroed = dirty == 0;
     return zone_address((uint32_t)at);
 }
 
+void *arena_span_meta(const void *address)
+{
+    struct block *block = zone_block(zone_index(address));
+
+    if ((uintptr_t)address % BLOCK_SIZE != 0 ||
+        atomic_load_explicit(&block->span, memory_order_acquire) == 0)
+        return NULL;
+    return block->span_meta;
+}
+
+void arena_span_mark(const void *address, const void *meta, size_t bytes)
+{
+    struct block *block = zone_block(zone_index(address));
+
+    memcpy(block->span_meta, meta, bytes);
+    atomic_store_explicit(&block->span, 1, memory_order_release);
+}
+
+bool arena_span_unmark(const void *address)
+{
+    return atomic_exchange_explicit(&zone_block(zone_index(address))->span, 0,
+                                    memory_order_acq_rel) != 0;
+}
+
 /* Without the lock: of a block in a span, only the span's owner touches these. */
 void arena_span_advise(void *at, size_t blocks, bool huge)
 {
-    bool changed = false;
-
-    if (!zone_all.huge || blocks == 0)
-        return;
-    for (size_t i = 0; i < blocks; i++) {
-        struct block *block = zone_block(zone_index(at) + (uint32_t)i);
-        changed |= huge ? !block->huge : !block->plain;
-        block->huge = huge;
-        block->plain = !huge;
-    }
-    if (changed)
-        os_huge(at, blocks << BLOCK_SHIFT, huge);
+    if (zone_all.huge == ZONE_HUGE_ALWAYS && blocks > 0)
+        zone_advise(zone_index(at), (uint32_t)blocks, huge);
 }
 
 void arena_span_moved(void *from, void *to, size_t blocks)
@@ -143,23 +192,30 @@ void arena_span_free_clean(void *span, size_t blocks)
     arena_span_put(span, blocks, false);
 }
 
+/* The blocks behind a span are free, or were never used, or are the next that the zone gets. */
+static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
+{
+    const struct zone_tail *tail = &zone->tail[ZONE_LOOSE];
+
+    if (arena_span_is_free(zone, at, n))
+        return true;
+    return tail->next == at && zone_grow(zone, n, 1, ZONE_LOOSE) == at;
+}
+
 bool arena_span_extend(void *span, size_t blocks, size_t more)
 {
     struct zone *zone = zone_of(span);
-    uint32_t at = zone_index(span) + (uint32_t)blocks, end = zone->first + zone->blocks;
-    bool taken = false;
+    uint32_t at = zone_index(span) + (uint32_t)blocks;
+    bool taken;
 
-    if (more > zone->blocks || at + more > end)
+    if (more > pagemap.size >> BLOCK_SHIFT)
         return false;
     lock_take(&zone->lock, LOCK_ARENA);
-    if (at == zone->first + zone->frontier && zone_grow(zone, (uint32_t)more, 1) < 0) {
-        lock_drop(&zone->lock, LOCK_ARENA);
-        return false;
-    }
-    if (at + more <= zone->first + zone->frontier && arena_span_is_free(zone, at, (uint32_t)more)) {
+    taken = arena_span_follow(zone, at, (uint32_t)more);
+    if (taken)
         arena_span_take(zone, at, (uint32_t)more);
-        taken = true;
-    }
     lock_drop(&zone->lock, LOCK_ARENA);
+    if (taken)
+        arena_span_loosen(at, (uint32_t)more);
     return taken;
 }

@@ -138,16 +138,15 @@ void block_each_run(const uint64_t mask[BLOCK_WORDS],
     }
 }
 
-uint32_t block_take_meta(struct block *block, uint32_t granules)
+uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules)
 {
     unsigned at = block->meta_hint < BLOCK_FIRST_GRANULE ? BLOCK_FIRST_GRANULE : block->meta_hint;
 
     for (int pass = 0; pass < 2; pass++) {
-        while ((at = block_next(block->meta_map, at, BLOCK_GRANULES, false)) + granules <=
-               BLOCK_GRANULES) {
-            unsigned end = block_next(block->meta_map, at, at + granules, true);
+        while ((at = block_next(map, at, BLOCK_GRANULES, false)) + granules <= BLOCK_GRANULES) {
+            unsigned end = block_next(map, at, at + granules, true);
             if (end == at + granules) {
-                block_fill(block->meta_map, at, granules, true);
+                block_fill(map, at, granules, true);
                 block->meta_hint = end;
                 if (end > block->meta_high)
                     block->meta_high = end;
@@ -160,10 +159,10 @@ uint32_t block_take_meta(struct block *block, uint32_t granules)
     return 0;
 }
 
-void block_put_meta(struct block *block, uint32_t at, uint32_t granules)
+void block_put_meta(struct block *block, uint64_t *map, uint32_t at, uint32_t granules)
 {
-    STOOK_ASSERT(block_count(block->meta_map, at, granules) == granules);
-    block_fill(block->meta_map, at, granules, false);
+    STOOK_ASSERT(block_count(map, at, granules) == granules);
+    block_fill(map, at, granules, false);
     if (at < block->meta_hint)
         block->meta_hint = at;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * block.h - one 2 MiB block: which of its 512 pages are free, which free ones are still resident
- * (dirty), and the granules of its metadata.  All fields under the zone's lock.
+ * (dirty), and the granules of its metadata.  All fields under the zone's lock, those of the last
+ * lines excepted.  Headers lie side by side, 16 a page: blocks of spans have no other metadata.
  *
  * A page is taken, free and clean (reads as zero), or free and dirty.  dirty is a subset of free.
  */
@@ -14,6 +15,7 @@
 enum {
     BLOCK_WORDS = BLOCK_PAGES / 64,
     BLOCK_GRANULES = BLOCK_META / ARENA_GRANULE,
+    BLOCK_FIRST_GRANULE = BLOCK_GRANULES / 8 / ARENA_GRANULE, /* before it: their map, 1: in use */
 };
 
 enum block_state {
@@ -31,12 +33,18 @@ struct block {
     uint16_t nfree, ndirty;
     uint16_t longest; /* no free run is longer; exact after block_measure() */
     uint8_t state;
-    uint8_t runs_at, soiled_at;    /* 1 + the bucket it is on, in the zone's lists; 0: on none */
-    bool huge, plain;              /* huge pages were asked for, refused; or nothing was said */
+    uint8_t runs_at, soiled_at; /* 1 + the bucket it is on, in the zone's lists; 0: on none */
+    uint16_t shown;             /* pages from the first on that core dumps have */
+    uint8_t kind;               /* RUNS: the zone_kind that it is cut for */
+    bool huge, plain;           /* huge pages were asked for, refused; or nothing was said */
+    bool home;                  /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
-    uint64_t meta_map[BLOCK_GRANULES / 64]; /* 1: in use */
+    /* The first block of a span: its owner's, who clears `span` before the span is freed. */
+    _Atomic uint32_t span;
+    uint64_t span_meta[BLOCK_SPAN_META / 8];
 };
-enum { BLOCK_FIRST_GRANULE = (sizeof(struct block) + ARENA_GRANULE - 1) / ARENA_GRANULE };
+_Static_assert(sizeof(struct block) <= BLOCK_HEADER,
+               "a block's header has its place in the window");
 
 /* First page of `pages` free ones at a multiple of `align`, dirty ones first; or -1. */
 int block_find(const struct block *block, unsigned pages, unsigned align);
@@ -51,7 +59,7 @@ void block_measure(struct block *block);
 void block_each_run(const uint64_t mask[BLOCK_WORDS],
                     void (*release)(unsigned at, unsigned pages, void *arg), void *arg);
 /* Consecutive granules, or 0 when the metadata is full. */
-uint32_t block_take_meta(struct block *block, uint32_t granules);
-void block_put_meta(struct block *block, uint32_t at, uint32_t granules);
+uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules);
+void block_put_meta(struct block *block, uint64_t *map, uint32_t at, uint32_t granules);
 
 #endif

@@ -20,6 +20,8 @@ struct large {
     struct large_note note;
 };
 
+_Static_assert(sizeof(struct large) <= BLOCK_SPAN_META, "a span's descriptor lies in a header");
+
 static _Atomic uint64_t large_objects, large_pages;
 
 static size_t large_pages_of(size_t size)
@@ -45,7 +47,9 @@ static struct large *large_of(const void *object)
     if (!pagemap_covers(object) || (uintptr_t)object % PAGE_SIZE != 0)
         return NULL;
     entry = *pagemap_at(object);
-    if (pagemap_cache(entry) != 0 || pagemap_granule(entry) == 0)
+    if (entry == 0)
+        return arena_span_meta(object);
+    if (pagemap_cache(entry) != 0)
         return NULL;
     return arena_meta(object, pagemap_granule(entry));
 }
@@ -77,10 +81,34 @@ static void large_release(void *object, size_t pages, size_t blocks)
         arena_span_free(object, blocks);
 }
 
+/* Writes the descriptor: from here on it is found. */
+static bool large_list(void *object, size_t pages, size_t blocks, bool nospin)
+{
+    struct large made = {(uint32_t)pages, (uint32_t)blocks, NULL, object, {0}}, *large;
+
+    if (blocks > 0) {
+        arena_span_mark(object, &made, sizeof(made));
+        return true;
+    }
+    large = arena_alloc_meta(object, sizeof(*large), nospin);
+    if (!large)
+        return false;
+    *large = made;
+    *pagemap_at(object) = pagemap_entry(0, arena_granule(object, large));
+    return true;
+}
+
+/* Of two that free the same object at once, one sees it gone. */
+static bool large_unlist(const struct large *large)
+{
+    if (large->blocks > 0)
+        return arena_span_unmark(large->object);
+    return __atomic_exchange_n(pagemap_at(large->object), 0, __ATOMIC_ACQ_REL) != 0;
+}
+
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed)
 {
     size_t pages = large_pages_of(size), blocks = 0;
-    struct large *large;
     void *object;
 
     if (pages == 0)
@@ -96,20 +124,13 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
     }
     if (!object)
         return NULL;
-    large = arena_alloc_meta(object, sizeof(*large), nospin);
-    if (!large) {
+    if (!large_list(object, pages, blocks, nospin)) {
         large_release(object, pages, blocks);
         errno = ENOMEM;
         return NULL;
     }
-    large->pages = (uint32_t)pages;
-    large->blocks = (uint32_t)blocks;
-    large->next = NULL;
-    large->object = object;
-    large->note = (struct large_note){0};
     if (blocks > 0)
-        large_advise(large, size);
-    *pagemap_at(object) = pagemap_entry(0, arena_granule(object, large));
+        large_advise(large_of(object), size);
     large_account(1, pages);
     return object;
 }
@@ -134,20 +155,16 @@ static void large_finish(struct large *large)
     size_t pages = large->pages, blocks = large->blocks;
 
     large_account(-(uint64_t)1, -(uint64_t)pages);
-    arena_free_meta(object, large, sizeof(*large));
+    if (blocks == 0)
+        arena_free_meta(object, large, sizeof(*large));
     large_release(object, pages, blocks);
 }
 
 bool large_free(void *object, bool nospin)
 {
     struct large *large = large_of(object);
-    uint32_t *entry;
 
-    if (!large)
-        return false;
-    entry = pagemap_at(object);
-    /* Of two that free the same object at once, one sees it gone. */
-    if (__atomic_exchange_n(entry, 0, __ATOMIC_ACQ_REL) == 0)
+    if (!large || !large_unlist(large))
         return false;
     if (nospin) {
         struct context *context = context_self();
@@ -245,9 +262,8 @@ void *large_move(unsigned zone, void *object, size_t size)
     arena_span_moved(object, moved, blocks);
     large_advise(large_of(moved), size);
     large_of(moved)->note = large->note;
-    *pagemap_at(object) = 0;
+    (void)large_unlist(large);
     large_account(-(uint64_t)1, -(uint64_t)pages);
-    arena_free_meta(object, large, sizeof(*large));
     arena_span_free_clean(object, blocks);
     return moved;
 }

@@ -2,10 +2,9 @@
 /*
  * large.h - objects of whole pages: runs within a block, spans of blocks above.
  *
- * A large object begins at a page; its first page's entry in the page map has no cache and the
- * granule of its descriptor, all other pages have no entry.  The descriptor lies in the metadata
- * of the block that the object begins in.  What a program does not touch of the last page, or of
- * the last block of a span, costs nothing: huge pages are asked for whole blocks only.
+ * A large object begins at a page.  The first page of a run has no cache and the granule of the run's
+ * descriptor in the page map, all other pages have no entry.  A span's descriptor lies in the header of
+ * its first block, and a span has no entry at all.  What a program does not touch costs nothing.
  */
 #ifndef STOOK_PAGE_LARGE_H
 #define STOOK_PAGE_LARGE_H

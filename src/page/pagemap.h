@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pagemap.h - one 32-bit entry a page of the arena, flat: address -> cache in one load.
+ * pagemap.h - one 32-bit entry a page of the window, flat: address -> cache in one load.
  *
  *   bits 0-15   the cache's slot index (0: no slab; slot 0 never gets a sheaf on any CPU)
  *   bits 16-31  where the page's slab or run descriptor lies: granule in its block's metadata
@@ -12,6 +12,7 @@
 #ifndef STOOK_PAGE_PAGEMAP_H
 #define STOOK_PAGE_PAGEMAP_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,23 +23,45 @@ enum {
     BLOCK_SIZE = 1 << BLOCK_SHIFT,
     BLOCK_PAGES = BLOCK_SIZE / PAGE_SIZE,
     BLOCK_META = 320 << 10, /* room for the worst layout: 512 slabs of 256 outside links each */
+    BLOCK_HEADER = 256,     /* of struct block */
 };
 
-/* The arena as every lookup sees it; written once by arena_init(), `used` grows. */
+/*
+ * The window as every lookup sees it.  Constant after window_init() but for `low` and `high`, which
+ * window.c moves under its lock: blocks of objects lie in [base, base + low), the library's own in
+ * [base + high, base + size), nothing in between.  Below `low` and from `high` on every page has an
+ * entry and every block a header and a byte in `zone`, in places that were skipped, too.
+ */
 struct pagemap {
-    uintptr_t base;  /* of the arena, aligned to a block */
-    size_t size;     /* of the arena; 0 before init: no address is ours */
-    uint32_t *entry; /* one a page; all pages of the arena (unused parts read-only zero) */
-    char *meta;      /* BLOCK_META bytes a block */
-    unsigned zone_shift;
+    uintptr_t base;      /* of the window, aligned to a block */
+    size_t size;         /* of the window; 0 before init: no address is ours */
+    _Atomic size_t low;  /* grows */
+    _Atomic size_t high; /* shrinks */
+    uint32_t *entry;     /* one a page of the window */
+    char *meta;          /* BLOCK_META bytes a block */
+    char *header;        /* BLOCK_HEADER bytes a block */
+    uint8_t *zone;       /* one a block */
     unsigned zones; /* objects of node n are in zone n, the library's own in zone zones/2 + n */
 };
 extern struct pagemap pagemap __attribute__((visibility("hidden")));
 
+/* It lies where objects lie, and none of the library's own does: for fast paths, any pointer.  Relaxed:
+ * an address comes to a thread after the store that covers it. */
+static inline int pagemap_is_low(const void *address)
+{
+    return (uintptr_t)address - pagemap.base <
+           atomic_load_explicit(&pagemap.low, memory_order_relaxed);
+}
+
 /* Any pointer may be asked. */
 static inline int pagemap_covers(const void *address)
 {
-    return (uintptr_t)address - pagemap.base < pagemap.size;
+    size_t high;
+
+    if (__builtin_expect(pagemap_is_low(address), 1))
+        return 1;
+    high = atomic_load_explicit(&pagemap.high, memory_order_relaxed);
+    return (uintptr_t)address - pagemap.base - high < pagemap.size - high;
 }
 
 /* Only of addresses that pagemap_covers(). */
@@ -62,10 +85,10 @@ static inline uint32_t pagemap_granule(uint32_t entry)
     return entry >> 16;
 }
 
-/* Zone and node of an address of the arena, from bits of the address. */
+/* Zone and node of an address of the arena: a byte a block, 64 blocks a cache line. */
 static inline unsigned pagemap_zone(const void *address)
 {
-    return (unsigned)(((uintptr_t)address - pagemap.base) >> pagemap.zone_shift);
+    return pagemap.zone[((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT];
 }
 
 static inline unsigned pagemap_node(const void *address)

@@ -6,9 +6,8 @@
 #include <string.h>
 
 enum {
-    ZONE_CHUNK = 16,       /* blocks committed at a time where the OS allows */
-    ZONE_SMALL_BLOCKS = 4, /* first blocks of a zone: no huge pages for small programs */
     ZONE_LIMIT_MIN = 2 << 20,
+    ZONE_SPLITS = 192, /* blocks in pieces, of which each may be two mappings more */
 };
 
 struct zones zone_all;
@@ -36,7 +35,7 @@ void zone_file(struct zone *zone, struct block *block)
 {
     bool runs = block->state == BLOCK_RUNS;
 
-    zone_refile(zone->runs, &block->bucket, &block->runs_at,
+    zone_refile(zone->runs[block->kind], &block->bucket, &block->runs_at,
                 runs && block->nfree > 0 ? zone_bucket(block->longest) : 0);
     zone_refile(zone->soiled, &block->soiled, &block->soiled_at,
                 runs && block->ndirty > 0 ? zone_bucket(block->ndirty) : 0);
@@ -44,24 +43,24 @@ void zone_file(struct zone *zone, struct block *block)
 
 void zone_mark_free(struct zone *zone, struct block *block)
 {
-    uint32_t i = zone_block_index(block) - zone->first;
+    uint32_t i = zone_block_index(block);
 
     block->state = BLOCK_FREE;
     zone_file(zone, block);
     if (block->ndirty > 0)
-        list_add(&zone->warm, &block->bucket);
-    zone->free_map[i / 64] |= (uint64_t)1 << i % 64;
+        list_add(&zone->warm[block->huge], &block->bucket);
+    zone->free_map[block->huge][i / 64] |= (uint64_t)1 << i % 64;
 }
 
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state)
 {
-    uint32_t i = zone_block_index(block) - zone->first;
+    uint32_t i = zone_block_index(block);
 
     if (list_linked(&block->bucket))
         list_remove(&block->bucket);
     block->runs_at = 0;
     block->state = (uint8_t)state;
-    zone->free_map[i / 64] &= ~((uint64_t)1 << i % 64);
+    zone->free_map[block->huge][i / 64] &= ~((uint64_t)1 << i % 64);
 }
 
 /* Pages came from the OS: what misses the reserve lets it grow again. */
@@ -84,50 +83,45 @@ void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
         zone_account_missed(zone, pages - dirty);
 }
 
-/* ---- growing -------------------------------------------------------------------------------- */
+/* ---- huge pages ----------------------------------------------------------------------------- */
 
-static bool zone_commit(struct zone *zone, uint32_t upto)
+bool zone_may_split(void)
 {
-    uint32_t goal = upto + ZONE_CHUNK < zone->blocks ? upto + ZONE_CHUNK : zone->blocks;
-
-    if (upto > zone->blocks)
-        return false;
-    while (zone->committed < upto) {
-        uint32_t at = zone->first + zone->committed, n = goal - zone->committed;
-        char *entries = (char *)&pagemap.entry[(size_t)at * BLOCK_PAGES];
-        char *from = (char *)((uintptr_t)entries & ~(uintptr_t)(PAGE_SIZE - 1));
-        char *end = entries + (size_t)n * BLOCK_PAGES * sizeof(uint32_t);
-        end = (char *)(((uintptr_t)end + PAGE_SIZE - 1) & ~(uintptr_t)(PAGE_SIZE - 1));
-        if (!os_commit(from, (size_t)(end - from)) ||
-            !os_commit(pagemap.meta + (size_t)at * BLOCK_META, (size_t)n * BLOCK_META) ||
-            !os_commit(zone_address(at), (size_t)n << BLOCK_SHIFT)) {
-            if (goal == upto)
-                return false;
-            goal = upto; /* just what is asked for */
-            continue;
-        }
-        zone->committed += n;
-    }
-    return true;
+    return atomic_load_explicit(&zone_all.splits, memory_order_relaxed) < ZONE_SPLITS;
 }
 
-/* Takes `n` blocks at the frontier into use, after skipping to the alignment. */
-int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align)
+void zone_advise(uint32_t first, uint32_t n, bool huge)
 {
-    uint64_t base = (pagemap.base >> BLOCK_SHIFT) + zone->first;
-    uint64_t aligned = (base + zone->frontier + align - 1) / align * align - base;
-    uint32_t start = (uint32_t)aligned;
+    bool changed = false;
+    uint32_t splits = 0;
 
-    if (aligned + n > zone->blocks || !zone_commit(zone, start + n))
-        return -1;
-    for (uint32_t i = zone->frontier; i < start + n; i++) {
-        struct block *block = zone_block(zone->first + i);
-        memset(block->free, 0xff, sizeof(block->free));
-        block->nfree = block->longest = BLOCK_PAGES;
-        zone_mark_free(zone, block);
+    for (uint32_t i = first; i < first + n; i++) {
+        struct block *block = zone_block(i);
+        changed |= huge ? !block->huge : !block->plain;
+        splits += (uint32_t)(huge != block->home) - (uint32_t)(block->huge != block->home);
+        block->huge = huge;
+        block->plain = !huge;
     }
-    zone->frontier = start + n;
-    return zone->first + start;
+    atomic_fetch_add_explicit(&zone_all.splits, splits, memory_order_relaxed);
+    if (changed)
+        os_huge(zone_address(first), (size_t)n << BLOCK_SHIFT, huge);
+}
+
+/* Of a block that is about to be cut into runs. */
+static void zone_advise_runs(const struct zone *zone, struct block *block, enum zone_kind kind)
+{
+    uint32_t index = zone_block_index(block);
+    bool always = zone_all.huge == ZONE_HUGE_ALWAYS;
+    bool small = (always ? zone->opened : zone->mapped[ZONE_DENSE]) <= ZONE_SMALL_BLOCKS;
+
+    if (block->huge && kind == ZONE_LOOSE && !always) {
+        if (block->ndirty < BLOCK_PAGES) /* else all of it is resident already */
+            zone_advise(index, 1, false);
+    } else if (!block->huge && block->ndirty == 0 && !small &&
+               (always || (zone_all.huge == ZONE_HUGE_FULL && kind == ZONE_DENSE &&
+                           (block->home || zone_may_split())))) {
+        zone_advise(index, 1, true);
+    }
 }
 
 /* ---- giving back ---------------------------------------------------------------------------- */
@@ -165,10 +159,13 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     bool whole = block->state == BLOCK_FREE;
     /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
        another thread may give back other pages of it meanwhile. */
-    bool split = !whole && block->huge;
+    bool split = !whole && block->huge && (!block->home || zone_may_split());
 
-    if (split)
+    if (split) {
         block->huge = false, block->plain = true;
+        atomic_fetch_add_explicit(&zone_all.splits, block->home ? 1 : (uint32_t)-1,
+                                  memory_order_relaxed);
+    }
     memcpy(mask, block->dirty, sizeof(mask));
     taken = pages + zone_widen(block, mask);
     for (int i = 0; i < BLOCK_WORDS; i++)
@@ -187,8 +184,8 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     if (split)
         os_huge(zone_address(index), BLOCK_SIZE, false);
     block_each_run(mask, zone_release_run, zone_address(index));
-    if (whole && block->meta_high * ARENA_GRANULE > PAGE_SIZE)
-        os_release((char *)block + PAGE_SIZE, BLOCK_META - PAGE_SIZE);
+    if (whole && block->meta_high > 0) /* no granule is in use: zeros say so, too */
+        os_release(zone_meta(index), BLOCK_META);
 
     lock_take(&zone->lock, LOCK_ARENA);
     if (atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed) == 1 && zone->awaited) {
@@ -219,8 +216,9 @@ size_t zone_purge(struct zone *zone, size_t limit)
 
     while (zone->warm_pages > limit) {
         struct block *block = NULL;
-        if (!list_empty(&zone->warm))
-            block = LIST_ENTRY(zone->warm.prev, struct block, bucket);
+        for (int i = 0; !block && i < ZONE_KINDS; i++)
+            if (!list_empty(&zone->warm[i]))
+                block = LIST_ENTRY(zone->warm[i].prev, struct block, bucket);
         for (int i = ZONE_BUCKETS - 1; !block && i >= 0; i--)
             if (!list_empty(&zone->soiled[i]))
                 block = LIST_ENTRY(zone->soiled[i].prev, struct block, soiled);
@@ -243,31 +241,64 @@ void zone_settle(struct zone *zone)
     zone->limit_pages = zone->limit_pages > min + shrink ? zone->limit_pages - shrink : min;
 }
 
-/* A free block to cut into runs: a warm one, an older one, or a new one. */
-struct block *zone_take_block(struct zone *zone)
-{
-    struct block *block = NULL;
+/* ---- free blocks ---------------------------------------------------------------------------- */
 
-    if (!list_empty(&zone->warm)) {
-        block = LIST_ENTRY(zone->warm.next, struct block, bucket);
-    } else {
-        for (uint32_t i = 0; i < zone->frontier && !block; i += 64)
-            if (zone->free_map[i / 64])
-                block =
-                    zone_block(zone->first + i + (uint32_t)__builtin_ctzll(zone->free_map[i / 64]));
-    }
+/* The warm block last freed, of those with huge pages or of the others; or NULL. */
+static struct block *zone_warm(struct zone *zone, bool huge)
+{
+    struct list *warm = &zone->warm[huge];
+
+    return list_empty(warm) ? NULL : LIST_ENTRY(warm->next, struct block, bucket);
+}
+
+static struct block *zone_clean(struct zone *zone, bool huge)
+{
+    const uint64_t *map = zone->free_map[huge];
+
+    for (uint32_t i = zone->first / 64; i * 64 < zone->end; i++)
+        if (map[i])
+            return zone_block(i * 64 + (uint32_t)__builtin_ctzll(map[i]));
+    return NULL;
+}
+
+static struct block *zone_new(struct zone *zone, enum zone_kind kind)
+{
+    int64_t index = zone_grow(zone, 1, 1, kind);
+
+    return index < 0 ? NULL : zone_block((uint32_t)index);
+}
+
+/* Resident ones first; then those of its kind; one of the other kind before the process grows, unless
+ * that would split a mapping too many. */
+static struct block *zone_find_block(struct zone *zone, enum zone_kind kind)
+{
+    bool dense = kind == ZONE_DENSE;
+    struct block *block = zone_warm(zone, dense);
+
+    if (!block)
+        block = zone_warm(zone, !dense);
+    if (!block)
+        block = zone_clean(zone, dense);
+    if (!block && (dense || zone_may_split()))
+        block = zone_clean(zone, !dense);
+    if (!block)
+        block = zone_new(zone, kind);
     if (!block) {
-        int64_t index = zone_grow(zone, 1, 1);
-        if (index < 0)
-            return NULL;
-        block = zone_block((uint32_t)index);
+        zone_open_tails(zone);
+        block = zone_clean(zone, dense);
     }
+    return block ? block : zone_clean(zone, !dense);
+}
+
+struct block *zone_take_block(struct zone *zone, enum zone_kind kind)
+{
+    struct block *block = zone_find_block(zone, kind);
+
+    if (!block)
+        return NULL;
     zone_mark_used(zone, block, BLOCK_RUNS);
-    if (zone_all.huge && !block->huge && block->ndirty == 0 &&
-        zone_block_index(block) - zone->first >= ZONE_SMALL_BLOCKS) {
-        os_huge(zone_address(zone_block_index(block)), BLOCK_SIZE, true);
-        block->huge = true, block->plain = false;
-    }
+    block->kind = (uint8_t)kind;
+    zone_advise_runs(zone, block, kind);
     if (block->huge && block->ndirty < BLOCK_PAGES) {
         /* The first touch makes all of it resident: missed by the reserve as a whole. */
         zone->warm_pages += (size_t)(BLOCK_PAGES - block->ndirty);

@@ -15,36 +15,67 @@ enum {
     ZONE_BUCKETS = 10, /* log2 of pages, 0 .. 9 */
     ZONE_COUNT_MAX = 2 * TOPOLOGY_NODES_MAX,
     ZONE_RESERVE_OWN = 4 << 20, /* of the zones that hold the library's own objects */
+    ZONE_SMALL_BLOCKS = 4,      /* first blocks of a zone: no huge pages for small programs */
+};
+
+/*
+ * What a block is cut for.  Dense: slabs of small objects, which write to every page they have; huge
+ * pages are asked for where these lie.  Loose: all else, of which a program may touch little.
+ */
+enum zone_kind { ZONE_LOOSE, ZONE_DENSE, ZONE_KINDS };
+
+/* Blocks that were mapped for the zone and never used. */
+struct zone_tail {
+    uint32_t next, end;
+    uint32_t fresh; /* while it grows: from here on core dumps have it still */
+    bool huge;      /* huge pages were asked for */
 };
 
 struct zone {
     struct lock lock;
-    struct list runs[ZONE_BUCKETS];   /* blocks cut into runs, by log2 of the longest */
-    struct list soiled[ZONE_BUCKETS]; /* the same blocks, by log2 of their dirty pages */
-    struct list warm;                 /* free blocks with dirty pages, last freed first */
-    uint32_t first, blocks;           /* its blocks are [first, first + blocks) */
-    uint32_t committed, frontier;     /* relative: usable, ever used */
-    uint64_t *free_map;               /* bit per block of the zone: state FREE */
-    size_t warm_pages;                /* dirty pages of all its blocks */
-    size_t reserve_pages;             /* warm pages kept at most */
-    size_t limit_pages;               /* adapts between ZONE_LIMIT_MIN and the reserve */
+    struct list runs[ZONE_KINDS][ZONE_BUCKETS]; /* blocks cut into runs, by log2 of the longest */
+    struct list soiled[ZONE_BUCKETS];           /* the same blocks, by log2 of their dirty pages */
+    struct list warm[ZONE_KINDS]; /* free blocks with dirty pages, last freed first; by `huge` */
+    uint32_t first, end;          /* its blocks lie in [first, end), others' may be among them */
+    uint32_t mapped[ZONE_KINDS];  /* blocks taken from the window */
+    uint32_t opened;              /* of these, ever used */
+    bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
+    struct zone_tail tail[ZONE_KINDS];
+    uint64_t *free_map[ZONE_KINDS]; /* bit per block of the window: state FREE; by `huge` */
+    size_t warm_pages;              /* dirty pages of all its blocks */
+    size_t reserve_pages;           /* warm pages kept at most */
+    size_t limit_pages;             /* adapts between ZONE_LIMIT_MIN and the reserve */
     size_t used_pages, peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none */
     uint64_t purged, missed;  /* bytes given back; bytes taken that were not warm */
 };
 
+enum zone_huge { ZONE_HUGE_NEVER, ZONE_HUGE_FULL, ZONE_HUGE_ALWAYS };
+
 struct zones {
     struct zone zone[ZONE_COUNT_MAX];
-    char *free_maps;      /* all zones', each of whole words: no word has two locks */
     size_t reserve_pages; /* the tunable */
-    bool huge;
+    enum zone_huge huge;
+    bool bind;               /* zones' memory comes from their nodes */
+    _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));
 
 static inline struct block *zone_block(uint32_t index)
 {
-    return (struct block *)(void *)(pagemap.meta + (size_t)index * BLOCK_META);
+    return (struct block *)(void *)(pagemap.header + (size_t)index * BLOCK_HEADER);
+}
+
+static inline char *zone_meta(uint32_t index)
+{
+    return pagemap.meta + (size_t)index * BLOCK_META;
+}
+
+/* The map of a block's granules, which are its metadata. */
+static inline uint64_t *zone_granules(uint32_t index)
+{
+    return (uint64_t *)(void *)zone_meta(index);
 }
 
 static inline uint32_t zone_index(const void *address)
@@ -54,7 +85,7 @@ static inline uint32_t zone_index(const void *address)
 
 static inline uint32_t zone_block_index(const struct block *block)
 {
-    return (uint32_t)(((const char *)block - pagemap.meta) / BLOCK_META);
+    return (uint32_t)(((const char *)block - pagemap.header) / BLOCK_HEADER);
 }
 
 static inline char *zone_address(uint32_t index)
@@ -86,10 +117,22 @@ void zone_mark_free(struct zone *zone, struct block *block);
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state);
 /* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
-/* Takes n blocks at the frontier into use, the first at a multiple of `align` blocks; or -1. */
-int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align);
+/* Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1. */
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind);
+/* The first so many pages of a block are in core dumps, and more with them. */
+void zone_show(struct block *block, unsigned pages);
+/* There are no new ones: what is mapped for either kind is free for both. */
+void zone_open_tails(struct zone *zone);
+/* The block is the zone's, and was used: its metadata can be read. */
+bool zone_has(const struct zone *zone, uint32_t index);
+/* The pages of all its blocks, and their metadata, come from its node. */
+void zone_bind(struct zone *zone);
 /* A free block to cut into runs: a warm one, an older one, or a new one; or NULL. */
-struct block *zone_take_block(struct zone *zone);
+struct block *zone_take_block(struct zone *zone, enum zone_kind kind);
+/* Huge pages for blocks that are in use, or none; what is so already costs no call. */
+void zone_advise(uint32_t first, uint32_t n, bool huge);
+/* Advice on single blocks may still split mappings. */
+bool zone_may_split(void);
 /* Gives warm pages back down to `limit` pages; bytes.  Drops the lock meanwhile. */
 size_t zone_purge(struct zone *zone, size_t limit);
 /* The same down to the adaptive limit, once that is exceeded by an eighth. */

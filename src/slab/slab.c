@@ -45,15 +45,22 @@ static void slab_each(const struct stook_cache *cache, char *base, unsigned obje
     cancel_on(cancel);
 }
 
-/* Pages of the node; where address space is limited, the other zone of the node has some left. */
+/*
+ * Pages of the node.  Where memory is short its other zone may have some left; but none of the library's
+ * own objects lies where malloc's fast test looks for the program's.  Objects of a page or less are
+ * written to in every page of their slab, sooner or later.
+ */
 static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned order,
                         unsigned flags, bool nospin, void **meta)
 {
     unsigned zone = slab_zone(cache, node);
+    bool dense = cache->layout.stride <= PAGE_SIZE;
     size_t bytes = column_meta(cache, flags);
-    char *base = arena_alloc_slab(zone, order, bytes, nospin, meta);
+    char *base = arena_alloc_slab(zone, order, dense, bytes, nospin, meta);
 
-    return base ? base : arena_alloc_slab(zone ^ pagemap.zones / 2, order, bytes, nospin, meta);
+    return base || zone >= pagemap.zones / 2
+               ? base
+               : arena_alloc_slab(zone + pagemap.zones / 2, order, dense, bytes, nospin, meta);
 }
 
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
@@ -76,6 +83,8 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
         errno = ENOMEM;
         return NULL;
     }
+    if (!(cache->flags & (CACHE_MALLOC | CACHE_INTERNAL)))
+        arena_bind_new(pagemap_zone(base), nospin);
     struct slab *slab = meta;
     slab->link.next = slab->link.prev = NULL;
     slab->page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT);

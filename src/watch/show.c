@@ -106,7 +106,7 @@ static void show_arena(struct writer *w)
     show_line(w, "limit", arena.limit, "of warm bytes now; it follows what the program reuses");
     show_line(w, "metadata", arena.meta, "descriptors, links outside the objects, page map");
     show_line(w, "slots", p.slot_bytes, "of the CPUs that were used");
-    show_line(w, "reserved", arena.reserved, "address space, no memory");
+    show_line(w, "reserved", arena.reserved, "address space that is mapped, no memory");
     if (p.resident)
         show_line(w, "process", p.resident, "resident, with code, stacks and other mappings");
 }

@@ -70,7 +70,7 @@ for variable in variables:
 ranks = re.findall(r"^    LOCK_(\w+)(?: = 1)?,", text("src/base/lock.h"), re.M)
 order = re.findall(r"^\| (\d) \| `(\w+)\.lock` \|", text("docs/locking.md"), re.M)
 names = {"cache_list": "CACHES", "percpu": "PERCPU", "barn": "BARN", "node": "NODE",
-         "zone": "ARENA", "reclaim": "RECLAIM", "group_table": "GROUPS"}
+         "zone": "ARENA", "window": "WINDOW", "reclaim": "RECLAIM", "group_table": "GROUPS"}
 expect([(str(i), rank) for i, rank in enumerate(ranks, 1)] ==
        [(number, names.get(lock)) for number, lock in order],
        f"docs/locking.md: {order} against {ranks}")

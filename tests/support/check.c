@@ -7,6 +7,7 @@
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/block.h"
+#include "page/zone.h"
 #include "reserve/rcu.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
@@ -22,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /* A slab as the page map shows it, with a bit for every object that was found somewhere. */
@@ -59,25 +59,6 @@ static _Noreturn void check_die(const char *format, ...)
         if (!(condition))                                                                          \
             check_die(__VA_ARGS__);                                                                \
     } while (0)
-
-/* Metadata behind what a zone has committed cannot be read. */
-static bool check_readable(const void *address)
-{
-    char byte;
-    struct iovec to = {&byte, 1}, from = {(void *)(uintptr_t)address, 1};
-    int ends[2];
-    bool readable;
-
-    if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1)
-        return true;
-    if (errno != ENOSYS) /* qemu-user has no such call */
-        return false;
-    CHECK(pipe(ends) == 0, "no pipe: errno %d", errno);
-    readable = write(ends[1], address, 1) == 1;
-    close(ends[0]);
-    close(ends[1]);
-    return readable;
-}
 
 static unsigned check_bits(const uint64_t *map, unsigned words)
 {
@@ -217,7 +198,7 @@ static uint32_t check_pages(const struct block *block, uint32_t first)
 static void check_block(const struct block *block, const char *base)
 {
     uint32_t page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT), granules = 0;
-    uint32_t used = check_bits(block->meta_map, BLOCK_GRANULES / 64);
+    uint32_t used = check_bits(arena_meta(base, 0), BLOCK_GRANULES / 64);
     struct block copy = *block;
 
     CHECK(check_bits(block->free, BLOCK_WORDS) == block->nfree, "a block's free pages");
@@ -255,20 +236,25 @@ static void check_arena(void)
     size_t taken = 0, warm = 0, blocks = 0;
     struct arena_stat stat;
 
-    for (unsigned zone = 0; zone < pagemap.zones; zone++) {
-        char *base = (char *)pagemap.base + ((size_t)zone << pagemap.zone_shift);
-        char *end = base + ((size_t)1 << pagemap.zone_shift);
-        for (; base < end; base += BLOCK_SIZE, blocks++) {
-            const struct block *block = arena_meta(base, 0);
-            if (!check_readable(block) || block->state == BLOCK_UNUSED)
-                break;
-            check_block(block, base);
-            taken += BLOCK_PAGES - block->nfree;
-            warm += block->ndirty;
-            if (block->state == BLOCK_FREE && block->ndirty > 0) /* and its metadata's pages */
-                warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE -
-                        (block->meta_high > 0);
-        }
+    for (size_t at = 0; at < pagemap.size; at += BLOCK_SIZE) {
+        const struct block *block;
+        char *base;
+        if (at == pagemap.low) /* nothing between */
+            at = pagemap.high;
+        if (at == pagemap.size)
+            break;
+        base = (char *)pagemap.base + at;
+        block = zone_block(zone_index(base));
+        if (pagemap_zone(base) >= pagemap.zones || block->state == BLOCK_UNUSED)
+            continue; /* skipped, or taken from the window and not used yet */
+        CHECK((pagemap_zone(base) >= pagemap.zones / 2) == (at >= pagemap.high),
+              "a block of zone %u at %zx", pagemap_zone(base), at);
+        blocks++;
+        check_block(block, base);
+        taken += BLOCK_PAGES - block->nfree;
+        warm += block->ndirty;
+        if (block->state == BLOCK_FREE && block->ndirty > 0) /* and its metadata's pages */
+            warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE;
     }
     arena_stat(&stat);
     CHECK(stat.blocks == blocks, "%zu blocks, the arena says %zu", blocks, stat.blocks);

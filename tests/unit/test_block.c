@@ -17,13 +17,15 @@
 enum state { TAKEN, CLEAN, DIRTY };
 
 static struct block *block;
+static uint64_t map[BLOCK_GRANULES / 64];
 static enum state model[BLOCK_PAGES];
 
 static int setup(void **unused)
 {
     (void)unused;
-    block = calloc(1, BLOCK_META);
+    block = calloc(1, sizeof(*block));
     assert_non_null(block);
+    memset(map, 0, sizeof(map));
     memset(block->free, 0xff, sizeof(block->free));
     block->nfree = block->longest = BLOCK_PAGES;
     for (unsigned i = 0; i < BLOCK_PAGES; i++)
@@ -196,7 +198,7 @@ static void granules(void **unused)
     for (int step = 0; step < 20000; step++) {
         if (count < 4096 && random_below(&seed, 100) < 55) {
             uint32_t n = 1 + random_below(&seed, 34);
-            at = block_take_meta(block, n);
+            at = block_take_meta(block, map, n);
             if (at == 0)
                 continue;
             assert_true(at >= BLOCK_FIRST_GRANULE && at + n <= BLOCK_GRANULES);
@@ -207,21 +209,21 @@ static void granules(void **unused)
             live[count++].n = n;
         } else if (count > 0) {
             uint32_t i = random_below(&seed, count);
-            block_put_meta(block, live[i].at, live[i].n);
+            block_put_meta(block, map, live[i].at, live[i].n);
             memset(&taken[live[i].at], 0, live[i].n);
             live[i] = live[--count];
         }
     }
     while (count > 0) {
-        block_put_meta(block, live[count - 1].at, live[count - 1].n);
+        block_put_meta(block, map, live[count - 1].at, live[count - 1].n);
         count--;
     }
-    while ((at = block_take_meta(block, 1)) != 0)
+    while ((at = block_take_meta(block, map, 1)) != 0)
         sum++;
     assert_int_equal(sum, BLOCK_GRANULES - BLOCK_FIRST_GRANULE);
-    block_put_meta(block, BLOCK_GRANULES - 2, 2); /* the last ones, found again */
-    assert_int_equal(block_take_meta(block, 3), 0);
-    assert_int_equal(block_take_meta(block, 2), BLOCK_GRANULES - 2);
+    block_put_meta(block, map, BLOCK_GRANULES - 2, 2); /* the last ones, found again */
+    assert_int_equal(block_take_meta(block, map, 3), 0);
+    assert_int_equal(block_take_meta(block, map, 2), BLOCK_GRANULES - 2);
 }
 
 int main(void)

@@ -157,7 +157,7 @@ static void object_at_a_round_address(void **unused)
     cpu_set_t all, one;
 
     (void)unused;
-    if (pagemap.zone_shift < 33)
+    if (pagemap.size < (size_t)1 << 33)
         skip();                              /* a limit on address space */
     sched_getaffinity(0, sizeof(all), &all); /* so that what was freed is at hand */
     CPU_ZERO(&one);

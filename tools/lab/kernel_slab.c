@@ -149,7 +149,7 @@ struct kernel_slab *kernel_slab_new(struct lab_actor *actor, struct kernel_cache
     unsigned node = topology_near(topology_node(actor->cpu), 0);
     struct kernel_slab *slab;
     void *meta;
-    char *base = arena_alloc_slab(node, cache->order, sizeof(*slab), false, &meta);
+    char *base = arena_alloc_slab(node, cache->order, true, sizeof(*slab), false, &meta);
 
     if (!base)
         return NULL;

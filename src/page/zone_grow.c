@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * zone_grow.c - a zone takes blocks from the window in steps, and uses them one after the other.
+ *
+ * A step is a sixteenth of what the zone has of that kind, between 4 MiB and 1 GiB, or what is asked
+ * for.  What is mapped and never used is left out of core dumps: the tail, and of a zone's first blocks
+ * the pages that were never taken.
+ */
+#include "os/os.h"
+#include "page/window.h"
+#include "page/zone.h"
+
+#include <string.h>
+
+enum {
+    ZONE_STEP_SHARE = 16,
+    ZONE_STEP_MIN = 2, /* blocks */
+    ZONE_STEP_MAX = 512,
+    ZONE_SHOW = 16, /* core dumps have so many pages more at a time */
+};
+
+static unsigned zone_number(const struct zone *zone)
+{
+    return (unsigned)(zone - zone_all.zone);
+}
+
+bool zone_has(const struct zone *zone, uint32_t index)
+{
+    return index >= zone->first && index < zone->end && pagemap.zone[index] == zone_number(zone) &&
+           zone_block(index)->state != BLOCK_UNUSED;
+}
+
+static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n)
+{
+    unsigned node = zone_number(zone) & (pagemap.zones / 2 - 1);
+
+    if (!topology_has_memory(node))
+        return;
+    (void)os_bind(zone_address(first), (size_t)n << BLOCK_SHIFT, node);
+    (void)os_bind(zone_meta(first), (size_t)n * BLOCK_META, node);
+}
+
+void zone_bind(struct zone *zone)
+{
+    for (uint32_t i = zone->first, n; i < zone->end; i += n) {
+        bool own = pagemap.zone[i] == zone_number(zone);
+        for (n = 1; i + n < zone->end && (pagemap.zone[i + n] == zone_number(zone)) == own;)
+            n++;
+        if (own)
+            zone_bind_blocks(zone, i, n);
+    }
+}
+
+static void zone_dump(uint32_t from, uint32_t to, bool wanted)
+{
+    if (from >= to)
+        return;
+    os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, wanted);
+    os_dump(zone_meta(from), (size_t)(to - from) * BLOCK_META, wanted);
+}
+
+/* Of a block with so many pages in core dumps, the bytes of metadata. */
+static size_t zone_shown_meta(unsigned pages)
+{
+    size_t page = os_page_size(), bytes = (size_t)BLOCK_META * pages / BLOCK_PAGES;
+
+    if (pages > 0)
+        bytes += BLOCK_FIRST_GRANULE * ARENA_GRANULE;
+    bytes = (bytes + page - 1) / page * page;
+    return bytes < BLOCK_META ? bytes : BLOCK_META;
+}
+
+void zone_show(struct block *block, unsigned pages)
+{
+    uint32_t index = zone_block_index(block);
+    unsigned from = block->shown, to = pages + pages / 4;
+    size_t meta = zone_shown_meta(from);
+
+    to = (to + ZONE_SHOW - 1) / ZONE_SHOW * ZONE_SHOW;
+    if (to > BLOCK_PAGES)
+        to = BLOCK_PAGES;
+    os_dump(zone_address(index) + (size_t)from * PAGE_SIZE, (size_t)(to - from) * PAGE_SIZE, true);
+    os_dump(zone_meta(index) + meta, zone_shown_meta(to) - meta, true);
+    block->shown = (uint16_t)to;
+}
+
+/* Blocks are the zone's to use from here on; `shown`: core dumps have them. */
+static void zone_open(struct zone *zone, enum zone_kind kind, uint32_t from, uint32_t to,
+                      bool shown)
+{
+    for (uint32_t i = from; i < to; i++) {
+        struct block *block = zone_block(i);
+        memset(block->free, 0xff, sizeof(block->free));
+        block->nfree = block->longest = BLOCK_PAGES;
+        block->huge = block->home = zone->tail[kind].huge;
+        block->shown = shown ? BLOCK_PAGES : 0;
+        zone_mark_free(zone, block);
+    }
+    zone->opened += to - from;
+}
+
+/* Bits for all blocks of the window, of which those of the zone's blocks are ever touched. */
+static bool zone_make_maps(struct zone *zone)
+{
+    size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
+
+    if (!zone->free_map[0]) {
+        uint64_t *maps = os_map(ZONE_KINDS * words * sizeof(uint64_t));
+        if (!maps)
+            return false;
+        for (unsigned kind = 0; kind < ZONE_KINDS; kind++)
+            zone->free_map[kind] = maps + kind * words;
+    }
+    return true;
+}
+
+/* Huge pages for a whole step of dense blocks, which splits no mapping; none for small programs. */
+static void zone_advise_step(struct zone *zone, enum zone_kind kind, uint32_t first, uint32_t n)
+{
+    struct zone_tail *tail = &zone->tail[kind];
+
+    if (zone_all.huge == ZONE_HUGE_NEVER)
+        os_huge(zone_address(first), (size_t)n << BLOCK_SHIFT, false);
+    if (zone_all.huge != ZONE_HUGE_FULL || kind != ZONE_DENSE ||
+        zone->mapped[ZONE_DENSE] - n < ZONE_SMALL_BLOCKS)
+        return;
+    os_huge(zone_address(tail->next), (size_t)(tail->end - tail->next) << BLOCK_SHIFT, true);
+    tail->huge = true;
+}
+
+/* More blocks behind the tail, or a tail elsewhere; then what was left of it is free. */
+static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32_t align)
+{
+    struct zone_tail *tail = &zone->tail[kind];
+    uint32_t want = zone->mapped[kind] / ZONE_STEP_SHARE, first, count;
+    struct window_ask ask = {.next = tail->next, .end = tail->end, .need = n, .align = align};
+
+    ask.want = want < ZONE_STEP_MIN ? ZONE_STEP_MIN : want > ZONE_STEP_MAX ? ZONE_STEP_MAX : want;
+    if (!zone_make_maps(zone) || !window_take(zone_number(zone), &ask, &first, &count))
+        return false;
+    if (first != tail->end) {
+        zone_dump(tail->next, tail->end, true);
+        zone_open(zone, kind, tail->next, tail->end, true);
+        tail->next = first;
+    }
+    tail->end = first + count;
+    tail->fresh = first;
+    zone->mapped[kind] += count;
+    if (first < zone->first || zone->first == zone->end)
+        zone->first = first;
+    if (first + count > zone->end)
+        zone->end = first + count;
+    if (zone_all.bind)
+        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
+    zone_advise_step(zone, kind, first, count);
+    return true;
+}
+
+void zone_open_tails(struct zone *zone)
+{
+    for (unsigned kind = 0; kind < ZONE_KINDS; kind++) {
+        struct zone_tail *tail = &zone->tail[kind];
+        zone_dump(tail->next, tail->end, true);
+        zone_open(zone, kind, tail->next, tail->end, true);
+        tail->next = tail->end;
+    }
+}
+
+static uint64_t zone_aligned(uint32_t index, uint32_t align)
+{
+    uint64_t base = pagemap.base >> BLOCK_SHIFT;
+
+    return (base + index + align - 1) / align * align - base;
+}
+
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind)
+{
+    struct zone_tail *tail = &zone->tail[kind];
+    uint64_t at = zone_aligned(tail->next, align);
+    bool shown = n > 1 || zone->opened >= ZONE_SMALL_BLOCKS;
+    uint32_t to, hide;
+
+    tail->fresh = tail->end;
+    if (at + n > tail->end) {
+        if (!zone_step(zone, kind, n, align))
+            return -1;
+        at = zone_aligned(tail->next, align);
+    }
+    to = (uint32_t)at + n;
+    hide = shown ? to : tail->next;
+    zone_dump(tail->next, hide < tail->fresh ? hide : tail->fresh, true);
+    zone_dump(hide > tail->fresh ? hide : tail->fresh, tail->end, false);
+    zone_open(zone, kind, tail->next, to, shown);
+    tail->next = to;
+    return (int64_t)at;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of which little is written stays sparse, memory that is full may have huge pages; what each
+ * setting of STOOK_HUGE_PAGES makes of that.  The kernel is asked what is resident, and what was advised.
+ */
+#include "page/arena.h"
+#include "page/large.h"
+#include "page/zone.h"
+#include "support/check.h"
+#include "support/topology_child.h"
+
+#include <stook/stook.h>
+
+#include <string.h>
+#include <unistd.h>
+
+/* Resident bytes of the process's own memory. */
+static size_t resident(void)
+{
+    long size, all, shared;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    int n = statm ? fscanf(statm, "%ld %ld %ld", &size, &all, &shared) : 0;
+
+    if (statm)
+        fclose(statm);
+    return n == 3 ? (size_t)(all - shared) * (size_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* A flag of the mapping that an address is in: "hg" or "nh". */
+static bool has_flag(const void *address, const char *flag)
+{
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    bool inside = false, has = false;
+    unsigned long from, to;
+    char line[512];
+
+    while (smaps && fgets(line, sizeof(line), smaps)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+            inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+        if (inside && strncmp(line, "VmFlags:", 8) == 0)
+            has = strstr(line, flag) != NULL;
+    }
+    if (smaps)
+        fclose(smaps);
+    return has;
+}
+
+struct sparse {
+    size_t size;
+    unsigned n;
+};
+
+/* A page of each object, a tenth more, and some room for the first slabs and the sheaves. */
+static int little_is_resident(void *arg)
+{
+    const struct sparse *sparse = arg;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before, after;
+    struct stook_cache *cache = NULL;
+
+    if (sparse->size <= 32 << 10)
+        MUST((cache = stook_cache_create("sparse", sparse->size, NULL)) != NULL);
+    before = resident();
+    for (unsigned i = 0; i < sparse->n; i++) {
+        char *p = cache ? stook_alloc(cache, 0) : large_alloc(0, sparse->size, 4096, false, NULL);
+        MUST(p);
+        p[0] = 1;
+    }
+    after = resident();
+    MUST(before > 0);
+    if (after - before > sparse->n * page / 10 * 11 + (1u << 20)) {
+        fprintf(stderr, "%u objects of %zu: %zu KiB\n", sparse->n, sparse->size,
+                (after - before) >> 10);
+        return 1;
+    }
+    return 0;
+}
+
+/* Slabs of small objects, of large ones, a run and a span, each past a zone's first blocks. */
+static int advised(void *arg)
+{
+    const char *setting = arg;
+    bool always = strcmp(setting, "always") == 0, never = strcmp(setting, "never") == 0;
+    struct stook_cache *small, *large;
+    char *dense = NULL, *loose = NULL, *run = NULL, *span;
+
+    MUST(setenv("STOOK_HUGE_PAGES", setting, 1) == 0);
+    MUST(stook_topology_set("node:1 core:1") == 0); /* starts anew */
+    MUST((small = stook_cache_create("small", 1000, NULL)) != NULL);
+    MUST((large = stook_cache_create("large", 20000, NULL)) != NULL);
+    for (unsigned i = 0; i < 40000; i++)
+        MUST((dense = stook_alloc(small, 0)) != NULL);
+    for (unsigned i = 0; i < 2000; i++)
+        MUST((loose = stook_alloc(large, 0)) != NULL);
+    for (unsigned i = 0; i < 100; i++)
+        MUST((run = arena_alloc_run(0, 200, 1, false, NULL)) != NULL);
+    MUST((span = large_alloc(0, 8 << 20, 4096, false, NULL)) != NULL);
+    MUST(has_flag(dense, " hg") == !never && has_flag(dense, " nh") == never);
+    MUST(has_flag(loose, " hg") == always && has_flag(loose, " nh") == never);
+    MUST(has_flag(run, " hg") == always && has_flag(run, " nh") == never);
+    MUST(has_flag(span, " hg") == always && has_flag(span, " nh") == never);
+    return 0;
+}
+
+/* Free blocks of dense slabs serve sparse objects, and then have no huge pages any more. */
+static int kinds_change(void *arg)
+{
+    enum { SMALL = 60000, LARGE = 100 };
+    static void *objects[SMALL];
+    struct stook_cache *cache = stook_cache_create("small", 1000, NULL);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before;
+    struct arena_stat stat;
+    char *span[LARGE];
+
+    (void)arg;
+    for (unsigned i = 0; i < SMALL; i++)
+        MUST((objects[i] = stook_alloc(cache, 0)) != NULL);
+    for (unsigned i = 0; i < SMALL; i++)
+        stook_free(cache, objects[i]);
+    MUST(stook_cache_destroy(cache) == 0);
+    arena_trim();
+    arena_stat(&stat);
+    before = resident();
+    for (unsigned i = 0; i < 5; i++) {
+        MUST((span[i] = large_alloc(0, 5 << 20, 4096, false, NULL)) != NULL);
+        span[i][0] = 1;
+    }
+    for (unsigned i = 5; i < 20; i++) {
+        MUST((span[i] = large_alloc(0, 1 << 20, 4096, false, NULL)) != NULL);
+        span[i][0] = 1;
+    }
+    MUST(stat.blocks + 20 > zone_all.zone[0].opened); /* most of it lies where slabs were */
+    MUST(resident() - before <= 20 * page + (1u << 20));
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* Partial purges of dense blocks, and blocks that change their kind, split few mappings. */
+static int few_splits(void *arg)
+{
+    enum { SMALL = 1500000 };
+    static void *objects[SMALL];
+    struct stook_cache *cache = stook_cache_create("small", 1000, NULL);
+
+    (void)arg;
+    for (unsigned i = 0; i < SMALL; i++)
+        MUST((objects[i] = stook_alloc(cache, 0)) != NULL);
+    for (unsigned i = 0; i < SMALL; i++) /* of every other 64 KiB: no block is empty */
+        if (i / 64 % 2)
+            stook_free(cache, objects[i]);
+    (void)stook_cache_shrink(cache);
+    arena_trim();
+    MUST(atomic_load(&zone_all.splits) > 150 && atomic_load(&zone_all.splits) <= 200);
+    return 0;
+}
+
+static void run(void **state)
+{
+    struct CMUnitTest *test = *state;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their shadows are resident with what is used */
+#endif
+    if (getenv("STOOK_EMULATED"))
+        skip();
+    in_child((int (*)(void *))(uintptr_t)test->setup_func, test->initial_state);
+}
+
+#define CASE(name, body, arg)                                                                      \
+    {                                                                                              \
+        name, run, NULL, NULL, &(struct CMUnitTest)                                                \
+        {                                                                                          \
+            NULL, NULL, (CMFixtureFunction)(uintptr_t)(body), NULL, arg                            \
+        }                                                                                          \
+    }
+
+int main(void)
+{
+    static struct sparse sparse[] = {
+        {(size_t)8 << 20, 500}, {(size_t)16 << 20, 200}, {(size_t)64 << 10, 4000}, {32 << 10, 4000},
+        {20000, 5000},          {12 << 10, 8000},        {8 << 10, 8000}};
+    struct CMUnitTest tests[] = {
+        CASE("spans_of_8_MiB", little_is_resident, &sparse[0]),
+        CASE("spans_of_16_MiB", little_is_resident, &sparse[1]),
+        CASE("runs_of_64_KiB", little_is_resident, &sparse[2]),
+        CASE("slabs_of_32_KiB", little_is_resident, &sparse[3]),
+        CASE("slabs_of_20000_bytes", little_is_resident, &sparse[4]),
+        CASE("slabs_of_12_KiB", little_is_resident, &sparse[5]),
+        CASE("slabs_of_8_KiB", little_is_resident, &sparse[6]),
+        CASE("never", advised, "never"),
+        CASE("full", advised, "full"),
+        CASE("always", advised, "always"),
+        CASE("not_a_setting", advised, "much"),
+        CASE("kinds_change", kinds_change, NULL),
+        CASE("few_splits", few_splits, NULL),
+    };
+
+    (void)stook_mode(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
