@@ -229,10 +229,9 @@ static void against_table_row(const struct output_record *record, const char *me
     const struct variant *variant = &record->variant;
     char how[64];
 
-    snprintf(how, sizeof(how), "%s%s%s%s%s%s", mode_names[variant->mode],
-             variant->order ? " " : "", order_names[variant->order],
-             variant->free_order ? " " : "", free_order_names[variant->free_order],
-             variant->raised ? " kept" : "");
+    snprintf(how, sizeof(how), "%s%s%s%s%s%s", mode_names[variant->mode], variant->order ? " " : "",
+             order_names[variant->order], variant->free_order ? " " : "",
+             free_order_names[variant->free_order], variant->raised ? " kept" : "");
     printf("  %-12s %-6s %-28s %-18s", record->entry->allocator, record->entry->linked, how,
            metric);
     output_cell(figures->here, 9, 3);
