@@ -24,6 +24,7 @@ check       binutils                nm
 check       util-linux              unshare
 check       strace                  strace
 check       gdb                     gcore
+check       musl-tools              musl-gcc
 check       procps                  ps
 check       git                     git
 check       perl                    perl

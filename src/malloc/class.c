@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct fast fast __attribute__((aligned(64)));
 
@@ -25,14 +26,66 @@ static const void *const class_malloc __attribute__((used)) = (const void *)MALL
 
 static size_t class_arena; /* bytes of the arena */
 
+/* Why the fast way is closed: bits, set and cleared by anyone at any time. */
+enum { CLASS_ACCOUNTED = 1, CLASS_PERTURBED = 2 };
+static unsigned class_closed;
+
+static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
+
 /*
- * Objects that are accounted all go the cold way.  Release: pairs with FAST_TESTED(), which comes first,
- * so that who passes the test sees the rest.
+ * Objects that need more than to be moved all go the cold way.  Release: pairs with FAST_TESTED(),
+ * which comes first, so that a thread that passes the test sees the rest.  A thread that stores what
+ * has changed meanwhile finds that out and stores again: the last store is that of the last change.
  */
-static void class_close(bool closed)
+static void class_close(unsigned reason, bool closed)
 {
-    __atomic_store_n(&fast.granules, closed ? 0 : class_arena / 16, __ATOMIC_RELEASE);
-    __atomic_store_n(&fast.limit, closed ? 0 : (size_t)SIZES_MAX + 1, __ATOMIC_RELEASE);
+    unsigned now;
+
+    if (closed)
+        __atomic_fetch_or(&class_closed, reason, __ATOMIC_SEQ_CST);
+    else
+        __atomic_fetch_and(&class_closed, ~reason, __ATOMIC_SEQ_CST);
+    do {
+        now = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.granules, now ? 0 : class_arena / 16, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.limit, now ? 0 : (size_t)SIZES_MAX + 1, __ATOMIC_SEQ_CST);
+    } while (now != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST));
+}
+
+static void class_accounted(bool closed)
+{
+    class_close(CLASS_ACCOUNTED, closed);
+}
+
+void class_perturb(unsigned char byte)
+{
+    start_malloc();
+    if (byte == 0)
+        class_close(CLASS_PERTURBED, false);
+    __atomic_store_n(&class_byte, byte, __ATOMIC_RELAXED);
+    if (byte != 0)
+        class_close(CLASS_PERTURBED, true);
+}
+
+static unsigned char class_filling(void)
+{
+    return __atomic_load_n(&class_byte, __ATOMIC_RELAXED);
+}
+
+static __attribute__((noinline, cold)) void class_fill(void *object, unsigned char byte,
+                                                       size_t size)
+{
+    memset(object, byte, size);
+}
+
+/* What is handed out, on its way; the object, or NULL. */
+static void *class_filled(void *object, size_t size)
+{
+    unsigned char byte = class_filling();
+
+    if (__builtin_expect(byte != 0, 0) && object)
+        class_fill(object, (unsigned char)~byte, size);
+    return object;
 }
 
 void class_make(void)
@@ -56,7 +109,7 @@ void class_make(void)
     for (unsigned i = 0; i < SIZES_STEPS; i++)
         fast.slot[i] = view.areas + offset[sizes_class((size_t)i * SIZES_STEP)];
     class_arena = view.size;
-    stook_private_on_closing(class_close);
+    stook_private_on_closing(class_accounted);
 }
 
 static void *class_large(size_t size, size_t align, bool *zeroed, const void *from)
@@ -96,7 +149,8 @@ static void *class_small(size_t size, const void *from)
 void *class_alloc(size_t size, const void *from)
 {
     start_malloc();
-    return size > SIZES_MAX ? class_large(size, 1, NULL, from) : class_small(size, from);
+    return class_filled(
+        size > SIZES_MAX ? class_large(size, 1, NULL, from) : class_small(size, from), size);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
@@ -118,10 +172,10 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
             void *object = stook_private_alloc(class_cache[class], from);
             if (!object)
                 errno = ENOMEM;
-            return object;
+            return class_filled(object, size);
         }
     }
-    return class_large(size, align, NULL, from);
+    return class_filled(class_large(size, align, NULL, from), size);
 }
 
 void class_free(void *object, const char *call)
@@ -134,10 +188,13 @@ void class_free(void *object, const char *call)
         return;
     start_malloc();
     cache = stook_private_cache_of(object, &size, &start);
-    if (cache && start)
+    if (cache && start) {
+        if (__builtin_expect(class_filling() != 0, 0))
+            class_fill(object, class_filling(), size);
         stook_free(cache, object);
-    else if (cache || !stook_private_large_free(object))
+    } else if (cache || !stook_private_large_free(object)) {
         stook_private_bad_pointer(call, object);
+    }
 }
 
 size_t class_size(const void *object, const char *call)
