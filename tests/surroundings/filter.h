@@ -26,6 +26,7 @@ static const struct filter_call {
 } filter_calls[] = {
     FILTER_CALL(brk),
     FILTER_CALL(clock_gettime),
+    FILTER_CALL(close),
     FILTER_CALL(exit),
     FILTER_CALL(exit_group),
     FILTER_CALL(fstat),
@@ -44,8 +45,10 @@ static const struct filter_call {
     FILTER_CALL(mprotect),
     FILTER_CALL(mremap),
     FILTER_CALL(munmap),
+    FILTER_CALL(openat),
     FILTER_CALL(prctl),
     FILTER_CALL(prlimit64),
+    FILTER_CALL(read),
     FILTER_CALL(rseq),
     FILTER_CALL(rt_sigprocmask),
     FILTER_CALL(rt_sigreturn),

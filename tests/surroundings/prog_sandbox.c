@@ -15,7 +15,7 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-enum { THREADS = 3, ROUNDS = 40, SHARED = 512 };
+enum { THREADS = 3, ROUNDS = 24, SHARED = 512 };
 
 static int listed[FILTER_MAX];
 static unsigned listed_count;

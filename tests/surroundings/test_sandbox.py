@@ -22,14 +22,15 @@ def ends_well(what, argv):
     return check(done.status == 0, f"{what}: {done}") or True
 
 
-if not ends_well("killed after the start, glibc", served(program("sandbox", "kill", ALLOWED), False)):
+# glibc's own reads /proc/sys/vm/overcommit_memory before it shrinks a heap.
+if not ends_well("killed after the start, glibc",
+                 served(program("sandbox", "kill", ALLOWED + ",openat,read,close"), False)):
     skip("no filter can be installed here")
     finish(False)
-for attempt in range(2):
-    ends_well("killed after the start, stook", served(program("sandbox", "kill", ALLOWED), True))
+ends_well("killed after the start, stook", served(program("sandbox", "kill", ALLOWED), True))
 
 for refused in (*REFUSED, ALL):
-    for who, stook in BOTH:
+    for who, stook in BOTH if refused == ALL else BOTH[1:]:
         ends_well(f"refused: {refused}, {who}", program("sandbox", "refuse", refused) +
                   served(program("limits", "exercise"), stook))
 finish()
