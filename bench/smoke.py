@@ -28,7 +28,7 @@ COLUMNS = {"case", "allocator", "object_size", "align", "n", "mode", "resident_b
 
 AGAINST = {"case", "allocator", "linked", "object_size", "n", "mode", "order", "free_order", "align",
            "raised", "metric", "runs", "this", "against", "difference", "ratio", "ratio_min",
-           "ratio_max"}
+           "ratio_max", "ratio_of_least"}
 
 STOOK = {("stook-inline", "static"), ("stook-inline", "shared"), ("stook", "static"),
          ("stook", "shared"), ("stook-malloc", "static"), ("stook-malloc", "shared")}

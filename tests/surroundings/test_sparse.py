@@ -4,7 +4,8 @@
 # modes: default locked
 """Objects of which little is touched stay as sparse as with glibc's malloc, page tables included, and a
 heap of many GiB has few mappings."""
-from surroundings import BOTH, GIB, MIB, check, finish, program, served, skip, works
+from surroundings import (BOTH, GIB, MIB, can_fake, check, faked, finish, program, run, served,
+                          skip, works)
 
 MAPPINGS_MOST = 1000
 
@@ -34,6 +35,19 @@ else:
     for moment in ("full", "half"):
         check(done.get(moment, MAPPINGS_MOST + 1) <= MAPPINGS_MOST,
               f"a heap of 16 GiB, {moment}: {done.get(moment)} mappings")
+
+# However many nodes a machine may have, one object and all of them get what glibc's get.
+POSSIBLE = "/sys/devices/system/node/possible"
+if not strict and can_fake(POSSIBLE):
+    for nodes in ("0", "0-63"):
+        for size, count in ((40 * GIB, 1), (GIB - 4 * MIB, 300)):
+            plain, ours = (run(faked({POSSIBLE: nodes}, served(program("sparse", size, count), stook)))
+                           for _, stook in BOTH)
+            # The kernel refuses one request of more than the machine has.
+            check(ours.status == 0 or plain.status == 1,
+                  f"possible nodes {nodes}: {count} of {size} bytes: {ours}")
+else:
+    skip("64 possible nodes: the kernel does not overcommit, or files of sysfs cannot be imitated")
 
 # Spans of 2.5 MiB, side by side.
 found = {who: works(f"spans, {who}", served(program("sparse", 5 * MIB // 2, 200), stook)).figures()
