@@ -6,8 +6,11 @@ Nothing is said here about how fast anything is: only that each case runs, that 
 exactly the keys that are promised, that no figure is impossible, and that what is missing is said.
 """
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 TIME = {"case", "allocator", "linked", "object_size", "n",
         "alloc_ns", "free_ns", "pair_ns", "pair_min", "pair_max"}
@@ -22,6 +25,10 @@ MEMORY = {"case", "allocator", "resident_over_live", "resident_mib", "faults_per
 ACCOUNTED = SLAB_BULK | {"extra_ns"}
 COLUMNS = {"case", "allocator", "object_size", "align", "n", "mode", "resident_bytes",
            "counted_bytes", "extra_resident", "extra_counted"}
+
+AGAINST = {"case", "allocator", "linked", "object_size", "n", "mode", "order", "free_order", "align",
+           "raised", "metric", "runs", "this", "against", "difference", "ratio", "ratio_min",
+           "ratio_max", "ratio_of_least"}
 
 STOOK = {("stook-inline", "static"), ("stook-inline", "shared"), ("stook", "static"),
          ("stook", "shared"), ("stook-malloc", "static"), ("stook-malloc", "shared")}
@@ -251,6 +258,59 @@ def check_memory(bench, case, *arguments):
             check(line["resident_over_live"] >= 1, f"{case}: {line}")
 
 
+def against_lines(bench, case, library, wanted, *arguments):
+    """Rows of one build beside another: all of `wanted`, and none of other allocators."""
+    lines, missing = records(bench, case, "--against", library, *arguments)
+    for line in lines:
+        check(set(line) == AGAINST, f"against, {case}: keys {sorted(line)}")
+        check(line["runs"] == 2, f"against, {case}: {line}")
+        if line["metric"] == "pair_ns":
+            check(line["this"] > 0 and line["against"] > 0, f"against, {case}: {line}")
+            check(line["ratio_min"] <= line["ratio"] <= line["ratio_max"],
+                  f"against, {case}: {line}")
+            check(abs((line["this"] - line["against"]) - line["difference"]) < 0.002,
+                  f"against, {case}: two runs, whose medians differ as the runs do: {line}")
+    found = {(line["allocator"], line["linked"]) for line in lines}
+    check(found == wanted, f"against, {case}: {found}")
+    return lines, missing
+
+
+def check_against(bench):
+    library = os.path.join(os.path.dirname(os.path.dirname(bench)), "lib")
+    time = ("--ms", "1", "--rounds", "2")
+    against_lines(bench, "pair", library, STOOK, *time)
+    against_lines(bench, "batch", library, STOOK, *time, "--n", "4")
+    against_lines(bench, "handoff", library, STOOK, *time, "--case", "handoff")
+    lines, _ = against_lines(bench, "slab_bulk", library, STOOK, *time, "--n", "4")
+    check({line["mode"] for line in lines} == {"single", "bulk"}, f"against, slab_bulk: {lines}")
+    lines, _ = against_lines(bench, "idle", library, STOOK, "--threads", "4", "--n", "50")
+    check({line["metric"] for line in lines} == {"kib_per_thread", "kib_at_once"},
+          f"against, idle: {lines}")
+    against_lines(bench, "memory", library, {("stook-malloc", "shared")}, "--case", "returned",
+                  "--mib", "8")
+
+    # Nothing but libraries, as they are installed: the shared ones are found, and they are these.
+    with tempfile.TemporaryDirectory() as folder:
+        for name in os.listdir(library):
+            if ".so" in name:
+                shutil.copy(os.path.join(library, name), folder, follow_symlinks=True)
+        _, missing = against_lines(bench, "pair", folder,
+                                   {("stook", "shared"), ("stook-malloc", "shared")}, *time)
+        check(len(missing) == 4 and all("no worker of its own" in line for line in missing),
+              f"against libraries alone: {missing}")
+        # The name that a worker loads is not there: it would load this build's again.
+        for name in os.listdir(folder):
+            if ".so." in name:
+                os.remove(os.path.join(folder, name))
+        lines, missing = records(bench, "pair", "--against", folder, *time)
+        check(not lines and sum("loads nothing from there" in line for line in missing) == 2,
+              f"against libraries that are not loaded: {lines} {missing}")
+        os.remove(os.path.join(folder, "libstook.so"))
+        refused = subprocess.run([bench, "pair", "--against", folder], stderr=subprocess.PIPE,
+                                 text=True)
+        check(refused.returncode == 2 and "no libstook.so" in refused.stderr, "against nothing")
+
+
 def main():
     bench = sys.argv[1]
     check_times(bench, "pair", 1, LOOPS, False)
@@ -263,6 +323,7 @@ def main():
     check_accounted(bench, "groups")
     check_columns(bench)
     check_idle(bench)
+    check_against(bench)
     check_memory(bench, "returned", "--mib", "8")
     check_memory(bench, "breathing", "--mib", "4", "--rounds", "2")
     check_memory(bench, "remote-ordered", "--mib", "8", "--threads", "3", "--rounds", "8")

@@ -3,7 +3,7 @@
 # Runs the tests of a cross-compiled build in a virtual machine: qemu, Debian's kernel and busybox for
 # arm64, the tests, their libraries and tests/vm/init.c.  There is rseq, and so both modes.
 #
-#   check-vm.sh BUILD_DIR [REGEX]   tests labelled unit, api, property, fault, stress or death and not
+#   check-vm.sh BUILD_DIR [REGEX]   tests labelled unit, api, property, fault, stress, death or surroundings and not
 #                                   long, whose name matches; the last line is
 #                                   "vm: N passed, N failed, N skipped"
 #
@@ -74,7 +74,7 @@ done
 echo 'root:x:0:0:root:/:/bin/sh' >"$root/etc/passwd"
 
 # NAME TIMEOUT PROGRAM DIRECTORY VARIABLES: from ctest's, with what emulates a program taken away.
-(cd "$build" && ctest --show-only=json-v1 -L '^(unit|api|property|fault|stress|death)$' \
+(cd "$build" && ctest --show-only=json-v1 -L '^(unit|api|property|fault|stress|death|surroundings)$' \
     -LE '^long$' -R "$regex") | python3 -c '
 import json, sys
 

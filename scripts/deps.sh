@@ -21,7 +21,10 @@ check       liburcu-dev             pc:liburcu-memb
 check       libdw-dev               pc:libdw
 check       python3                 python3
 check       binutils                nm
-check       util-linux              setarch
+check       util-linux              unshare
+check       strace                  strace
+check       gdb                     gcore
+check       musl-tools              musl-gcc
 check       procps                  ps
 check       git                     git
 check       perl                    perl

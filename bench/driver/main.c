@@ -1,36 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stook-bench CASE: every allocator in a process of its own, interleaved over the repeats, so that a
- * disturbance of the machine meets all of them and none alone.
+ * disturbance of the machine meets all of them and none alone.  With --against, two builds of Stook
+ * instead (against.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "against.h"
 #include "options.h"
 #include "output.h"
 #include "plan.h"
 #include "roster.h"
 #include "run.h"
-#include "variant.h"
-
-#define RECORDS_MAX 256
-#define REPEATS_MAX 101
+#include "sample.h"
 
 static struct options options;
-
-static double main_median(double *values, unsigned count)
-{
-    for (unsigned i = 1; i < count; i++)
-        for (unsigned j = i; j > 0 && values[j - 1] > values[j]; j--) {
-            double swap = values[j];
-            values[j] = values[j - 1];
-            values[j - 1] = swap;
-        }
-    if (!count)
-        return NAN;
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
 
 /* What one record's runs reported, by metric. */
 struct samples {
@@ -38,97 +24,22 @@ struct samples {
     unsigned count[METRIC_COUNT];
 };
 
-static enum run_status main_run_once(const struct plan_case *plan, const char *worker,
-                                     const struct output_record *record, struct samples *samples)
+static void main_take(struct samples *samples, const struct run_figures *figures)
 {
-    char text[12][48], name[32], path[4200];
-    char *argv[2 + 12 + 1] = {path, name};
-    struct run_figures figures;
-    const struct variant *variant = &record->variant;
-    int count = 0;
-
-    snprintf(path, sizeof(path), "%s", worker);
-    snprintf(name, sizeof(name), "%s", plan->name);
-    snprintf(text[count++], sizeof(text[0]), "object_size=%zu", record->object_size);
-    snprintf(text[count++], sizeof(text[0]), "n=%zu", record->n);
-    snprintf(text[count++], sizeof(text[0]), "threads=%zu",
-             options.threads ? options.threads : plan->threads);
-    snprintf(text[count++], sizeof(text[0]), "mib=%zu", options.mib ? options.mib : plan->mib);
-    snprintf(text[count++], sizeof(text[0]), "rounds=%u",
-             options.rounds    ? options.rounds
-             : variant->rounds ? variant->rounds
-                               : plan->rounds);
-    snprintf(text[count++], sizeof(text[0]), "ms=%u", options.ms ? options.ms : plan->ms);
-    snprintf(text[count++], sizeof(text[0]), "settle=%g", options.settle);
-    snprintf(text[count++], sizeof(text[0]), "in_order=%d", options.in_order);
-    snprintf(text[count++], sizeof(text[0]), "mode=%s", mode_names[variant->mode]);
-    snprintf(text[count++], sizeof(text[0]), "order=%s", order_names[variant->order]);
-    snprintf(text[count++], sizeof(text[0]), "free_order=%s",
-             free_order_names[variant->free_order]);
-    snprintf(text[count++], sizeof(text[0]), "align=%zu", variant->align);
-    for (int i = 0; i < count; i++)
-        argv[2 + i] = text[i];
-    enum run_status status =
-        run_worker(argv, variant->raised ? roster_keep(record->entry) : NULL, &figures);
-    if (status == RUN_OK)
-        for (int metric = 0; metric < METRIC_COUNT; metric++)
-            if (!isnan(figures.value[metric]))
-                samples->value[metric][samples->count[metric]++] = figures.value[metric];
-    return status;
+    for (int metric = 0; metric < METRIC_COUNT; metric++)
+        if (!isnan(figures->value[metric]))
+            samples->value[metric][samples->count[metric]++] = figures->value[metric];
 }
 
 static void main_summarise(struct output_record *record, struct samples *samples)
 {
     for (int metric = 0; metric < METRIC_COUNT; metric++)
-        record->median.value[metric] = main_median(samples->value[metric], samples->count[metric]);
+        record->median.value[metric] =
+            sample_median(samples->value[metric], samples->count[metric]);
     /* Sorted now. */
     unsigned pairs = samples->count[METRIC_pair_ns];
     record->pair_min = pairs ? samples->value[METRIC_pair_ns][0] : NAN;
     record->pair_max = pairs ? samples->value[METRIC_pair_ns][pairs - 1] : NAN;
-}
-
-static int main_wants(const struct plan_case *plan, const struct roster_entry *entry)
-{
-    return (entry->groups & (unsigned)plan->group) &&
-           options_listed(options.allocators, entry->allocator) &&
-           (plan->record == RECORD_MEMORY || options_listed(options.linked, entry->linked));
-}
-
-/* A choice that a record does not have cannot leave it out. */
-static int main_wants_variant(const struct variant *variant)
-{
-    int aligned = !variant->align || !options.align[0];
-
-    for (size_t i = 0; options.align[i]; i++)
-        aligned |= options.align[i] == variant->align;
-    return aligned &&
-           (!variant->mode || options_listed(options.modes, mode_names[variant->mode])) &&
-           (!variant->order || options_listed(options.orders, order_names[variant->order])) &&
-           (!variant->free_order ||
-            options_listed(options.free_orders, free_order_names[variant->free_order]));
-}
-
-static size_t main_list(const struct plan_case *plan, size_t object_size, size_t n,
-                        struct output_record *records)
-{
-    struct variant variants[VARIANTS_MAX];
-    size_t count = 0;
-
-    for (size_t i = 0; i < roster_count; i++) {
-        if (!main_wants(plan, &roster[i]))
-            continue;
-        size_t found = variant_list(plan, &roster[i], options.quick, variants);
-        for (size_t j = 0; j < found && count < RECORDS_MAX; j++)
-            if (main_wants_variant(&variants[j]))
-                records[count++] = (struct output_record){
-                    .entry = &roster[i],
-                    .variant = variants[j],
-                    .object_size = object_size,
-                    .n = n,
-                    .measured = 1,
-                };
-    }
-    return count;
 }
 
 /* Returns how many runs failed, which is not the same as being missing. */
@@ -137,7 +48,7 @@ static int main_run_case(const struct plan_case *plan, size_t object_size, size_
     static struct output_record records[RECORDS_MAX];
     static struct samples samples[RECORDS_MAX];
     unsigned repeats = options.repeats ? options.repeats : options.quick ? 1 : plan->repeats;
-    size_t count = main_list(plan, object_size, n, records);
+    size_t count = sample_list(&options, plan, object_size, n, records);
     int failures = 0;
 
     memset(samples, 0, sizeof(samples));
@@ -151,10 +62,13 @@ static int main_run_case(const struct plan_case *plan, size_t object_size, size_
                 continue;
             const char *worker = roster_worker(record->entry, &missing);
             enum run_status status = RUN_CANNOT;
+            struct run_figures figures;
             if (worker)
-                status = main_run_once(plan, worker, record, &samples[at]);
-            if (status == RUN_OK)
+                status = sample_run(&options, plan, worker, record, NULL, &figures);
+            if (status == RUN_OK) {
+                main_take(&samples[at], &figures);
                 continue;
+            }
             record->measured = 0;
             snprintf(record->missing, sizeof(record->missing), "%s",
                      !worker                ? missing
@@ -181,6 +95,12 @@ static size_t main_pair(const struct plan_case *plan, size_t object_size)
     return 0;
 }
 
+static int main_run_one(const struct plan_case *plan, size_t object_size, size_t n)
+{
+    return options.against ? against_run_case(&options, plan, object_size, n)
+                           : main_run_case(plan, object_size, n);
+}
+
 static int main_run_plan(const struct plan_case *plan)
 {
     int failures = 0;
@@ -193,7 +113,7 @@ static int main_run_plan(const struct plan_case *plan)
     for (size_t i = 0; i == 0 || sizes[i]; i++) {
         size_t pair = options.n[0] ? 0 : main_pair(plan, sizes[i]);
         if (pair) {
-            failures += main_run_case(plan, sizes[i], pair);
+            failures += main_run_one(plan, sizes[i], pair);
             continue;
         }
         /* A size that is not the case's own has no batch but the last of its list. */
@@ -201,7 +121,7 @@ static int main_run_plan(const struct plan_case *plan)
         while (plan->paired && !options.n[0] && ns[j + 1])
             j++;
         do
-            failures += main_run_case(plan, sizes[i], ns[j]);
+            failures += main_run_one(plan, sizes[i], ns[j]);
         while (ns[j] && ns[++j]);
     }
     return failures;
@@ -214,6 +134,8 @@ int main(int argc, char **argv)
     options_parse(&options, argc, argv);
     if (options.repeats > REPEATS_MAX)
         options.repeats = REPEATS_MAX;
+    if (options.against)
+        against_open(options.against);
     for (size_t i = 0; i < plan_case_count; i++) {
         const struct plan_case *plan = &plan_cases[i];
         int named =

@@ -24,6 +24,9 @@ static void options_usage(FILE *to)
         "  --quick            one run of each, no records with the default reserve; slub_bulk:\n"
         "                     fewer rounds, and mallocs free in order only\n"
         "  --case LIST        of a family of cases only these\n"
+        "  --against LIBDIR   run each row of Stook with another build of the library too, in turns, and\n"
+        "                     show both medians and the ratio of neighbouring runs; LIBDIR holds its\n"
+        "                     libstook.so, and ../libexec/stook-bench beside it its workers\n"
         "  --allocators LIST  only these, for example stook,glibc\n"
         "  --linked static|shared\n"
         "  --mode LIST        slab_bulk, handoff-burst: single, bulk; slub_bulk: emit,\n"
@@ -102,6 +105,7 @@ enum {
     QUICK,
     REPEATS,
     CASE,
+    AGAINST,
     ALLOCATORS,
     LINKED,
     MODE,
@@ -124,6 +128,7 @@ static const struct option longs[] = {
     {"quick", no_argument, NULL, QUICK},
     {"repeats", required_argument, NULL, REPEATS},
     {"case", required_argument, NULL, CASE},
+    {"against", required_argument, NULL, AGAINST},
     {"allocators", required_argument, NULL, ALLOCATORS},
     {"linked", required_argument, NULL, LINKED},
     {"mode", required_argument, NULL, MODE},
@@ -156,6 +161,9 @@ static void options_take(struct options *options, int option)
         break;
     case CASE:
         options->subcases = optarg;
+        break;
+    case AGAINST:
+        options->against = optarg;
         break;
     case ALLOCATORS:
         options->allocators = optarg;

@@ -26,7 +26,8 @@ struct options {
     const char *modes;
     const char *orders;
     const char *free_orders;
-    const char *family; /* the CASE argument */
+    const char *against; /* the other build's folder of libraries; NULL: other allocators */
+    const char *family;  /* the CASE argument */
 };
 
 /* Ends the program where the command line is wrong, or only asks for help. */

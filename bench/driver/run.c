@@ -40,28 +40,42 @@ static void run_read(struct run_figures *figures, int fd)
         run_read_pair(figures, pair);
 }
 
-/* The environment with the setting; the array is reused by the next call. */
-static char **run_environment(const char *setting)
+/* Whether both name the same variable. */
+static int run_same_name(const char *one, const char *other)
+{
+    size_t name = (size_t)(strchr(one, '=') - one) + 1;
+
+    return !strncmp(one, other, name);
+}
+
+/* The environment with the settings; the array is reused by the next call. */
+static char **run_environment(const char *const *settings, size_t count)
 {
     static char **copy;
-    size_t count = 0, kept = 0, name = setting ? (size_t)(strchr(setting, '=') - setting) + 1 : 0;
+    size_t variables = 0, kept = 0;
 
-    if (!setting)
-        return environ;
-    while (environ[count])
-        count++;
+    while (environ[variables])
+        variables++;
     free(copy);
-    copy = calloc(count + 2, sizeof(*copy));
+    copy = calloc(variables + count + 1, sizeof(*copy));
     if (!copy)
         return environ;
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], setting, name) != 0)
+    for (size_t i = 0; i < variables; i++) {
+        int replaced = 0;
+        for (size_t j = 0; j < count; j++)
+            replaced |= settings[j] && run_same_name(settings[j], environ[i]);
+        if (!replaced)
             copy[kept++] = environ[i];
-    copy[kept] = (char *)(uintptr_t)setting;
+    }
+    for (size_t j = 0; j < count; j++)
+        if (settings[j])
+            copy[kept++] = (char *)(uintptr_t)settings[j];
+    copy[kept] = NULL;
     return copy;
 }
 
-enum run_status run_worker(char *const argv[], const char *setting, struct run_figures *figures)
+enum run_status run_worker(char *const argv[], const char *const *settings, size_t count,
+                           struct run_figures *figures)
 {
     posix_spawn_file_actions_t actions;
     int ends[2], status;
@@ -75,7 +89,8 @@ enum run_status run_worker(char *const argv[], const char *setting, struct run_f
     }
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    int error = posix_spawn(&worker, argv[0], &actions, NULL, argv, run_environment(setting));
+    int error =
+        posix_spawn(&worker, argv[0], &actions, NULL, argv, run_environment(settings, count));
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (error) {

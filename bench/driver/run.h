@@ -3,6 +3,8 @@
 #ifndef STOOK_BENCH_RUN_H
 #define STOOK_BENCH_RUN_H
 
+#include <stddef.h>
+
 #include "../metrics.h"
 
 struct run_figures {
@@ -12,10 +14,11 @@ struct run_figures {
 enum run_status { RUN_OK, RUN_CANNOT, RUN_FAILED };
 
 /*
- * Starts argv[0] with argv and waits for it. `setting` (NAME=value, or NULL) is added to its
+ * Starts argv[0] with argv and waits for it. Each of `settings` (NAME=value, or NULL) is added to its
  * environment, in place of what that name may have. What the worker writes to stderr goes to the driver's.
  * RUN_FAILED after saying on stderr how it ended.
  */
-enum run_status run_worker(char *const argv[], const char *setting, struct run_figures *figures);
+enum run_status run_worker(char *const argv[], const char *const *settings, size_t count,
+                           struct run_figures *figures);
 
 #endif

@@ -37,6 +37,10 @@ STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
 /* An object of a class, for a call that returns to `from`. */
 STOOK_API void *stook_private_alloc(struct stook_cache *cache, const void *from);
 
+/* The report as a table, by pieces, under no lock; 0 or -1 with errno, put()'s if that failed. */
+STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),
+                                   void *context);
+
 /* What malloc does when its objects begin or cease to be accounted: its fast way closes or opens.
  * Called at once with what is so now, and whenever that changes. */
 STOOK_API void stook_private_on_closing(void (*fn)(bool closed));

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct fast fast __attribute__((aligned(64)));
 
@@ -25,52 +26,81 @@ static const void *const class_malloc __attribute__((used)) = (const void *)MALL
 
 static size_t class_bytes; /* from fast.base on, which may hold objects */
 
-/* Never 0, which means closed: the first granule has an entry that says that nothing is there. */
-static size_t class_granules(void)
-{
-    size_t bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
+/* Why the fast way is closed: bits, set and cleared by anyone at any time. */
+enum { CLASS_ACCOUNTED = 1, CLASS_PERTURBED = 2 };
+static unsigned class_closed;
 
-    return bytes ? bytes / 16 : 1;
-}
+static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
 
 /*
- * The window grew: under its lock, so one call at a time.  A closed fast way stays closed.  Either this sees
- * that it was opened meanwhile, or class_open() sees the new size: both write first and then look.
+ * Objects that need more than to be moved all go the cold way.  Release: pairs with FAST_TESTED(),
+ * which comes first, so that a thread that passes the test sees the rest.  A thread that stores what
+ * has changed meanwhile finds that out and stores again: the last store is that of the last change.
  */
-static void class_grow(size_t bytes)
+static void class_publish(void)
 {
-    size_t old, granules;
-
-    __atomic_store_n(&class_bytes, bytes, __ATOMIC_SEQ_CST);
-    granules = class_granules();
-    old = __atomic_load_n(&fast.granules, __ATOMIC_SEQ_CST);
-    while (old != 0 && old < granules &&
-           !__atomic_compare_exchange_n(&fast.granules, &old, granules, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_SEQ_CST))
-        ;
-}
-
-static void class_open(void)
-{
-    size_t granules;
+    unsigned now;
+    size_t bytes;
 
     do {
-        granules = class_granules();
-        __atomic_store_n(&fast.granules, granules, __ATOMIC_SEQ_CST);
-    } while (granules != class_granules());
+        now = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
+        bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.granules, now ? 0 : bytes / 16, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.limit, now ? 0 : (size_t)SIZES_MAX + 1, __ATOMIC_SEQ_CST);
+    } while (now != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
+             bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
 }
 
-/*
- * Objects that are accounted all go the cold way.  Release: pairs with FAST_TESTED(), which comes first,
- * so that a thread that passes the test sees the rest.
- */
-static void class_close(bool closed)
+static void class_close(unsigned reason, bool closed)
 {
     if (closed)
-        __atomic_store_n(&fast.granules, 0, __ATOMIC_RELEASE);
+        __atomic_fetch_or(&class_closed, reason, __ATOMIC_SEQ_CST);
     else
-        class_open();
-    __atomic_store_n(&fast.limit, closed ? 0 : (size_t)SIZES_MAX + 1, __ATOMIC_RELEASE);
+        __atomic_fetch_and(&class_closed, ~reason, __ATOMIC_SEQ_CST);
+    class_publish();
+}
+
+/* The window grew: under its lock. */
+static void class_grow(size_t bytes)
+{
+    __atomic_store_n(&class_bytes, bytes, __ATOMIC_SEQ_CST);
+    class_publish();
+}
+
+static void class_accounted(bool closed)
+{
+    class_close(CLASS_ACCOUNTED, closed);
+}
+
+void class_perturb(unsigned char byte)
+{
+    start_malloc();
+    if (byte == 0)
+        class_close(CLASS_PERTURBED, false);
+    __atomic_store_n(&class_byte, byte, __ATOMIC_RELAXED);
+    if (byte != 0)
+        class_close(CLASS_PERTURBED, true);
+}
+
+static unsigned char class_filling(void)
+{
+    return __atomic_load_n(&class_byte, __ATOMIC_RELAXED);
+}
+
+static __attribute__((noinline, cold)) void class_fill(void *object, unsigned char byte,
+                                                       size_t size)
+{
+    memset(object, byte, size);
+}
+
+/* What is handed out, on its way; the object, or NULL. */
+static void *class_filled(void *object, size_t size)
+{
+    unsigned char byte = class_filling();
+
+    if (__builtin_expect(byte != 0, 0) && object)
+        class_fill(object, (unsigned char)~byte, size);
+    return object;
 }
 
 void class_make(void)
@@ -94,7 +124,7 @@ void class_make(void)
     for (unsigned i = 0; i < SIZES_STEPS; i++)
         fast.slot[i] = view.areas + offset[sizes_class((size_t)i * SIZES_STEP)];
     stook_private_on_growing(class_grow);
-    stook_private_on_closing(class_close);
+    stook_private_on_closing(class_accounted);
 }
 
 static void *class_large(size_t size, size_t align, bool *zeroed, const void *from)
@@ -134,7 +164,8 @@ static void *class_small(size_t size, const void *from)
 void *class_alloc(size_t size, const void *from)
 {
     start_malloc();
-    return size > SIZES_MAX ? class_large(size, 1, NULL, from) : class_small(size, from);
+    return class_filled(
+        size > SIZES_MAX ? class_large(size, 1, NULL, from) : class_small(size, from), size);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
@@ -156,10 +187,10 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
             void *object = stook_private_alloc(class_cache[class], from);
             if (!object)
                 errno = ENOMEM;
-            return object;
+            return class_filled(object, size);
         }
     }
-    return class_large(size, align, NULL, from);
+    return class_filled(class_large(size, align, NULL, from), size);
 }
 
 void class_free(void *object, const char *call)
@@ -172,10 +203,13 @@ void class_free(void *object, const char *call)
         return;
     start_malloc();
     cache = stook_private_cache_of(object, &size, &start);
-    if (cache && start)
+    if (cache && start) {
+        if (__builtin_expect(class_filling() != 0, 0))
+            class_fill(object, class_filling(), size);
         stook_free(cache, object);
-    else if (cache || !stook_private_large_free(object))
+    } else if (cache || !stook_private_large_free(object)) {
         stook_private_bad_pointer(call, object);
+    }
 }
 
 size_t class_size(const void *object, const char *call)

@@ -17,6 +17,12 @@
 /* Makes the caches of the classes, and the fast way fast; once.  Those below see to it. */
 void class_make(void);
 
+/*
+ * Fills what is handed out with the byte's complement, and what is freed with the byte, as M_PERTURB
+ * does; 0: no longer.  Objects of calloc read as zeros; large ones are not filled when they are freed.
+ */
+void class_perturb(unsigned char byte);
+
 /* At least `size` bytes at a multiple of 16; NULL with errno ENOMEM.  `from`: the code that asks for
  * them, for profiles. */
 void *class_alloc(size_t size, const void *from);

@@ -60,11 +60,18 @@ struct mallinfo MALLOC_NAME(mallinfo)(void)
     };
 }
 
-/* glibc's parameters say how its heaps are to be laid out: accepted, without effect. */
+/*
+ * Known parameters are accepted, as by glibc.  M_PERTURB has its effect; those that lay out glibc's heaps
+ * have nothing to lay out here, and what M_CHECK_ACTION once chose (glibc has not heeded it since 2.26)
+ * is always a report and the end.
+ */
 int MALLOC_NAME(mallopt)(int parameter, int value)
 {
-    (void)value;
     switch (parameter) {
+    case M_PERTURB:
+        class_perturb((unsigned char)value);
+        return 1;
+    case M_CHECK_ACTION:
     case M_MXFAST:
     case M_TRIM_THRESHOLD:
     case M_TOP_PAD:
@@ -72,8 +79,11 @@ int MALLOC_NAME(mallopt)(int parameter, int value)
     case M_MMAP_MAX:
     case M_ARENA_TEST:
     case M_ARENA_MAX:
+    case M_NLBLKS: /* these three are known, and of no effect in glibc either */
+    case M_GRAIN:
+    case M_KEEP:
         return 1;
-    default: /* M_PERTURB, M_CHECK_ACTION too: what they promise would not happen */
+    default:
         return 0;
     }
 }
@@ -100,7 +110,13 @@ int MALLOC_NAME(malloc_info)(int options, FILE *stream)
     return 0;
 }
 
+static int mallinfo_put(void *stream, const char *text, size_t size)
+{
+    return fwrite(text, 1, size, stream) == size ? 0 : -1;
+}
+
+/* To the stream, which need not be descriptor 2. */
 void MALLOC_NAME(malloc_stats)(void)
 {
-    (void)stook_report(2, STOOK_REPORT_TABLE);
+    (void)stook_private_report(mallinfo_put, stderr);
 }

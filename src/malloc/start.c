@@ -8,6 +8,8 @@
 #include <stook/stook.h>
 
 #include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
 
 static _Atomic uint32_t start_state;
 
@@ -26,10 +28,35 @@ void start_malloc(void)
     errno = saved;
 }
 
-/* Usually somebody's first malloc came before this. */
+/*
+ * A program that is linked statically with this malloc says so, stripped or not: stook run reads the
+ * note (tools/stook/locate.c).
+ */
+static const struct {
+    uint32_t name_size, size, type;
+    char name[8];
+    uint32_t version;
+} start_note
+    __attribute__((section(".note.stook"), aligned(4), used)) = {.name_size = sizeof("Stook"),
+                                                                 .size = sizeof(uint32_t),
+                                                                 .type = 1,
+                                                                 .name = "Stook",
+                                                                 .version = 1};
+
+/* As glibc's malloc heeds it: test suites set it. */
+static void start_perturb(void)
+{
+    const char *value = secure_getenv("MALLOC_PERTURB_");
+
+    if (value)
+        class_perturb((unsigned char)strtol(value, NULL, 0));
+}
+
+/* Usually the process's first malloc came before this. */
 static __attribute__((constructor(102), used)) void start_process(void)
 {
     start_malloc();
+    start_perturb();
     exit_prepare();
 }
 

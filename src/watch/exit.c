@@ -16,10 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EXIT_FD_MIN = 200 }; /* out of the way of programs that count on low numbers */
+enum {
+    EXIT_FD_MIN = 200,        /* out of the way of programs that count on low numbers */
+    EXIT_LIMIT_MAX = 1 << 16, /* the kernel's table of descriptors grows with the number */
+    EXIT_SEARCH = 64,         /* descriptors that are looked at for standard error's file */
+};
 
 static struct {
     int fd; /* a copy of standard error; valid while `kept` and it still is that file */
@@ -28,24 +33,82 @@ static struct {
     ino_t inode;
 } exit_stderr;
 
-static bool exit_asked(void)
+enum exit_asked { EXIT_NO, EXIT_BY_NUMBER, EXIT_WITH_ALL };
+
+static enum exit_asked exit_asked(void)
 {
     const char *value = os_getenv("STOOK_REPORT");
 
     if (!value)
-        return false;
+        return EXIT_NO;
     if (strncmp(value, "pid:", 4) == 0)
-        return strtol(value + 4, NULL, 10) == (long)getpid();
-    return strcmp(value, "1") == 0;
+        return strtol(value + 4, NULL, 10) == (long)getpid() ? EXIT_BY_NUMBER : EXIT_NO;
+    return strcmp(value, "1") == 0 ? EXIT_WITH_ALL : EXIT_NO;
+}
+
+static bool exit_is_stderr(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && st.st_dev == exit_stderr.device && st.st_ino == exit_stderr.inode;
 }
 
 /* The copy, unless the program closed it or took its number for something else. */
 static bool exit_holds_stderr(void)
 {
-    struct stat st;
+    return exit_stderr.kept && exit_is_stderr(exit_stderr.fd);
+}
 
-    return exit_stderr.kept && fstat(exit_stderr.fd, &st) == 0 && st.st_dev == exit_stderr.device &&
-           st.st_ino == exit_stderr.inode;
+/*
+ * A number beyond the program's limit: a program that looks at each descriptor it may have does not
+ * find it.  -1 where the limit cannot be raised for a moment.
+ */
+static int exit_copy_beyond(void)
+{
+    struct rlimit limit, raised;
+    int fd;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max ||
+        limit.rlim_cur > EXIT_LIMIT_MAX)
+        return -1;
+    raised = limit;
+    raised.rlim_cur++;
+    if (setrlimit(RLIMIT_NOFILE, &raised) != 0)
+        return -1;
+    fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)limit.rlim_cur);
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    return fd;
+}
+
+/*
+ * The process that the user named keeps a copy at any price.  Of those that report besides, each
+ * program of a tree, tests that count their descriptors included, only where that does not show;
+ * and none where there is a file to write to.
+ */
+static int exit_copy(enum exit_asked asked)
+{
+    int fd = -1;
+
+    if (asked == EXIT_BY_NUMBER || !os_getenv("STOOK_REPORT_FILE"))
+        fd = exit_copy_beyond();
+    if (fd < 0 && asked == EXIT_BY_NUMBER)
+        fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, EXIT_FD_MIN);
+    if (fd < 0 && asked == EXIT_BY_NUMBER)
+        fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return fd;
+}
+
+/* The copy; else standard error, if it is open, or another descriptor of what it was. */
+static int exit_find_stderr(void)
+{
+    if (exit_holds_stderr())
+        return exit_stderr.fd;
+    if (fcntl(STDERR_FILENO, F_GETFD) >= 0 || exit_stderr.inode == 0)
+        return STDERR_FILENO;
+    for (int fd = 0; fd < EXIT_SEARCH; fd++)
+        if (exit_is_stderr(fd) && (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
+            return fd;
+    return STDERR_FILENO;
 }
 
 /* A forked child that is not asked keeps nobody's pipe open. */
@@ -53,20 +116,19 @@ static void exit_child(void)
 {
     int saved = errno;
 
-    if (!exit_asked() && exit_holds_stderr())
+    if (exit_asked() == EXIT_NO && exit_holds_stderr())
         (void)raw_close(exit_stderr.fd);
     errno = saved;
 }
 
 void exit_prepare(void)
 {
+    enum exit_asked asked = exit_asked();
     int saved = errno;
     struct stat st;
 
-    if (exit_asked() && fstat(STDERR_FILENO, &st) == 0) {
-        int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, EXIT_FD_MIN);
-        if (fd < 0)
-            fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (asked != EXIT_NO && fstat(STDERR_FILENO, &st) == 0) {
+        int fd = exit_copy(asked);
         exit_stderr.fd = fd;
         exit_stderr.kept = fd >= 0;
         exit_stderr.device = st.st_dev;
@@ -123,9 +185,9 @@ void exit_report(void)
     unsigned as = format && strcmp(format, "json") == 0 ? STOOK_REPORT_JSON : STOOK_REPORT_TABLE;
     int fd = -1, copy;
 
-    if (!exit_asked())
+    if (exit_asked() == EXIT_NO)
         return;
-    copy = exit_holds_stderr() ? exit_stderr.fd : STDERR_FILENO;
+    copy = exit_find_stderr();
     if (file)
         fd = exit_open(file);
     if (stook_report(fd >= 0 ? fd : copy, as) != 0)

@@ -17,8 +17,9 @@
 #include <stook/stook.h>
 
 /*
- * Once, early: many programs close standard error before destructors run, so a process that will
- * report there keeps a copy of it, closed on exec.
+ * Once, early: many programs close standard error before destructors run, so the process that was
+ * named by its number keeps a copy of it, closed on exec; one of a whole tree that reports to standard
+ * error keeps one where its number can be beyond RLIMIT_NOFILE.
  */
 STOOK_API void exit_prepare(void) __asm__("stook_private_exit_prepare");
 

@@ -3,6 +3,7 @@
  * show.c - stook_report(): the caches as a table for people and as one JSON object for machines.
  * docs/report.md explains every column and key; keys are only ever added.
  */
+#include "cache/private.h"
 #include "watch/show_groups.h"
 #include "watch/stats.h"
 #include "watch/writer.h"
@@ -247,10 +248,10 @@ static void show_json(struct writer *w)
     writer_print(w, "}\n");
 }
 
-int stook_report(int fd, unsigned format)
+/* To a writer that is ready. */
+static int show_report(struct writer *writer, unsigned format)
 {
     bool all = (format & STOOK_REPORT_ALL) != 0;
-    struct writer writer;
 
     format &= ~STOOK_REPORT_ALL;
     if (format != STOOK_REPORT_TABLE && format != STOOK_REPORT_JSON) {
@@ -261,10 +262,25 @@ int stook_report(int fd, unsigned format)
         errno = EDEADLK;
         return -1;
     }
-    writer_init(&writer, fd);
     if (format == STOOK_REPORT_JSON)
-        show_json(&writer);
+        show_json(writer);
     else
-        show_table(&writer, all);
-    return writer_finish(&writer);
+        show_table(writer, all);
+    return writer_finish(writer);
+}
+
+int stook_report(int fd, unsigned format)
+{
+    struct writer writer;
+
+    writer_init(&writer, fd);
+    return show_report(&writer, format);
+}
+
+int stook_private_report(int (*put)(void *context, const char *text, size_t size), void *context)
+{
+    struct writer writer;
+
+    writer_init_put(&writer, put, context);
+    return show_report(&writer, STOOK_REPORT_TABLE);
 }

@@ -12,14 +12,28 @@ enum { WRITER_PIECE = 256 };
 
 void writer_init(struct writer *writer, int fd)
 {
+    writer_init_put(writer, NULL, NULL);
     writer->fd = fd;
+}
+
+void writer_init_put(struct writer *writer, writer_put put, void *context)
+{
+    writer->fd = -1;
+    writer->put = put;
+    writer->context = context;
     writer->error = 0;
     writer->used = 0;
 }
 
+static int writer_send(const struct writer *writer)
+{
+    return writer->put ? writer->put(writer->context, writer->buffer, writer->used)
+                       : report_write(writer->fd, writer->buffer, writer->used);
+}
+
 static void writer_flush(struct writer *writer)
 {
-    if (writer->error == 0 && report_write(writer->fd, writer->buffer, writer->used) != 0)
+    if (writer->error == 0 && writer_send(writer) != 0)
         writer->error = errno;
     writer->used = 0;
 }

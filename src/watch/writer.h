@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * writer.h - formatted output to a descriptor through a fixed buffer: no memory, no stdio.
+ * writer.h - formatted output to a descriptor, or to a function, through a fixed buffer: no memory,
+ * no stdio of its own.
  * The first error sticks and silences the rest; writer_finish() tells it.
  */
 #ifndef STOOK_WATCH_WRITER_H
@@ -9,14 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Takes bytes for `context`; 0, or -1 with errno. */
+typedef int (*writer_put)(void *context, const char *text, size_t size);
+
 struct writer {
-    int fd;
+    int fd; /* where `put` is NULL */
+    writer_put put;
+    void *context;
     int error; /* errno of the first write that failed */
     size_t used;
     char buffer[2048];
 };
 
 void writer_init(struct writer *writer, int fd);
+void writer_init_put(struct writer *writer, writer_put put, void *context);
 /* One piece of at most 256 bytes; conversions of integers and strings only. */
 void writer_print(struct writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -7,9 +7,12 @@
  */
 #include "support/malloc_calls.h"
 
+#include <stook/tag.h>
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <cmocka.h>
@@ -303,12 +306,98 @@ static void test_options_and_info(void **state)
     (void)state;
     assert_int_equal(t_mallopt(M_TRIM_THRESHOLD, 1 << 20), 1);
     assert_int_equal(t_mallopt(M_ARENA_MAX, 2), 1);
+    assert_int_equal(t_mallopt(M_CHECK_ACTION, 3), 1);
     assert_int_equal(t_mallopt(-12345, 2), 0);
     assert_int_equal(t_malloc_info(1, stream), EINVAL);
     assert_int_equal(t_malloc_info(0, stream), 0);
     fclose(stream);
     assert_non_null(strstr(text, "<malloc version=\"stook-1\">"));
     assert_non_null(strstr(text, "</malloc>"));
+}
+
+CALLS_BYTES static bool all_bytes(const void *object, size_t from, size_t size, unsigned char byte)
+{
+    const unsigned char *p = object;
+
+    for (size_t i = from; i < size; i++)
+        if (p[i] != byte)
+            return false;
+    return true;
+}
+
+/* M_PERTURB: what is handed out has the complement, what is freed the byte; calloc gives zeros. */
+static void test_perturb_fills(void **state)
+{
+    static const size_t filled[] = {1, 16, 100, 3000, 32768, 40000, 3000000};
+    void *volatile freed;
+
+    (void)state;
+    assert_int_equal(t_mallopt(M_PERTURB, 0x15a), 1); /* the low byte alone */
+    for (size_t i = 0; i < sizeof(filled) / sizeof(filled[0]); i++)
+        for (int round = 0; round < (filled[i] < 1000000 ? 3 : 1); round++) {
+            unsigned char *p = t_malloc(filled[i]), *q = t_calloc(1, filled[i]);
+            assert_true(all_bytes(p, 0, filled[i], 0xa5));
+            assert_true(all_bytes(q, 0, filled[i], 0));
+            t_free(q);
+            q = t_aligned_alloc(64, filled[i]);
+            assert_true(all_bytes(q, 0, filled[i], 0xa5));
+            memset(q, 7, filled[i]);
+            q = t_realloc(q, 2 * filled[i]); /* what was there stays */
+            assert_true(all_bytes(q, 0, filled[i], 7));
+            t_free(q);
+            freed = p;
+            t_free(p);
+            if (filled[i] >= 100 && filled[i] <= 32768) /* no links and no pages that are gone */
+                assert_true(all_bytes(freed, 16, filled[i], 0x5a));
+        }
+    assert_int_equal(t_mallopt(M_PERTURB, 0), 1);
+    freed = memset(t_malloc(100), 7, 100);
+    t_free(freed);
+    assert_true(all_bytes(freed, 16, 100, 7));
+}
+
+static uint64_t counted_allocs(void)
+{
+    struct stook_tag_stat stat = {.size = sizeof(stat)};
+    uint64_t sum = 0;
+
+    for (unsigned tag = stook_tag_next(0); tag; tag = stook_tag_next(tag))
+        if (stook_tag_stat(tag, &stat) == 0)
+            sum += stat.total_objects;
+    return sum;
+}
+
+/* The fast way stays closed until the last reason is gone: every call is counted meanwhile. */
+static void test_perturb_beside_tags(void **state)
+{
+    (void)state;
+    assert_int_equal(stook_tags_enable(NULL, 1), 0);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = counted_allocs();
+        t_mallopt(M_PERTURB, i % 2);
+        for (int j = 0; j < 100; j++)
+            t_free(t_malloc(22000)); /* of slabs that are new, and have tags */
+        assert_true(counted_allocs() >= before + 100);
+    }
+    assert_int_equal(stook_tags_enable(NULL, 0), 0);
+}
+
+/* To the stream, wherever that goes. */
+static void test_stats_go_to_the_stream(void **state)
+{
+    FILE *before = stderr;
+    char *text = NULL;
+    size_t size = 0;
+
+    (void)state;
+    stderr = open_memstream(&text, &size);
+    t_malloc_stats();
+    fclose(stderr);
+    stderr = before;
+    assert_true(size > 500);
+    assert_non_null(strstr(text, "malloc-64"));
+    assert_non_null(strstr(text, "\ntotal "));
+    free(text);
 }
 
 int main(void)
@@ -328,6 +417,9 @@ int main(void)
         cmocka_unit_test(test_mallinfo_sees_what_is_held),
         cmocka_unit_test(test_trim_gives_back),
         cmocka_unit_test(test_options_and_info),
+        cmocka_unit_test(test_perturb_fills),
+        cmocka_unit_test(test_perturb_beside_tags),
+        cmocka_unit_test(test_stats_go_to_the_stream),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -113,6 +113,48 @@ mkdir gone
 status 0 "$stook" run --report-file gone/r -- rm -r gone
 grep -q "$header" err || fail "no report when the file's directory is gone"
 
+# Each program of a tree reports to standard error, and none of them finds a descriptor more that way.
+cat >descriptors.py <<'END'
+import os, subprocess, sys
+
+
+def say():
+    found = []
+    for fd in range(os.sysconf("SC_OPEN_MAX")):
+        try:
+            os.fstat(fd)
+            found.append(fd)
+        except OSError:
+            pass
+    print(found, flush=True)
+
+
+say()
+if len(sys.argv) == 1:
+    if os.fork() == 0:
+        say()
+        os._exit(0)
+    os.wait()
+    subprocess.run([sys.executable, sys.argv[0], "child"], check=True)
+END
+for limit in $(ulimit -Sn) 100; do
+    (
+        ulimit -Sn "$limit"
+        python3 descriptors.py >plain.fds
+        status 0 "$stook" run --report-all -- python3 descriptors.py
+        cmp -s plain.fds out || fail "descriptors: $(cat plain.fds), with reports $(cat out)"
+        [ "$(grep -c "$header" err)" -ge 2 ] || fail "not each process reported: $(grep -c "$header" err)"
+        exit $failed
+    ) || failed=1
+done
+# One that closes standard error reports to it all the same, where the copy can be hidden.
+(
+    ulimit -Sn 100
+    status 0 "$stook" run --report-all -- bash -c 'ls /; exit 0'
+    [ "$(grep -c "$header" err)" = 2 ] || fail "no report of a child that closes standard error"
+    exit $failed
+) || failed=1
+
 # A child that stays and has closed what it had keeps nobody waiting for the end of standard error.
 cat >daemon.py <<'END'
 import os, time
@@ -166,6 +208,28 @@ if "$CC" -static -o static static.c 2>/dev/null; then
     chmod +x by-static
     status 5 "$stook" run ./by-static
     said 'linked statically'
+fi
+# A program with Stook's malloc inside has nothing to be warned of, and reports; stripped as it is.
+printf '#include <stdlib.h>\nint main(void) { free(malloc(10)); return 5; }\n' >own.c
+if "$CC" -O0 -static -s -o own own.c "$STOOK_BUILD_DIR/lib/libstook-malloc.a" 2>/dev/null; then
+    status 5 "$stook" run --report ./own
+    ! grep -q '^stook: ' err || fail "a warning of a program that is linked with Stook"
+    grep -q "$header" err || fail "no report of a program that is linked with Stook"
+    printf 'int main(void) { return 5; }\n' >static.c
+    status 5 "$stook" run --report-format json --report-file own.json -- ./own
+    [ "$(value own.json 'r["program"]')" = own ] || fail "no JSON of a program linked with Stook"
+fi
+# Another C library: its loader would try to preload, and fail.
+if type -P musl-gcc >/dev/null; then
+    printf '#include <stdio.h>\nint main(void) { puts("from musl"); return 5; }\n' >musl.c
+    musl-gcc -o musl musl.c
+    status 5 "$stook" run --report --report-file musl.report -- ./musl
+    said 'runs on musl.*cannot serve it.*writes no report'
+    [ "$(cat out)" = "from musl" ] || fail "a program that runs on musl"
+    [ ! -e musl.report ] || fail "a report of a program that is not served"
+    status 5 "$stook" run -- bash -c "'$stook' run ./musl"
+    said 'runs on musl'
+    status 5 env LD_PRELOAD= "$stook" run ./musl
 fi
 if [ "$(id -u)" = 0 ]; then
     cp "$(type -P true)" raised

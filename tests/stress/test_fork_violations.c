@@ -139,6 +139,9 @@ static void test_rule_5_kept(void **state)
 static void test_rule_5_broken(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* a child of _Fork() inherits ThreadSanitizer's own locks as they were, and waits for them */
+#endif
     assert_true(children_find(_Fork, CLOSE_LONG, CHILDREN_MOST, FOUND_SLOT) > 0);
     assert_true(children_find(_Fork, HOLD_LONG, CHILDREN_MOST, FOUND_LOCK) > 0);
 }

@@ -12,6 +12,7 @@
 #include "base/context.h"
 #include "sheaf/slot.h"
 #include "support/random.h"
+#include "support/stay.h"
 
 #include <stook/stook.h>
 
@@ -43,6 +44,7 @@ static volatile bool done; /* the call is over, what follows is the test's */
 static void hold(struct stook_cache *of, void *object)
 {
     assert_non_null(object);
+    assert_true(nheld < MOST);
     held[nheld++] = (struct check_object){of, object};
 }
 
@@ -153,21 +155,28 @@ static const struct scenario scenarios[] = {
     {"shrink", do_shrink, 0, 6, 80, 70, 1300},
 };
 
-/* The next object is of a new slab. */
+/*
+ * The next object is of a new slab.  The thread stays where it is meanwhile: what it left in the slot
+ * of another CPU it would not find again.
+ */
 static void exhaust(void)
 {
     struct node *node = &cache->nodes[0].node;
     uint64_t cached, sheaves;
 
+    stook_cache_shrink(cache); /* from all CPUs, and from the barn, into the slabs */
     for (slot_count(cache, &cached, &sheaves); cached > 0 || node->nr_partial || node->nr_empty;
-         slot_count(cache, &cached, &sheaves))
+         slot_count(cache, &cached, &sheaves)) {
         hold(cache, stook_alloc(cache, 0));
+    }
 }
 
 static void run_once(const struct scenario *s)
 {
+    cpu_set_t before;
     size_t kept;
 
+    stay_begin(&before);
     for (unsigned i = 0; i < POOL; i++) {
         pool[i].cache = i > 0 ? cache : other;
         pool[i].object = i % 2 == 0 ? stook_alloc(pool[i].cache, 0) : NULL;
@@ -198,6 +207,7 @@ static void run_once(const struct scenario *s)
     for (unsigned i = 0; i < POOL; i++)
         if (pool[i].object)
             hold(pool[i].cache, pool[i].object);
+    stay_end(&before);
     check_all(held, nheld);
     empty_all();
 }

@@ -35,6 +35,7 @@ CALLS(struct mallinfo, mallinfo, void);
 CALLS(struct mallinfo2, mallinfo2, void);
 CALLS(int, mallopt, int, int);
 CALLS(int, malloc_info, int, FILE *);
+CALLS(void, malloc_stats, void);
 
 /* Outside of cmocka's thread: says where, and aborts. */
 #define CHECK(condition)                                                                           \

@@ -2,6 +2,7 @@
 /*
  * lab.c - stook lab: a workload played on a machine that a topology describes, and what it cost.
  */
+#include "lab/environment.h"
 #include "lab/sweep.h"
 #include "lab/timing.h"
 #include "stook/command.h"
@@ -335,10 +336,7 @@ static int lab_run_on(const struct lab_options *options)
     static struct lab lab;
     int status;
 
-    /* What is said in the environment about the library's ways must not change what is counted. */
-    unsetenv("STOOK_RANDOM");
-    unsetenv("STOOK_RESERVE");
-    unsetenv("STOOK_STATS");
+    lab_environment();
     if (stook_topology_set(options->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

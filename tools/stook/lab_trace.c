@@ -5,6 +5,7 @@
  */
 #include "stook/lab_trace.h"
 
+#include "lab/environment.h"
 #include "lab/trace_play.h"
 #include "stook/command.h"
 
@@ -195,13 +196,7 @@ static int lab_trace_play(struct trace *trace, const struct trace_options *optio
 {
     int status;
 
-    /* What is said in the environment about the library's ways must not change what is counted. */
-    unsetenv("STOOK_RANDOM");
-    unsetenv("STOOK_RESERVE");
-    unsetenv("STOOK_STATS");
-    unsetenv("STOOK_ADAPTIVE");
-    unsetenv("STOOK_CACHED_MAX");
-    unsetenv("STOOK_LIMIT");
+    lab_environment();
     if (stook_topology_set(row->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

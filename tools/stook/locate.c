@@ -103,30 +103,62 @@ int locate_program(const char *name, char *path, size_t size)
     }
 }
 
-static const char *locate_obstacle_elf(int fd, const Elf64_Ehdr *header)
+/* Whether one of the notes of a segment is that of libstook-malloc.a (src/malloc/start.c). */
+static bool locate_own_note(int fd, const Elf64_Phdr *segment)
+{
+    char notes[4096];
+    ssize_t n =
+        pread(fd, notes, segment->p_filesz < sizeof(notes) ? segment->p_filesz : sizeof(notes),
+              (off_t)segment->p_offset);
+    size_t at = 0, end = n > 0 ? (size_t)n : 0;
+
+    while (at + sizeof(Elf64_Nhdr) <= end) {
+        Elf64_Nhdr note;
+        size_t name;
+        memcpy(&note, notes + at, sizeof(note));
+        name = at + sizeof(note);
+        if (note.n_namesz == sizeof("Stook") && name + sizeof("Stook") <= end &&
+            memcmp(notes + name, "Stook", sizeof("Stook")) == 0)
+            return true;
+        at = name + ((size_t)note.n_namesz + 3) / 4 * 4 + ((size_t)note.n_descsz + 3) / 4 * 4;
+    }
+    return false;
+}
+
+static bool locate_segment(int fd, const Elf64_Ehdr *header, unsigned i, Elf64_Phdr *segment)
+{
+    off_t at = (off_t)(header->e_phoff + (size_t)i * header->e_phentsize);
+
+    return pread(fd, segment, sizeof(*segment), at) == (ssize_t)sizeof(*segment);
+}
+
+static enum locate_kind locate_kind_elf(int fd, const Elf64_Ehdr *header, const char **why)
 {
     char interpreter[256];
-    bool dynamic = false;
+    bool dynamic = false, own = false;
 
+    *why = "is of another machine or word size than the library";
     if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != LOCATE_MACHINE)
-        return "is of another machine or word size than the library";
+        return LOCATE_OTHER;
     for (unsigned i = 0; i < header->e_phnum; i++) {
         Elf64_Phdr segment;
-        off_t at = (off_t)(header->e_phoff + (size_t)i * header->e_phentsize);
         ssize_t n;
-        if (pread(fd, &segment, sizeof(segment), at) != (ssize_t)sizeof(segment))
-            return NULL;
+        if (!locate_segment(fd, header, i, &segment))
+            return LOCATE_PRELOADS;
+        own |= segment.p_type == PT_NOTE && locate_own_note(fd, &segment);
         if (segment.p_type != PT_INTERP)
             continue;
         dynamic = true;
         n = pread(fd, interpreter, sizeof(interpreter) - 1, (off_t)segment.p_offset);
         interpreter[n > 0 ? n : 0] = '\0';
 #ifdef __GLIBC__
+        *why = "runs on musl, while the library was built for glibc";
         if (strstr(interpreter, "ld-musl"))
-            return "runs on musl, while the library was built for glibc";
+            return LOCATE_BREAKS;
 #endif
     }
-    return dynamic ? NULL : "is linked statically, so no library can be preloaded";
+    *why = "is linked statically, so no library can be preloaded";
+    return dynamic ? LOCATE_PRELOADS : own ? LOCATE_OWN : LOCATE_OTHER;
 }
 
 /* The loader ignores LD_PRELOAD where execution gains privileges. */
@@ -143,10 +175,10 @@ static bool locate_gains_privileges(int fd)
     return geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0;
 }
 
-const char *locate_obstacle(const char *path)
+enum locate_kind locate_kind(const char *path, const char **why)
 {
     char script[PATH_MAX], head[PATH_MAX];
-    const char *obstacle = NULL;
+    enum locate_kind kind = LOCATE_PRELOADS;
 
     snprintf(script, sizeof(script), "%s", path);
     for (int i = 0; i < LOCATE_SCRIPTS; i++) {
@@ -157,9 +189,13 @@ const char *locate_obstacle(const char *path)
         if (n >= (ssize_t)sizeof(Elf64_Ehdr) && memcmp(head, ELFMAG, SELFMAG) == 0) {
             Elf64_Ehdr header;
             memcpy(&header, head, sizeof(header));
-            obstacle = locate_gains_privileges(fd) ? "gains privileges (set-uid, set-gid or "
-                                                     "capabilities), so the loader preloads nothing"
-                                                   : locate_obstacle_elf(fd, &header);
+            kind = locate_kind_elf(fd, &header, why);
+            if (kind != LOCATE_OTHER && locate_gains_privileges(fd)) {
+                *why =
+                    "gains privileges (set-uid, set-gid or capabilities), so the loader preloads "
+                    "nothing";
+                kind = LOCATE_OTHER;
+            }
         } else if (n > 2 && head[0] == '#' && head[1] == '!') {
             char *start = head + 2 + strspn(head + 2, " \t");
             start[strcspn(start, " \t\r\n")] = '\0';
@@ -171,5 +207,5 @@ const char *locate_obstacle(const char *path)
         if (!again)
             break;
     }
-    return obstacle;
+    return kind;
 }

@@ -19,10 +19,17 @@ bool locate_library(char *path, size_t size);
 /* The file that execvp(name) would run: 0, or ENOENT, EACCES, … as errno. */
 int locate_program(const char *name, char *path, size_t size);
 
+enum locate_kind {
+    LOCATE_PRELOADS, /* into it */
+    LOCATE_OWN,      /* it is linked statically with Stook's malloc: all works but the preloading */
+    LOCATE_OTHER,    /* the loader will not preload; its children's may */
+    LOCATE_BREAKS,   /* its loader would try, and fail to start it */
+};
+
 /*
- * Why the loader will not preload into that file, as the end of a sentence that begins with its
- * name; or NULL.  Follows the interpreter of a script.
+ * What preloading does to that file.  *why: for LOCATE_OTHER and LOCATE_BREAKS the end of a sentence that
+ * begins with its name.  Follows the interpreter of a script.
  */
-const char *locate_obstacle(const char *path);
+enum locate_kind locate_kind(const char *path, const char **why);
 
 #endif

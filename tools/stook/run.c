@@ -139,6 +139,35 @@ static int run_preload(void)
     return status;
 }
 
+/* LD_PRELOAD without the library, which an outer stook run may have added. */
+static int run_unload(void)
+{
+    char library[2 * PATH_MAX], *kept, *at;
+    const char *all = getenv("LD_PRELOAD"), *base = LOCATE_LIBRARY;
+    int status;
+
+    if (!all || !locate_library(library, sizeof(library)))
+        return STATUS_OK;
+    kept = at = strdup(all);
+    if (!kept)
+        return complain(STATUS_RUN, "no memory");
+    while (*all) {
+        size_t n = strcspn(all, " :"), separators = strspn(all + n, " :");
+        const char *slash = memrchr(all, '/', n);
+        const char *name = slash ? slash + 1 : all;
+        size_t length = (size_t)(all + n - name);
+        if (length != strlen(base) || strncmp(name, base, length) != 0) {
+            memcpy(at, all, n + separators);
+            at += n + separators;
+        }
+        all += n + separators;
+    }
+    *at = '\0';
+    status = *kept ? run_setenv("LD_PRELOAD", kept) : (unsetenv("LD_PRELOAD"), STATUS_OK);
+    free(kept);
+    return status;
+}
+
 /*
  * The path as the program will find it from any directory; the file of this process is emptied
  * now, so that one that cannot be written is known before the program runs.
@@ -250,6 +279,34 @@ static int run_environment(const struct run_options *options)
     return status;
 }
 
+/* What a program that is not served goes without. */
+static const char *run_without(const struct run_options *options)
+{
+    return options->report && options->trace ? ", writes no report and is not traced"
+           : options->report                 ? " and writes no report"
+           : options->trace                  ? " and is not traced"
+                                             : "";
+}
+
+/* The environment that the program can be run in, and what is to be said of that. */
+static int run_ready(const struct run_options *options, const char *path)
+{
+    const char *why;
+    enum locate_kind kind = locate_kind(path, &why);
+
+    if (kind == LOCATE_BREAKS) {
+        complain(0,
+                 "warning: %s %s: stook cannot serve it, nor the programs that it starts; it runs "
+                 "with its own malloc%s",
+                 path, why, run_without(options));
+        return run_unload();
+    }
+    if (kind == LOCATE_OTHER)
+        complain(0, "warning: %s %s; it runs with its own malloc%s", path, why,
+                 run_without(options));
+    return run_environment(options);
+}
+
 static int run_status(int error)
 {
     return error == ENOENT || error == ENOTDIR ? STATUS_NOT_FOUND : STATUS_NO_EXEC;
@@ -259,7 +316,6 @@ static int run_command(int argc, char **argv)
 {
     struct run_options options = {0};
     char path[PATH_MAX];
-    const char *obstacle;
     int status = run_parse(argc, argv, &options), error;
 
     if (status != STATUS_OK)
@@ -269,16 +325,9 @@ static int run_command(int argc, char **argv)
     if (error != 0)
         return complain(run_status(error), "%s: %s", argv[0],
                         error == ENOENT ? "there is no such program" : strerror(error));
-    status = run_environment(&options);
+    status = run_ready(&options, path);
     if (status != STATUS_OK)
         return status;
-    obstacle = locate_obstacle(path);
-    if (obstacle)
-        complain(0, "warning: %s %s; it runs with its own malloc%s", path, obstacle,
-                 options.report && options.trace ? ", writes no report and is not traced"
-                 : options.report                ? " and writes no report"
-                 : options.trace                 ? " and is not traced"
-                                                 : "");
     execvp(argv[0], argv);
     error = errno;
     return complain(run_status(error), "%s cannot be executed: %s", path, strerror(error));
@@ -310,7 +359,8 @@ const struct command command_run = {
         "  --trace-all            other processes of the tree write theirs, to FILE.PID\n"
         "\n"
         "A process that ends without exit(), by a signal or _exit(), writes no report.\n"
-        "Programs that are linked statically or gain privileges cannot be served; that is said.\n"
+        "Programs that are linked statically, gain privileges or run on another libc cannot be served;\n"
+        "that is said.  One that is linked with libstook-malloc.a has Stook's malloc, and reports.\n"
         "\n"
         "exit status: PROGRAM's own; 125 stook failed, 126 PROGRAM cannot be executed,\n"
         "             127 there is no such program\n",

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * launcher SECONDS COMMAND...    what every test is run by.
+ *
+ * It is the reaper of all that the test starts.  A test that takes longer than SECONDS is ended with all of
+ * its processes, orphans included; ctest alone would leave those.  A test that ends and leaves a
+ * process behind has failed: a child that waits for ever in a fork handler, or in a sanitizer's lock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LEFT_GRACE = 5, ENDED = 124, LEFT = 125, PIDS_MAX = 4096 }; /* seconds; statuses */
+
+static volatile sig_atomic_t late;
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    late = 1;
+}
+
+/* The children of a process; how many. */
+static int children(pid_t of, pid_t *pids, int most)
+{
+    char path[64], text[65536], *at = text;
+    int fd, count = 0;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)of, (int)of);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    for (char *end; count < most; at = end) {
+        long pid = strtol(at, &end, 10);
+        if (end == at)
+            break;
+        pids[count++] = (pid_t)pid;
+    }
+    return count;
+}
+
+static void say_name(pid_t pid)
+{
+    char path[64], name[64];
+    int fd;
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd < 0 ? 0 : read(fd, name, sizeof(name) - 1);
+    if (fd >= 0)
+        close(fd);
+    name[n > 0 ? n : 0] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+    fprintf(stderr, "launcher: process %d (%s) is killed\n", (int)pid, name);
+}
+
+/* Those of children that other threads made are found once their parents are gone: they come here. */
+static void end_all(void)
+{
+    static pid_t pids[PIDS_MAX];
+    int count;
+
+    while ((count = children(getpid(), pids, PIDS_MAX)) > 0) {
+        for (int i = 0; i < count; i++) {
+            say_name(pids[i]);
+            kill(pids[i], SIGKILL);
+        }
+        for (int i = 0; i < count; i++)
+            while (waitpid(pids[i], NULL, 0) < 0 && errno == EINTR)
+                ;
+    }
+}
+
+/* Nothing is left, or what is left ends by itself; false: it does not. */
+static int all_end(void)
+{
+    struct timespec pause = {.tv_nsec = 10000000};
+
+    for (int i = 0; i < LEFT_GRACE * 100; i++) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0 && errno == ECHILD)
+            return 1;
+        if (pid <= 0)
+            nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction action = {.sa_handler = on_alarm};
+    int status = 0;
+    pid_t child, ended = 0;
+
+    if (argc < 3)
+        return ENDED;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    child = fork();
+    if (child == 0) {
+        execvp(argv[2], argv + 2);
+        perror(argv[2]);
+        _exit(127);
+    }
+    sigaction(SIGALRM, &action, NULL);
+    alarm((unsigned)atoi(argv[1]));
+    while (ended != child && !late) {
+        int one;
+        ended = waitpid(-1, &one, 0); /* orphans, too */
+        if (ended == child)
+            status = one;
+        else if (ended < 0 && errno != EINTR)
+            break;
+    }
+    alarm(0);
+    if (ended != child) {
+        fprintf(stderr, "launcher: not ended after %s s\n", argv[1]);
+        end_all();
+        return ENDED;
+    }
+    if (!all_end()) {
+        fprintf(stderr, "launcher: the test has ended and left processes behind\n");
+        end_all();
+        return LEFT;
+    }
+    if (WIFSIGNALED(status)) {
+        fprintf(stderr, "launcher: ended by signal %d (%s)\n", WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
+        return 128 + WTERMSIG(status);
+    }
+    return WEXITSTATUS(status);
+}

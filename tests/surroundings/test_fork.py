@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: preload
+# modes: default locked
+"""fork() from each scheduling class, beside a thread that gives pages back on the same CPU, and beside
+threads inside stdio: it comes back, and does not spin for a thread that cannot run."""
+from surroundings import check, finish, program, run, served, skip
+
+FORKS = 60
+YIELDS_MOST = 20  # a fork; a spin makes thousands
+FEWER = {"idle": 5}  # whose turn comes rarely
+
+for name in ("other", "batch", "idle", "fifo", "rr", "deadline"):
+    forks = FEWER.get(name, FORKS)
+    done = run(served(program("fork", name, forks), True), timeout=60)
+    if done.status == 77:
+        skip(f"{name}: not to be had here")
+        continue
+    check(done.status == 0, f"fork of {name}: {done}")
+    yields = done.figures().get("yields", 1 << 30)
+    print(name, yields, "yields")
+    check(yields <= YIELDS_MOST * forks, f"fork of {name}: {yields} yields in {forks} forks")
+
+done = run(served(program("fork", "stdio", 300), True), timeout=60)
+check(done.status == 0, f"fork beside stdio: {done}")
+finish()

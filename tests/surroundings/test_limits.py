@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: preload
+# modes: default locked
+"""Limits of address space, data, file size, locked memory and descriptors, set before the start and
+by the program on itself: what works under glibc's malloc works, and malloc stops where a limit is."""
+import resource
+
+from surroundings import BOTH, GIB, KIB, MIB, check, finish, program, served, works
+
+LIMITS = (("AS", GIB), ("DATA", 512 * MIB), ("FSIZE", 0), ("MEMLOCK", 0), ("NOFILE", 4))
+ENOUGH = 0.75  # of what glibc's malloc gets out of the same limit
+
+
+def number(name):
+    return getattr(resource, "RLIMIT_" + name)
+
+
+for name, value in LIMITS:
+    works(f"RLIMIT_{name} {value} before the start", served(program("limits", "exercise"), True),
+          limits=[(number(name), value)])
+    works(f"RLIMIT_{name} {value} later", served(program("limits", "later", name, value), True))
+works("no descriptor is left", served(program("limits", "later", "NOFILE", 0), True))
+
+
+def fills(what, size, most, *arguments, limits=()):
+    """As many objects as with glibc, nearly, never more than the limit, and as many again."""
+    got = {}
+    for who, stook in BOTH:
+        argv = served(program("limits", *arguments), stook)
+        got[who] = works(f"{what}, {who}", argv, limits=limits).figures()
+    ours = got["stook"]
+    print(what, got)
+    check(ours.get("first", 0) * size <= most, f"{what}: {ours.get('first')} of {size} bytes")
+    check(ours.get("first", 0) >= ENOUGH * got["glibc"].get("first", 0),
+          f"{what}: {ours.get('first')} objects, with glibc {got['glibc'].get('first')}")
+    check(ours.get("again", 0) >= 0.95 * ours.get("first", 1),
+          f"{what}: {ours.get('again')} objects instead of {ours.get('first')} the second time")
+
+
+for size in (1000, 1 * MIB):
+    for name, value in (("AS", 512 * MIB), ("DATA", 256 * MIB)):
+        fills(f"{size} bytes under RLIMIT_{name}", size, value, "fill", size,
+              limits=[(number(name), value)])
+        fills(f"{size} bytes under RLIMIT_{name}, later", size, value, "fill-later", name, value,
+              size)
+fills("a program that limits itself to 2 GiB", MIB, 2 * GIB, "space", 2 * GIB, "libresolv.so.2")
+# Objects of 100 MiB: what is next to a limit is not lost to rounding.
+fills("large objects under RLIMIT_AS", 100 * MIB, GIB + 64 * KIB, "fill", 100 * MIB,
+      limits=[(resource.RLIMIT_AS, GIB)])
+finish()

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: preload
+# modes: default locked
+"""Sandboxes: one that is entered after the start and ends a process at any call that glibc's malloc does
+not make, and ones that refuse calls from before the start."""
+from surroundings import BOTH, check, finish, program, run, served, skip
+
+# The first line is malloc's; the second the program's own: its end, and its threads'.
+ALLOWED = "mmap,munmap,mremap,mprotect,madvise,futex,brk,getrandom,clock_gettime," \
+    "write,exit,exit_group,rt_sigreturn,rt_sigprocmask"
+REFUSED = ("membarrier", "rseq", "membarrier,rseq", "memfd_create", "ftruncate", "mbind", "get_mempolicy",
+           "set_mempolicy", "madvise", "mremap", "getrandom", "getcpu", "sched_getaffinity",
+           "sched_setaffinity", "sched_yield", "sysinfo", "prctl", "fixed")
+ALL = ",".join(name for name in REFUSED if "," not in name)
+
+
+def ends_well(what, argv):
+    done = run(argv)
+    if done.status == 77:
+        return False
+    return check(done.status == 0, f"{what}: {done}") or True
+
+
+# glibc's own reads /proc/sys/vm/overcommit_memory before it shrinks a heap.
+if not ends_well("killed after the start, glibc",
+                 served(program("sandbox", "kill", ALLOWED + ",openat,read,close"), False)):
+    skip("no filter can be installed here")
+    finish(False)
+ends_well("killed after the start, stook", served(program("sandbox", "kill", ALLOWED), True))
+
+for refused in (*REFUSED, ALL):
+    for who, stook in BOTH if refused == ALL else BOTH[1:]:
+        ends_well(f"refused: {refused}, {who}", program("sandbox", "refuse", refused) +
+                  served(program("limits", "exercise"), stook))
+finish()

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: preload
+# modes: default locked
+"""Objects of which little is touched stay as sparse as with glibc's malloc, page tables included, and a
+heap of many GiB has few mappings."""
+from surroundings import (BOTH, GIB, MIB, can_fake, check, faked, finish, program, run, served,
+                          skip, works)
+
+MAPPINGS_MOST = 1000
+
+for size, count, *end in ((8 * MIB, 500), (64 << 10, 4000), (16 * MIB, 200), (MIB, 1000),
+                          (8 * MIB, 500, "end"), (64 << 10, 4000, "end"), (3 * MIB, 300, "end")):
+    what = f"{count} objects of {size} bytes {' '.join(end)}"
+    found = {who: works(f"{what}, {who}",
+                        served(program("sparse", size, count, *end), stook)).figures()
+             for who, stook in BOTH}
+    print(what, found)
+    # What the library itself is, its code and tables, is there before and is no object's.
+    grown = {who: figures.get("resident", 1 << 30) - figures.get("before", 0)
+             for who, figures in found.items()}
+    check(grown["stook"] <= 1.1 * grown["glibc"],
+          f"{what}: {grown['stook']} KiB more are resident, with glibc {grown['glibc']}")
+    check(found["stook"].get("tables", 1 << 30) <= 1.5 * found["glibc"].get("tables", 0) + 64,
+          f"{what}: {found['stook'].get('tables')} KiB of page tables more, with glibc "
+          f"{found['glibc'].get('tables')}")
+
+with open("/proc/sys/vm/overcommit_memory", encoding="ascii") as file:
+    strict = file.read().strip() == "2"
+if strict:
+    skip("a heap of 16 GiB: the kernel does not overcommit")
+else:
+    done = works("a heap of 16 GiB", served(program("sparse", "heap", 16 * GIB >> 30), True)).figures()
+    print(done)
+    for moment in ("full", "half"):
+        check(done.get(moment, MAPPINGS_MOST + 1) <= MAPPINGS_MOST,
+              f"a heap of 16 GiB, {moment}: {done.get(moment)} mappings")
+
+# However many nodes a machine may have, one object and all of them get what glibc's get.
+POSSIBLE = "/sys/devices/system/node/possible"
+if not strict and can_fake(POSSIBLE):
+    for nodes in ("0", "0-63"):
+        for size, count in ((40 * GIB, 1), (GIB - 4 * MIB, 300)):
+            plain, ours = (run(faked({POSSIBLE: nodes}, served(program("sparse", size, count), stook)))
+                           for _, stook in BOTH)
+            # The kernel refuses one request of more than the machine has.
+            check(ours.status == 0 or plain.status == 1,
+                  f"possible nodes {nodes}: {count} of {size} bytes: {ours}")
+else:
+    skip("64 possible nodes: the kernel does not overcommit, or files of sysfs cannot be imitated")
+
+# Spans of 2.5 MiB, side by side.
+found = {who: works(f"spans, {who}", served(program("sparse", 5 * MIB // 2, 200), stook)).figures()
+         for who, stook in BOTH}
+print(found)
+check(found["stook"].get("mappings", 1000) <= found["glibc"].get("mappings", 0) + 20,
+      f"200 objects of 2.5 MiB: {found}")
+finish()
