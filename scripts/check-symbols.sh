@@ -15,7 +15,8 @@ set -euo pipefail
 noun_of() {
     case $1 in
     os_linux) echo os ;;
-    arena) echo 'arena|pagemap' ;;
+    window) echo 'window|pagemap' ;;
+    zone_grow) echo zone ;;
     slab) echo 'slab|cache_table' ;;
     class) echo 'class|fast' ;;
     slot_all) echo slot ;;
