@@ -9,6 +9,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stook/stook.h>
+#include <sys/syscall.h>
 
 #include "surroundings/exercise.h"
 
@@ -78,7 +79,8 @@ static void forked(void)
 
     if (child == 0)
         _exit(0);
-    while (waitpid(child, NULL, WNOHANG) == 0) /* waiting would be a cancellation point */
+    /* waitpid() would be a cancellation point. */
+    while (syscall(SYS_wait4, child, NULL, WNOHANG, NULL) == 0)
         sched_yield();
 }
 
