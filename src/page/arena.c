@@ -16,7 +16,7 @@ enum {
     ARENA_RESERVE_DEFAULT = 32 << 20,
     ARENA_FORK_NAP = 1000000, /* nanoseconds that fork sleeps at a time for pages on their way … */
     ARENA_FORK_NAPS = 32,     /* … and how often, for all zones */
-    ARENA_LEAST_MIB = 8, /* the first step of each side */
+    ARENA_LEAST_MIB = 8,      /* the first step of each side */
 };
 static const size_t arena_size_most = (size_t)4 << 40;
 
