@@ -25,6 +25,12 @@
 
 #include <cmocka.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 enum { OBJECTS = 400, FORKS = 20 };
 
 static struct stook_cache *cache;
@@ -109,8 +115,8 @@ static void *die_with_a_slot_closed(void *unused)
     while (!percpu_close(percpu_offset(cache->index), &slot, false))
         ;
     atomic_store(&closed, true);
-#if defined(__SANITIZE_THREAD__)
-    while (unused == NULL) /* ThreadSanitizer would wait for it for ever: it never runs again */
+#if SANITIZED
+    while (unused == NULL) /* sanitizers count threads: it never runs again */
         pause();
 #endif
     syscall(SYS_exit, 0);
@@ -125,7 +131,7 @@ static void lose_a_slot(void)
     assert_int_equal(pthread_create(&thread, NULL, die_with_a_slot_closed, NULL), 0);
     while (!atomic_load(&closed))
         usleep(1000);
-#if defined(__SANITIZE_THREAD__)
+#if SANITIZED
     pthread_detach(thread);
 #else
     pthread_join(thread, NULL);
