@@ -134,22 +134,24 @@ static int kinds_change(void *arg)
     return 0;
 }
 
-/* Partial purges of dense blocks, and blocks that change their kind, split few mappings. */
+/* Partial purges of dense blocks split few mappings, however many blocks there are. */
 static int few_splits(void *arg)
 {
-    enum { SMALL = 1500000 };
-    static void *objects[SMALL];
-    struct stook_cache *cache = stook_cache_create("small", 1000, NULL);
+    enum { BLOCKS = 300, ORDER = 3, SLABS = BLOCKS * (BLOCK_PAGES >> ORDER), META = 64 };
+    static struct {
+        void *slab, *meta;
+    } had[SLABS];
 
     (void)arg;
-    for (unsigned i = 0; i < SMALL; i++)
-        MUST((objects[i] = stook_alloc(cache, 0)) != NULL);
-    for (unsigned i = 0; i < SMALL; i++) /* of every other 64 KiB: no block is empty */
-        if (i / 64 % 2)
-            stook_free(cache, objects[i]);
-    (void)stook_cache_shrink(cache);
-    arena_trim();
+    for (unsigned i = 0; i < SLABS; i++)
+        MUST((had[i].slab = arena_alloc_slab(0, ORDER, true, META, false, &had[i].meta)) != NULL);
+    for (unsigned i = 0; i < SLABS; i += 2) /* no block is empty */
+        arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
+    (void)arena_trim();
     MUST(atomic_load(&zone_all.splits) > 150 && atomic_load(&zone_all.splits) <= 200);
+    for (unsigned i = 1; i < SLABS; i += 2)
+        arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
+    check_all(NULL, 0);
     return 0;
 }
 
