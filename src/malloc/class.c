@@ -28,7 +28,7 @@ static size_t class_bytes; /* from fast.base on, which may hold objects */
 
 /* Why the fast way is closed: bits, set and cleared by anyone at any time. */
 enum { CLASS_ACCOUNTED = 1, CLASS_PERTURBED = 2 };
-static unsigned class_closed;
+static unsigned class_closed = CLASS_ACCOUNTED; /* until it is said whether they are */
 
 static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
 
