@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stook/stook.h>
 #include <sys/syscall.h>
+#include <sys/syscall.h>
 
 #include "surroundings/exercise.h"
 
