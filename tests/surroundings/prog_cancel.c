@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stook/stook.h>
 #include <sys/syscall.h>
-#include <sys/syscall.h>
 
 #include "surroundings/exercise.h"
 
