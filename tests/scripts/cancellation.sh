@@ -13,12 +13,14 @@ points+='|pthread_cond_clockwait|pthread_testcancel|fopen|fopen64|fclose|fread|f
 points+='|printf|puts|putchar|perror|popen|pclose|opendir|readdir|readdir64|closedir|syslog|fallocate|fallocate64'
 points+='|posix_fallocate|posix_fallocate64|copy_file_range|splice|tee|vmsplice|sync_file_range'
 failed=0
+# malloc_stats() and malloc_info() write to a stream of the caller's, as glibc's do.
+allowed='fwrite|fprintf'
 found() { nm -D --undefined-only "$1" 2>/dev/null | awk '{sub(/@.*/, "", $NF); print $NF}' | grep -xE "$points"; }
 # It can fail:
 [ "$(found "$(command -v bash)")" ] || { echo "nothing found in bash: this test does not work"; exit 1; }
 for library in "${STOOK_BUILD_DIR:?}"/lib/libstook.so "$STOOK_BUILD_DIR"/lib/libstook-malloc.so; do
     [ -e "$library" ] || continue
-    for name in $(found "$library"); do
+    for name in $(found "$library" | grep -vxE "$allowed"); do
         echo "$library calls $name, a point of cancellation"
         failed=1
     done
