@@ -6,6 +6,7 @@
  *   uordblks  of these, in objects handed out            fordblks       … in free objects
  *   keepcost  free and resident: what malloc_trim() gives back at least
  */
+#include "base/cancel.h"
 #include "cache/private.h"
 #include "malloc/class.h"
 #include "malloc/names.h"
@@ -112,11 +113,14 @@ int MALLOC_NAME(malloc_info)(int options, FILE *stream)
 
 static int mallinfo_put(void *stream, const char *text, size_t size)
 {
-    return fwrite(text, 1, size, stream) == size ? 0 : -1;
+    return fprintf(stream, "%.*s", (int)size, text) == (int)size ? 0 : -1;
 }
 
 /* To the stream, which need not be descriptor 2. */
 void MALLOC_NAME(malloc_stats)(void)
 {
+    int before = cancel_off(); /* stdio may be a point of cancellation */
+
     (void)stook_private_report(mallinfo_put, stderr);
+    cancel_on(before);
 }
