@@ -6,6 +6,7 @@
 #include "base/report.h"
 #include "page/arena.h"
 #include "slab/column.h"
+#include "slab/mark.h"
 #include "slab/stat.h"
 
 #include <errno.h>
@@ -151,6 +152,20 @@ uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uin
                      "was written to after it was freed, or its neighbour overran",
                      cache->name, (void *)slab_base(slab), index, next, objects);
     return next;
+}
+
+void mark_report(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
+{
+    const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
+    uint32_t objects =
+        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    uint32_t value = cache->layout.marks ? mark_bytes(slab)[index] : *slab_link(cache, slab, index);
+    uint32_t next = slab_encode(cache, index, value);
+
+    if (cache->layout.marks ? value == MARK_FREE : next < objects || next == SLAB_NONE)
+        slab_report(cache, object, "is freed twice");
+    slab_report(cache, object,
+                "has no mark that is valid: bytes behind an object were overwritten");
 }
 
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index)

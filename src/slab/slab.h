@@ -102,15 +102,6 @@ static inline uint16_t *slab_link(const struct stook_cache *cache, const struct 
     return (uint16_t *)(void *)(base + l->link_offset + (size_t)index * l->link_stride);
 }
 
-/*
- * Hardening of links: stored xor the cache's secret and their place, and checked against the slab's
- * bounds when they are followed.  A build without it (-DSTOOK_HARDEN=OFF) is for measuring what it
- * costs (bench/hardening.py).
- */
-#ifndef STOOK_HARDENED
-#define STOOK_HARDENED 1
-#endif
-
 /* What is stored for a link from one index to the next. */
 static inline uint16_t slab_encode(const struct stook_cache *cache, uint32_t index, uint32_t next)
 {
