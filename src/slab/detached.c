@@ -169,8 +169,50 @@ static inline __attribute__((always_inline)) void detached_add(const struct stoo
     walk->count++;
 }
 
-/* Neighbours that follow the object i, each a stride further or each a stride before: the first
- * position behind them.  What arrays mostly hold, and no multiplication is needed for them. */
+/* Neighbours that follow the object i, each a stride further (`next` 1) or each a stride before (-1): the
+ * first position behind them.  No multiplication is needed for them.  The last three are constants. */
+static inline __attribute__((always_inline)) uint32_t detached_steps(
+    const struct stook_cache *cache, struct detached_set *set, struct detached_walk *walk,
+    void *const *objects, uint32_t i, uint32_t n, const uint32_t next, const bool linked,
+    const bool bytes)
+{
+    const uintptr_t step = next == 1 ? cache->layout.stride : -(uintptr_t)cache->layout.stride;
+    const size_t link_step =
+        next == 1 ? cache->layout.link_stride : -(size_t)cache->layout.link_stride;
+    const uint32_t most = walk->objects, secret = STOOK_HARDENED ? cache->secret : 0;
+    uintptr_t object = (uintptr_t)objects[i];
+    uint32_t index = walk->head, last = walk->last, from = i;
+    char *at = walk->links + (size_t)index * cache->layout.link_stride;
+    uint8_t *marks = walk->marks;
+
+    while (++i < n && (uintptr_t)objects[i] == object + step && index + next < most) {
+        uint32_t before = index;
+        object += step;
+        at += link_step;
+        index += next;
+        if (STOOK_HARDENED &&
+            __builtin_expect(bytes ? marks[index] != MARK_OUT
+                                   : *(uint16_t *)(void *)at != (uint16_t)(secret ^ SLAB_OUT),
+                             0))
+            mark_report(cache, walk->list->slab, index);
+        if (STOOK_HARDENED && bytes)
+            marks[index] = MARK_FREE;
+        if (linked ||
+            (STOOK_HARDENED && !bytes)) /* what a list that is not linked has means free */
+            *(uint16_t *)(void *)at = (uint16_t)(STOOK_HARDENED ? before ^ secret ^ index : before);
+        if (!linked) {
+            set->index[i] = (uint16_t)index;
+            set->before[i] = (uint8_t)last;
+            last = i;
+        }
+    }
+    walk->head = index;
+    walk->last = (uint8_t)last;
+    walk->count += i - from - 1;
+    return i;
+}
+
+/* What arrays mostly hold. */
 static inline __attribute__((always_inline)) uint32_t detached_run(const struct stook_cache *cache,
                                                                    struct detached_set *set,
                                                                    struct detached_walk *walk,
@@ -178,46 +220,16 @@ static inline __attribute__((always_inline)) uint32_t detached_run(const struct 
                                                                    uint32_t n, const bool bytes)
 {
     const uintptr_t stride = cache->layout.stride;
-    uintptr_t object = (uintptr_t)objects[i++], step;
-    uint32_t index = walk->head, links = walk->count, next = 1;
+    uintptr_t step = i + 1 < n ? (uintptr_t)objects[i + 1] - (uintptr_t)objects[i] : 0;
 
-    if (i == n)
-        return i;
-    step = (uintptr_t)objects[i] - object;
+    if (step == stride)
+        return walk->linked ? detached_steps(cache, set, walk, objects, i, n, 1, true, bytes)
+                            : detached_steps(cache, set, walk, objects, i, n, 1, false, bytes);
     if (step == -stride)
-        next = (uint32_t)-1;
-    else if (step != stride)
-        return i;
-    if (walk->linked) {
-        char *at = walk->links + (size_t)index * cache->layout.link_stride;
-        size_t link_step =
-            next == 1 ? cache->layout.link_stride : -(size_t)cache->layout.link_stride;
-        uint32_t secret = cache->secret, out = mark_link(cache);
-        for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects;
-             i++) {
-            object += step;
-            at += link_step;
-            if (STOOK_HARDENED && __builtin_expect(bytes ? walk->marks[index + next] != MARK_OUT
-                                                         : *(uint16_t *)(void *)at != out,
-                                                   0))
-                mark_report(cache, walk->list->slab, index + next);
-            if (STOOK_HARDENED && bytes)
-                walk->marks[index + next] = MARK_FREE;
-            *(uint16_t *)(void *)at =
-                (uint16_t)(STOOK_HARDENED ? index ^ secret ^ (index + next) : index);
-            index += next;
-            links++;
-        }
-        walk->head = index;
-        walk->count = links;
-        return i;
-    }
-    for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects; i++) {
-        object += step;
-        index += next;
-        detached_add(cache, set, walk, i, index, bytes);
-    }
-    return i;
+        return walk->linked
+                   ? detached_steps(cache, set, walk, objects, i, n, (uint32_t)-1, true, bytes)
+                   : detached_steps(cache, set, walk, objects, i, n, (uint32_t)-1, false, bytes);
+    return i + 1;
 }
 
 /* The objects of the list that was gathered last are out again: the next chunk begins with them. */

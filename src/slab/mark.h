@@ -91,4 +91,12 @@ static inline void mark_free(const struct stook_cache *cache, struct slab *slab,
 _Noreturn void mark_report(const struct stook_cache *cache, const struct slab *slab,
                            uint32_t index);
 
+/* An object is freed, but may stay out of its slab: in a sheaf. */
+static inline void mark_check(const struct stook_cache *cache, const struct slab *slab,
+                              uint32_t index)
+{
+    if (STOOK_HARDENED && __builtin_expect(!mark_is_out(cache, slab, index), 0))
+        mark_report(cache, slab, index);
+}
+
 #endif

@@ -165,6 +165,8 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
 
 /* The cache an address belongs to, or NULL: no object of a slab. */
 struct stook_cache *slab_cache_of(const void *object);
+/* The same of what a user may have; NULL for an object of the library's own caches. */
+struct stook_cache *slab_user_cache(const void *object);
 
 /* The report of a pointer that is no object of `cache` (NULL: of any). */
 _Noreturn void slab_report(const struct stook_cache *cache, const void *object, const char *what);

@@ -144,6 +144,24 @@ static void double_free_of_whole_slab(void)
     stook_free_bulk(cache, n, objects);
 }
 
+/* With sheaves both copies go in; each return of a whole sheaf is checked. */
+static void double_free_in_sheaves(void)
+{
+    struct stook_cache *cache = make("trees", 64, 0);
+    void *objects[500];
+
+    if (stook_alloc_bulk(cache, 0, 500, objects) != 500)
+        return;
+    objects[490] = objects[10];
+    stook_free_bulk(cache, 500, objects);
+    stook_cache_shrink(cache);
+}
+
+static void free_of_the_library(void)
+{
+    stook_free_any(make("trees", 64, 0));
+}
+
 static void corrupt_freelist(void)
 {
     struct stook_cache *cache = make("motes", 8, STOOK_CACHE_NOSHEAF);
@@ -226,11 +244,11 @@ static const struct death deaths[] = {
     {"wrong_cache_in_sheaf", wrong_cache_in_sheaf, 0},
     {"double_free_of_the_last", double_free_of_the_last, 0},
     {"double_free_in_bulk", double_free_in_bulk, 0},
-#if STOOK_HARDENED
+    {"free_of_the_library", free_of_the_library, 0},
+    {"double_free_in_sheaves", double_free_in_sheaves, 0},
     {"double_free_at_rest", double_free_at_rest, 0},
     {"double_free_of_small", double_free_of_small, 0},
     {"double_free_of_whole_slab", double_free_of_whole_slab, 0},
-#endif
     {"corrupt_freelist", corrupt_freelist, 0},
     {"free_of_nothing", free_of_nothing, 0},
     {"size_of_nothing", size_of_nothing, 0},
