@@ -27,8 +27,8 @@ struct fast {
     size_t limit;    /* requests below it have a class */
     uintptr_t slots; /* slot 0 in CPU 0's area */
     intptr_t rseq_offset;
-    uintptr_t base;  /* of the window */
-    size_t size;     /* bytes from there on in which objects may lie: it grows; 0: closed */
+    uintptr_t base; /* of the window */
+    size_t size;    /* bytes from there on in which objects may lie: it grows; 0: closed */
     const uint16_t (*entries)[2];  /* the page map: [0] is the cache's index: bytes in order */
     const void *slot[SIZES_STEPS]; /* the class's in CPU 0's area, by size / 16, rounded up */
 };

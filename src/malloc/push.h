@@ -17,23 +17,19 @@
 #include <stook/inline.h>
 
 #ifdef STOOK_INLINE_SECTIONS
-static inline __attribute__((always_inline)) int
-push_fresh(const void *slots, intptr_t rseq, void *object)
+static inline __attribute__((always_inline)) int push_fresh(const void *slots, intptr_t rseq,
+                                                            void *object)
 {
     uintptr_t m, n;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m")
-        STOOK_OP_LOAD_CPU("m")
-        STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
-        STOOK_OP_LEAVE_IF_NULL("m")
-        STOOK_OP_LOAD32("n", "m", "8")
-        STOOK_OP_LEAVE_UNLESS_BELOW("n", "m", "12")
-        STOOK_OP_LEAVE_IF_ELEMENT("object", "m", "n", "8")
-        STOOK_OP_LEAVE_IF_ELEMENT("object", "m", "n", "0")
-        STOOK_OP_STORE_ELEMENT("object", "m", "n", "16")
-        STOOK_OP_COMMIT_INCREMENT("n", "m", "8")
-        STOOK_OP_END("leave")
+        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
+            STOOK_OP_LEAVE_IF_NULL("m") STOOK_OP_LOAD32("n", "m", "8")
+                STOOK_OP_LEAVE_UNLESS_BELOW("n", "m", "12")
+                    STOOK_OP_LEAVE_IF_ELEMENT("object", "m", "n", "8")
+                        STOOK_OP_LEAVE_IF_ELEMENT("object", "m", "n", "0")
+                            STOOK_OP_STORE_ELEMENT("object", "m", "n", "16")
+                                STOOK_OP_COMMIT_INCREMENT("n", "m", "8") STOOK_OP_END("leave")
         : [m] "=&r"(m), [n] "=&r"(n)
         : [slots] "r"(slots), [rseq] "r"(rseq), [object] "r"(object)
         : STOOK_OP_CLOBBERS "memory", "cc"

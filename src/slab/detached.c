@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) void detached_add(const struct stoo
 
     if (STOOK_HARDENED &&
         __builtin_expect(bytes ? walk->marks[index] != MARK_OUT : *link != mark_link(cache), 0))
-        mark_report(cache, walk->list->slab, index);
+        slab_report_mark(cache, walk->list->slab, index);
     if (STOOK_HARDENED && bytes)
         walk->marks[index] = MARK_FREE;
     if (walk->count == 0)
@@ -194,7 +194,7 @@ static inline __attribute__((always_inline)) uint32_t detached_steps(
             __builtin_expect(bytes ? marks[index] != MARK_OUT
                                    : *(uint16_t *)(void *)at != (uint16_t)(secret ^ SLAB_OUT),
                              0))
-            mark_report(cache, walk->list->slab, index);
+            slab_report_mark(cache, walk->list->slab, index);
         if (STOOK_HARDENED && bytes)
             marks[index] = MARK_FREE;
         if (linked ||

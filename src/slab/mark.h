@@ -88,15 +88,15 @@ static inline void mark_free(const struct stook_cache *cache, struct slab *slab,
 }
 
 /* The report of an object that comes back and is not marked out. */
-_Noreturn void mark_report(const struct stook_cache *cache, const struct slab *slab,
-                           uint32_t index);
+_Noreturn void slab_report_mark(const struct stook_cache *cache, const struct slab *slab,
+                                uint32_t index);
 
 /* An object is freed, but may stay out of its slab: in a sheaf. */
 static inline void mark_check(const struct stook_cache *cache, const struct slab *slab,
                               uint32_t index)
 {
     if (STOOK_HARDENED && __builtin_expect(!mark_is_out(cache, slab, index), 0))
-        mark_report(cache, slab, index);
+        slab_report_mark(cache, slab, index);
 }
 
 #endif

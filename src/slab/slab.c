@@ -156,7 +156,7 @@ uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uin
     return next;
 }
 
-void mark_report(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
+void slab_report_mark(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
 {
     const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
     uint32_t objects =
