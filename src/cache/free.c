@@ -3,8 +3,10 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/init.h"
+#include "cache/private.h"
 #include "percpu/percpu.h"
 #include "sheaf/slot.h"
+#include "slab/mark.h"
 #include "slab/slab.h"
 #include "slab/stat.h"
 
@@ -118,8 +120,10 @@ static inline __attribute__((always_inline)) bool free_way(struct stook_cache *c
 static __attribute__((noinline, cold)) void free_checked(struct stook_cache *cache, void *object)
 {
     uint32_t index;
+    const struct slab *slab =
+        slab_of(cache, object, &index); /* the report, if it is none of ours */
 
-    slab_of(cache, object, &index); /* the report, if it is none of ours */
+    mark_check(cache, slab, index);
     free_rest(cache, object);
 }
 
@@ -145,13 +149,30 @@ __attribute__((aligned(64))) void stook_free(struct stook_cache *cache, void *ob
     free_slow(cache, object);
 }
 
+void stook_private_free(struct stook_cache *cache, void *object)
+{
+    bool nested, repeated;
+    uint32_t index;
+
+    if (percpu.rseq && !account_hooks(cache)) { /* else free_slow() sees to it */
+        const struct slab *slab = slab_of(cache, object, &index);
+        mark_check(cache, slab, index);
+        nested = context_enter();
+        repeated = slot_repeats(cache, object, nested);
+        context_leave();
+        if (repeated)
+            slab_report(cache, object, "is freed twice");
+    }
+    stook_free(cache, object);
+}
+
 void stook_free_any(void *object)
 {
     struct stook_cache *cache;
 
     if (!object)
         return;
-    cache = slab_cache_of(object);
+    cache = slab_user_cache(object);
     if (__builtin_expect(!cache, 0))
         slab_report(NULL, object, "is no object of any cache");
     stook_free(cache, object);
@@ -159,7 +180,7 @@ void stook_free_any(void *object)
 
 size_t stook_usable_size(const void *object)
 {
-    struct stook_cache *cache = slab_cache_of(object);
+    struct stook_cache *cache = slab_user_cache(object);
 
     if (!cache)
         slab_report(NULL, object, "is no object of any cache");

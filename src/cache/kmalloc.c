@@ -294,7 +294,7 @@ static __attribute__((noinline, cold)) void kfree_slow(const void *object)
 
     if (kmalloc_is_none(object))
         return;
-    cache = slab_cache_of(object);
+    cache = slab_user_cache(object);
     if (__builtin_expect(cache != NULL, 1))
         stook_free(cache, own);
     else if (!stook_private_large_free(own))

@@ -80,6 +80,14 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     return cache;
 }
 
+void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab, uint64_t *start)
+{
+    cache->start = start;
+    slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
+    slab->stride = cache->layout.stride;
+    slab->objects = cache->layout.objects;
+}
+
 struct stook_cache *stook_private_link_first_cache(const char *name, size_t size, unsigned flags)
 {
     struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
@@ -131,16 +139,18 @@ void stook_private_slabs(const struct stook_cache *cache, struct stook_private_s
 
 struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start)
 {
-    struct stook_cache *cache = slab_cache_of(object);
+    struct stook_cache *cache = slab_user_cache(object);
     const struct slab *slab;
-    uint32_t offset;
+    uint32_t offset, index;
 
     if (!cache)
         return NULL;
     slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
     offset = (uint32_t)((const char *)object - slab_base(slab));
     *size = cache->layout.room;
-    *start = layout_index(&cache->layout, offset) * cache->layout.stride == offset;
+    index = layout_index(&cache->layout, offset);
+    *start = index * cache->layout.stride == offset &&
+             index < slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
     return cache;
 }
 
@@ -323,6 +333,10 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
 
     if (cache)
         slab_report(cache, pointer, "is not the start of an object");
+    cache = slab_cache_of(pointer);
+    if (cache)
+        report_fatal("%s: pointer %p is the library's own memory (its cache %s)", call, pointer,
+                     cache->name);
     if ((uintptr_t)pointer - pagemap.base >= pagemap.size)
         report_fatal("%s: pointer %p is not of this malloc (another allocator's, or none's)", call,
                      pointer);

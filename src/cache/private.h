@@ -34,6 +34,13 @@ STOOK_API void stook_private_on_growing(void (*fn)(size_t bytes));
 STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
                                                   uintptr_t *slot_offset);
 
+/* A slab of the preferred order.  *start becomes 0 before a slab of another order hands out an object. */
+struct stook_private_slab {
+    size_t bytes, stride, objects;
+};
+STOOK_API void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab,
+                                  uint64_t *start);
+
 /* An object of a class, for a call that returns to `from`. */
 STOOK_API void *stook_private_alloc(struct stook_cache *cache, const void *from);
 
@@ -69,7 +76,12 @@ struct stook_private_slabs {
 STOOK_API void stook_private_slabs(const struct stook_cache *cache,
                                    struct stook_private_slabs *slabs);
 
-/* The cache of an object, its size and whether the pointer is the object's start; or NULL. */
+/* An object, of a cache that a user may have, comes back by malloc's cold way: checked for what the fast
+ * path cannot decide, and reported where it is free already. */
+STOOK_API void stook_private_free(struct stook_cache *cache, void *object);
+
+/* The cache of an object, its size and whether the pointer is the object's start; or NULL: of none, or
+ * the library's own. */
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
 
 /* Large objects: page/large.h. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 struct fast fast __attribute__((aligned(64)));
+uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64)));
 
 enum { CLASS_LARGER = 4 }; /* classes tried beyond one that has no object */
 
@@ -45,7 +46,7 @@ static void class_publish(void)
     do {
         now = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&fast.granules, now ? 0 : bytes / 16, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.size, now ? 0 : bytes, __ATOMIC_SEQ_CST);
         __atomic_store_n(&fast.limit, now ? 0 : (size_t)SIZES_MAX + 1, __ATOMIC_SEQ_CST);
     } while (now != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
              bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
@@ -107,6 +108,8 @@ void class_make(void)
 {
     struct stook_private_view view;
     uintptr_t offset[SIZES_CLASSES];
+    struct stook_private_slab slab;
+    uint64_t *start;
     char name[32];
 
     stook_private_view(&view);
@@ -116,6 +119,9 @@ void class_make(void)
         class_cache[i] = stook_private_class(name, sizes_of(i), &offset[i]);
         if (!class_cache[i])
             stook_private_fatal("malloc cannot start: no memory for the size classes");
+        start = &fast_start[offset[i] >> FAST_SLOT_SHIFT];
+        stook_private_slab(class_cache[i], &slab, start);
+        *start = starts_word(slab.bytes, slab.stride, slab.objects);
     }
     fast.slots = (uintptr_t)view.areas;
     fast.rseq_offset = view.rseq_offset;
@@ -206,7 +212,7 @@ void class_free(void *object, const char *call)
     if (cache && start) {
         if (__builtin_expect(class_filling() != 0, 0))
             class_fill(object, class_filling(), size);
-        stook_free(cache, object);
+        stook_private_free(cache, object);
     } else if (cache || !stook_private_large_free(object)) {
         stook_private_bad_pointer(call, object);
     }

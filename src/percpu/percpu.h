@@ -51,6 +51,14 @@ _Static_assert(offsetof(struct sheaf, size) == 8, "known to the sections");
 _Static_assert(offsetof(struct sheaf, capacity) == 12, "known to the sections");
 _Static_assert(offsetof(struct sheaf, object) == 16, "known to the sections");
 
+/* Whether it is one of the two objects that came last: what comes back now was freed already. */
+static inline bool sheaf_repeats(const struct sheaf *sheaf, const void *object)
+{
+    uint32_t n = sheaf->size;
+
+    return (n > 0 && sheaf->object[n - 1] == object) || (n > 1 && sheaf->object[n - 2] == object);
+}
+
 struct slot {
     _Atomic(struct sheaf *) main; /* offset 0, known to the sections; NULL: open, no sheaf yet */
     struct sheaf *spare;          /* NULL or a sheaf; whoever closed the slot */

@@ -60,7 +60,7 @@ void stook_kfree_rcu(const void *object)
 
     if ((uintptr_t)object <= (uintptr_t)STOOK_KMALLOC_NONE)
         return;
-    cache = slab_cache_of(object);
+    cache = slab_user_cache(object);
     if (cache) {
         stook_free_rcu(cache, own);
         return;

@@ -444,6 +444,16 @@ static void slot_free_direct(struct stook_cache *cache, void *const *objects, ui
     node_put(cache, objects, n, nospin);
 }
 
+/* An object that comes alone and is one of the two that came last gets the report. */
+static void slot_expect(const struct stook_cache *cache, struct slot *slot, struct sheaf *main,
+                        const void *object)
+{
+    if (__builtin_expect(!sheaf_repeats(main, object), 1))
+        return;
+    percpu_open(slot, main);
+    slab_report(cache, object, "is freed twice");
+}
+
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
@@ -464,6 +474,8 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         if (!main)
             break;
         spare = slot->spare;
+        if (n - put == 1)
+            slot_expect(cache, slot, main, objects[put]);
         if (main->size > main->capacity) {
             slot->spare = NULL;
             slot->fill = 0;
@@ -497,4 +509,17 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
     }
     if (put < n)
         slot_free_direct(cache, objects + put, n - put, nospin);
+}
+
+bool slot_repeats(struct stook_cache *cache, const void *object, bool nospin)
+{
+    struct slot *slot;
+    struct sheaf *main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+    bool repeats;
+
+    if (!main)
+        return false;
+    repeats = sheaf_repeats(main, object);
+    percpu_open(slot, main);
+    return repeats;
 }

@@ -94,7 +94,10 @@ struct stook_cache {
     /* Owners and tags that lie in the strides of all slabs: how far behind the object; else 0.  That lie
      * outside slabs of the preferred order: how far behind the descriptor the first does; else 0. */
     uint32_t beside[LAYOUT_TAG + 1], outside[LAYOUT_TAG + 1];
-    uint32_t span;   /* bytes of a slab of the preferred order, less 1 */
+    uint64_t
+        *start;    /* malloc's test of addresses (malloc/fast.h), or NULL; becomes 0 with the first
+                      * slab of the minimum order */
+    uint32_t span; /* bytes of a slab of the preferred order, less 1 */
     const void *own; /* the cache's own slots: what the head has while nothing is closed */
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
     uint16_t *permutation;

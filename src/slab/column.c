@@ -11,7 +11,8 @@ static size_t column_objects(const struct stook_cache *cache, uint32_t flags)
 size_t column_meta(const struct stook_cache *cache, uint32_t flags)
 {
     const struct layout_column *columns = cache->layout.column[flags & SLAB_MIN];
-    size_t objects = column_objects(cache, flags), bytes = LAYOUT_DESCRIPTOR;
+    size_t objects = column_objects(cache, flags);
+    size_t bytes = LAYOUT_DESCRIPTOR + cache->layout.marks * objects;
 
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         size_t end = columns[i].offset + objects * columns[i].stride;
@@ -24,7 +25,7 @@ size_t column_meta(const struct stook_cache *cache, uint32_t flags)
 
 uint32_t column_charge(const struct layout *layout)
 {
-    uint32_t bytes = layout->stride;
+    uint32_t bytes = layout->stride + layout->marks;
 
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
         if (layout->column[0][i].outside && i != LAYOUT_TAG)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/detached.h"
 
+#include "slab/mark.h"
+
 #include <string.h>
 
 static unsigned detached_hash(const struct slab *slab)
@@ -34,7 +36,7 @@ static struct detached *detached_find(struct detached_set *set, struct slab *sla
 }
 
 /*
- * The lines that will be written to: of the slab's state, and of the object's link.  Inlined by
+ * The lines that will be written to: of the slab's state, and of the object's link and mark.  Inlined by
  * force: GCC takes a function of prefetches for one without effects.
  */
 static inline __attribute__((always_inline)) void detached_prefetch(const struct stook_cache *cache,
@@ -53,8 +55,13 @@ static inline __attribute__((always_inline)) void detached_prefetch(const struct
     __builtin_prefetch(slab, 1);
     /* Slabs are aligned to their size; a guess where one has the minimum order, and no more. */
     offset = (uint32_t)(uintptr_t)object & (((uint32_t)PAGE_SIZE << l->order) - 1);
-    __builtin_prefetch(
-        l->link_outside ? (const void *)&slab->links[layout_index(l, offset)] : object, 1);
+    if (l->link_outside) {
+        __builtin_prefetch(&slab->links[layout_index(l, offset)], 1);
+        return;
+    }
+    if (l->marks)
+        __builtin_prefetch(mark_bytes(slab) + layout_index(l, offset), 1);
+    __builtin_prefetch(object, 1);
 }
 
 /* Its entry of the page map, on which the above waits. */
@@ -81,6 +88,7 @@ struct detached_walk {
     struct detached *list;
     uintptr_t base, bytes; /* of the slab; bytes 0: at none */
     char *links;           /* its column */
+    uint8_t *marks;        /* where they are bytes */
     uint32_t objects;
     uint32_t head, count; /* of the list: the object before, so far */
     uint32_t from;        /* position since which it is all of this list; or none */
@@ -119,6 +127,7 @@ static inline bool detached_move(struct stook_cache *cache, struct detached_set 
     walk->base = (uintptr_t)slab_base(slab);
     walk->bytes = (uintptr_t)PAGE_SIZE << slab_order(cache, word);
     walk->links = (char *)slab_link(cache, slab, 0);
+    walk->marks = mark_bytes(slab);
     walk->objects = slab_objects(cache, word);
     walk->from = walk->list->count == 0 ? at : DETACHED_CHUNK;
     if (walk->list->count == 0)
@@ -130,73 +139,114 @@ static inline bool detached_move(struct stook_cache *cache, struct detached_set 
     return true;
 }
 
-/* One more object of the walk's list. */
+/*
+ * One more object of the walk's list.  It was out, and is not from here on: the same object further
+ * behind is seen by that, whether or not the list is linked.  `bytes`, a constant: marks are bytes.
+ */
 static inline __attribute__((always_inline)) void detached_add(const struct stook_cache *cache,
                                                                struct detached_set *set,
                                                                struct detached_walk *walk,
-                                                               uint32_t i, uint32_t index)
+                                                               uint32_t i, uint32_t index,
+                                                               const bool bytes)
 {
+    uint16_t *link = (uint16_t *)(void *)(walk->links + (size_t)index * cache->layout.link_stride);
+
+    if (STOOK_HARDENED &&
+        __builtin_expect(bytes ? walk->marks[index] != MARK_OUT : *link != mark_link(cache), 0))
+        slab_report_mark(cache, walk->list->slab, index);
+    if (STOOK_HARDENED && bytes)
+        walk->marks[index] = MARK_FREE;
     if (walk->count == 0)
         walk->list->tail = (uint16_t)index;
     if (!walk->linked) {
         set->index[i] = (uint16_t)index;
         set->before[i] = walk->last;
         walk->last = (uint8_t)i;
-    } else if (walk->count > 0) {
-        *(uint16_t *)(void *)(walk->links + (size_t)index * cache->layout.link_stride) =
-            slab_encode(cache, index, walk->head);
     }
+    if (walk->linked ? walk->count > 0 || (STOOK_HARDENED && !bytes) : STOOK_HARDENED && !bytes)
+        *link = slab_encode(cache, index, walk->linked && walk->count > 0 ? walk->head : SLAB_NONE);
     walk->head = index;
     walk->count++;
 }
 
-/* Neighbours that follow the object i, each a stride further or each a stride before: the first
- * position behind them.  What arrays mostly hold, and no multiplication is needed for them. */
+/* Neighbours that follow the object i, each a stride further (`next` 1) or each a stride before (-1): the
+ * first position behind them.  No multiplication is needed for them.  The last three are constants. */
+static inline __attribute__((always_inline)) uint32_t detached_steps(
+    const struct stook_cache *cache, struct detached_set *set, struct detached_walk *walk,
+    void *const *objects, uint32_t i, uint32_t n, const uint32_t next, const bool linked,
+    const bool bytes)
+{
+    const uintptr_t step = next == 1 ? cache->layout.stride : -(uintptr_t)cache->layout.stride;
+    const size_t link_step =
+        next == 1 ? cache->layout.link_stride : -(size_t)cache->layout.link_stride;
+    const uint32_t most = walk->objects, secret = STOOK_HARDENED ? cache->secret : 0;
+    uintptr_t object = (uintptr_t)objects[i];
+    uint32_t index = walk->head, last = walk->last, from = i;
+    char *at = walk->links + (size_t)index * cache->layout.link_stride;
+    uint8_t *marks = walk->marks;
+
+    while (++i < n && (uintptr_t)objects[i] == object + step && index + next < most) {
+        uint32_t before = index;
+        object += step;
+        at += link_step;
+        index += next;
+        if (STOOK_HARDENED &&
+            __builtin_expect(bytes ? marks[index] != MARK_OUT
+                                   : *(uint16_t *)(void *)at != (uint16_t)(secret ^ SLAB_OUT),
+                             0))
+            slab_report_mark(cache, walk->list->slab, index);
+        if (STOOK_HARDENED && bytes)
+            marks[index] = MARK_FREE;
+        if (linked ||
+            (STOOK_HARDENED && !bytes)) /* what a list that is not linked has means free */
+            *(uint16_t *)(void *)at = (uint16_t)(STOOK_HARDENED ? before ^ secret ^ index : before);
+        if (!linked) {
+            set->index[i] = (uint16_t)index;
+            set->before[i] = (uint8_t)last;
+            last = i;
+        }
+    }
+    walk->head = index;
+    walk->last = (uint8_t)last;
+    walk->count += i - from - 1;
+    return i;
+}
+
+/* What arrays mostly hold. */
 static inline __attribute__((always_inline)) uint32_t detached_run(const struct stook_cache *cache,
                                                                    struct detached_set *set,
                                                                    struct detached_walk *walk,
                                                                    void *const *objects, uint32_t i,
-                                                                   uint32_t n)
+                                                                   uint32_t n, const bool bytes)
 {
     const uintptr_t stride = cache->layout.stride;
-    uintptr_t object = (uintptr_t)objects[i++], step;
-    uint32_t index = walk->head, links = walk->count, next = 1;
+    uintptr_t step = i + 1 < n ? (uintptr_t)objects[i + 1] - (uintptr_t)objects[i] : 0;
 
-    if (i == n)
-        return i;
-    step = (uintptr_t)objects[i] - object;
+    if (step == stride)
+        return walk->linked ? detached_steps(cache, set, walk, objects, i, n, 1, true, bytes)
+                            : detached_steps(cache, set, walk, objects, i, n, 1, false, bytes);
     if (step == -stride)
-        next = (uint32_t)-1;
-    else if (step != stride)
-        return i;
-    if (walk->linked) {
-        char *at = walk->links + (size_t)index * cache->layout.link_stride;
-        size_t link_step =
-            next == 1 ? cache->layout.link_stride : -(size_t)cache->layout.link_stride;
-        uint32_t secret = cache->secret;
-        for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects;
-             i++) {
-            object += step;
-            at += link_step;
-            *(uint16_t *)(void *)at =
-                (uint16_t)(STOOK_HARDENED ? index ^ secret ^ (index + next) : index);
-            index += next;
-            links++;
-        }
-        walk->head = index;
-        walk->count = links;
-        return i;
-    }
-    for (; i < n && (uintptr_t)objects[i] == object + step && index + next < walk->objects; i++) {
-        object += step;
-        index += next;
-        detached_add(cache, set, walk, i, index);
-    }
-    return i;
+        return walk->linked
+                   ? detached_steps(cache, set, walk, objects, i, n, (uint32_t)-1, true, bytes)
+                   : detached_steps(cache, set, walk, objects, i, n, (uint32_t)-1, false, bytes);
+    return i + 1;
 }
 
-uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
-                         uint32_t n)
+/* The objects of the list that was gathered last are out again: the next chunk begins with them. */
+static void detached_undo(const struct stook_cache *cache, const struct detached_set *set,
+                          const struct detached_walk *walk)
+{
+    uint32_t at = walk->last;
+
+    for (uint32_t i = 0; i < walk->count; i++, at = set->before[at])
+        mark_out(cache, walk->list->slab, set->index[at]);
+}
+
+/* Twice in the code, by where marks are. */
+static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook_cache *cache,
+                                                                    struct detached_set *set,
+                                                                    void *const *objects,
+                                                                    uint32_t n, const bool bytes)
 {
     const uint32_t stride = cache->layout.stride;
     struct detached_walk walk = {0};
@@ -231,20 +281,28 @@ uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, vo
         index = layout_index(&cache->layout, (uint32_t)offset);
         if (__builtin_expect(index * stride != offset || index >= walk.objects, 0))
             slab_report(cache, objects[i], "is not the start of an object");
-        if (__builtin_expect(index == walk.head && walk.count > 0, 0))
+        if (!STOOK_HARDENED && __builtin_expect(index == walk.head && walk.count > 0, 0))
             slab_report(cache, objects[i], "is freed twice");
-        detached_add(cache, set, &walk, i, index);
-        i = detached_run(cache, set, &walk, objects, i, n);
+        detached_add(cache, set, &walk, i, index, bytes);
+        i = detached_run(cache, set, &walk, objects, i, n, bytes);
     }
     detached_leave(&walk);
     /* A slab that the chunk's end divides, and that may come back whole, begins the next chunk. */
     if (walk.list && n < all && set->lists > 1 && !walk.linked && walk.from < n) {
+        detached_undo(cache, set, &walk);
         n = walk.from;
         set->lists--;
     }
     for (unsigned i = 0; i < set->lists; i++)
         slab_counts.links += set->list[i].linked ? set->list[i].count - 1u : 0;
     return n;
+}
+
+uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
+                         uint32_t n)
+{
+    return cache->layout.marks ? detached_walk(cache, set, objects, n, true)
+                               : detached_walk(cache, set, objects, n, false);
 }
 
 void detached_link(struct stook_cache *cache, const struct detached_set *set, struct detached *list)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * freelist_iter.h - one walk over the free objects of a slab, with two users: emitting objects
- * into an array, and linking what remains.  A slab that is emitted whole is never written to.
+ * into an array, and linking what remains.  Of a slab that is emitted whole only marks are written,
+ * which lie outside it.
  *
  * The walk goes through the cache's positions from a start, once around: in order position is
  * index and the start is 0; in random order the cache's permutation says which index a position
@@ -12,7 +13,7 @@
 #define STOOK_SLAB_FREELIST_ITER_H
 
 #include "percpu/random.h"
-#include "slab/slab.h"
+#include "slab/mark.h"
 
 struct freelist_iter {
     const uint16_t *permutation; /* NULL: in order */
@@ -51,7 +52,7 @@ static inline uint32_t freelist_iter_next(struct freelist_iter *iter)
 
 /* Up to n objects into the array; how many. */
 static inline uint32_t freelist_iter_emit(struct freelist_iter *iter,
-                                          const struct stook_cache *cache, const struct slab *slab,
+                                          const struct stook_cache *cache, struct slab *slab,
                                           void **objects, uint32_t n)
 {
     struct freelist_iter walk =
@@ -62,12 +63,16 @@ static inline uint32_t freelist_iter_emit(struct freelist_iter *iter,
     if (n > walk.left)
         n = walk.left;
     if (walk.permutation) {
-        for (uint32_t i = 0; i < n; i++)
-            objects[i] = base + (size_t)freelist_iter_next(&walk) * stride;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t index = freelist_iter_next(&walk);
+            objects[i] = base + (size_t)index * stride;
+            mark_out(cache, slab, index);
+        }
     } else { /* the same walk, whose next object lies a stride further */
         char *object = base + (size_t)walk.at * stride;
         for (uint32_t i = 0; i < n; i++, object += stride)
             objects[i] = object;
+        mark_out_run(cache, slab, walk.at, n);
         walk.at += n;
         walk.left -= n;
     }
@@ -85,6 +90,7 @@ static inline uint32_t freelist_iter_link(struct freelist_iter *iter,
     for (uint32_t index = head, next; index != SLAB_NONE; index = next) {
         next = walk.left > 0 ? freelist_iter_next(&walk) : SLAB_NONE;
         slab_set_link(cache, slab, index, next);
+        mark_free(cache, slab, index);
     }
     slab_counts.links += iter->left;
     *iter = walk;

@@ -174,7 +174,8 @@ static bool layout_wants_outside(size_t stride, unsigned wishes)
     return !(wishes & LAYOUT_LINK_INSIDE) && stride >= LAYOUT_LINK_MIN;
 }
 
-/* Links where they are fast: before other columns, and whatever these do. */
+/* Links where they are fast: before other columns, and whatever these do.  Where a free object holds
+ * its link, a live one has no room for its mark: that lies where links would. */
 static void layout_place_links(struct columns_object *object, unsigned wishes,
                                struct layout_column *link)
 {
@@ -191,6 +192,7 @@ static void layout_place_links(struct columns_object *object, unsigned wishes,
     }
     if (wishes & LAYOUT_WRITABLE) {
         link->place = LAYOUT_FREE;
+        object->link_outside = STOOK_HARDENED ? LAYOUT_MARK_SIZE : 0;
         if (object->used < LAYOUT_LINK_SIZE)
             object->used = LAYOUT_LINK_SIZE;
     } else { /* tiny constructed objects: the link lies behind each */
@@ -332,6 +334,8 @@ static void layout_set_columns(struct layout *layout, const struct columns_way w
     layout->link_outside = layout->column[0][LAYOUT_LINK].outside;
     layout->link_stride = layout->column[0][LAYOUT_LINK].stride;
     layout->link_offset = layout->column[0][LAYOUT_LINK].offset;
+    if (STOOK_HARDENED && link->place == LAYOUT_FREE)
+        layout->marks = LAYOUT_MARK_SIZE;
 }
 
 bool layout_plan_columns(struct layout *layout, const struct layout_request *request)
@@ -377,7 +381,7 @@ bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wish
 size_t layout_meta_columns(const struct layout *layout, unsigned objects)
 {
     const struct layout_column *columns = layout->column[objects != layout->objects];
-    size_t end = LAYOUT_DESCRIPTOR;
+    size_t end = LAYOUT_DESCRIPTOR + (size_t)layout->marks * objects;
 
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         const struct layout_column *column = &columns[i];
@@ -397,6 +401,7 @@ void layout_account(const struct layout *layout, const struct layout_request *re
         .slab = (uint64_t)1 << (shift + (min ? layout->min_order : layout->order)),
         .objects = objects * request->size,
         .descriptor = LAYOUT_DESCRIPTOR,
+        .columns_outside = layout->marks * objects,
     };
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         const struct layout_column *column = &layout->column[min][i];

@@ -19,8 +19,19 @@ enum {
     LAYOUT_DESCRIPTOR = 32, /* sizeof(struct slab); outside columns follow it */
     LAYOUT_LINK_MIN = 48,   /* strides below keep their links inside: outside costs over 4 % */
     LAYOUT_LINK_SIZE = 2,
+    LAYOUT_MARK_SIZE = 1,
     LAYOUT_ELEMENT_MAX = 4096, /* bytes of a column's element, which are even */
 };
+
+/*
+ * Hardening: links are stored xor the cache's secret and their place, and checked against the slab's
+ * bounds when they are followed; each object has a mark that says whether it is out of its slab
+ * (slab/mark.h).  A build without it (-DSTOOK_HARDEN=OFF) has neither, and is for measuring what they
+ * cost (bench/hardening.py).
+ */
+#ifndef STOOK_HARDENED
+#define STOOK_HARDENED 1
+#endif
 
 /* In the order in which they choose among places that cost the same. */
 enum layout_which {
@@ -56,6 +67,8 @@ struct layout {
     bool link_outside;
     uint8_t order, min_order;
     bool columns_outside; /* some besides links */
+    uint8_t marks;        /* bytes an object right behind the descriptor: 1 where links lie in free
+                           * objects; else 0, for the links are the marks */
     uint16_t objects,
         min_objects; /* in a slab of order, of min_order: the same only if these are */
     uint32_t waste;  /* bytes of a slab that neither objects nor columns use */
@@ -120,7 +133,8 @@ static inline size_t layout_meta(const struct layout *layout, unsigned objects)
 {
     if (__builtin_expect(layout->columns_outside, 0))
         return layout_meta_columns(layout, objects);
-    return LAYOUT_DESCRIPTOR + (layout->link_outside ? LAYOUT_LINK_SIZE * (size_t)objects : 0);
+    return LAYOUT_DESCRIPTOR +
+           (layout->link_outside ? LAYOUT_LINK_SIZE * (size_t)objects : layout->marks * objects);
 }
 
 /* Where the bytes of one slab and of its descriptor are.  slab = objects + columns_inside +
@@ -133,7 +147,7 @@ struct layout_account {
     uint64_t rounding;         /* of the strides: alignment */
     uint64_t leftover;         /* behind the last object, unused */
     uint64_t descriptor;
-    uint64_t columns_outside, gaps_outside;
+    uint64_t columns_outside, gaps_outside; /* marks are among the columns */
 };
 void layout_account(const struct layout *layout, const struct layout_request *request, bool min,
                     struct layout_account *account);

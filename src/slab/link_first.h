@@ -32,8 +32,10 @@ static inline uint32_t link_first_drain(const struct stook_cache *cache, struct 
         }
     }
     *(void **)(void *)last = NULL;
-    for (; got < max && object; object = *(void **)(void *)object)
+    for (; got < max && object; object = *(void **)(void *)object) {
         objects[got++] = object;
+        mark_out(cache, slab, layout_index(&cache->layout, (uint32_t)(object - base)));
+    }
     *head = SLAB_NONE;
     *rest = 0;
     for (char *next; object; object = next, ++*rest) {
@@ -44,6 +46,7 @@ static inline uint32_t link_first_drain(const struct stook_cache *cache, struct 
         else
             slab_set_link(cache, slab, before, index);
         slab_set_link(cache, slab, index, SLAB_NONE);
+        mark_free(cache, slab, index);
         before = index;
     }
     slab_counts.links += iter.objects;

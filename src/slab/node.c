@@ -370,9 +370,11 @@ uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **o
             uint32_t count = list[i].count < max - got ? list[i].count : max - got;
             char *base = slab_base(slab);
             for (uint32_t k = 0; k < count; k++) {
+                uint32_t out = index;
                 objects[got++] = base + (size_t)index * stride;
                 if (k + 1 < list[i].count)
                     index = slab_next(cache, slab, index, limit);
+                mark_out(cache, slab, out);
             }
             if (count < list[i].count)
                 node_put_rest(cache, node, slab, index, list[i].count - count, nospin);

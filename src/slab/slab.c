@@ -6,6 +6,7 @@
 #include "base/report.h"
 #include "page/arena.h"
 #include "slab/column.h"
+#include "slab/mark.h"
 #include "slab/stat.h"
 
 #include <errno.h>
@@ -96,6 +97,8 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
         atomic_fetch_add_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);
     }
+    if ((flags & SLAB_MIN) && cache->start)
+        __atomic_store_n(cache->start, 0, __ATOMIC_RELAXED); /* before its first object is out */
     slab_map(slab, order, pagemap_entry(cache->index, arena_granule(base, meta)));
     if (cache->ctor)
         slab_each(cache, base, objects, cache->ctor);
@@ -153,6 +156,20 @@ uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uin
     return next;
 }
 
+void slab_report_mark(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
+{
+    const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
+    uint32_t objects =
+        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    uint32_t value = cache->layout.marks ? mark_bytes(slab)[index] : *slab_link(cache, slab, index);
+    uint32_t next = slab_encode(cache, index, value);
+
+    if (cache->layout.marks ? value == MARK_FREE : next < objects || next == SLAB_NONE)
+        slab_report(cache, object, "is freed twice");
+    slab_report(cache, object,
+                "has no mark that is valid: bytes behind an object were overwritten");
+}
+
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index)
 {
     uint32_t entry, offset;
@@ -181,10 +198,21 @@ struct stook_cache *slab_cache_of(const void *object)
     return cache_table[pagemap_cache(*pagemap_at(object))];
 }
 
+struct stook_cache *slab_user_cache(const void *object)
+{
+    struct stook_cache *cache = slab_cache_of(object);
+
+    return cache && !(cache->flags & CACHE_INTERNAL) ? cache : NULL;
+}
+
 void slab_report(const struct stook_cache *cache, const void *object, const char *what)
 {
     struct stook_cache *owner = slab_cache_of(object);
 
+    if (owner && (owner->flags & CACHE_INTERNAL))
+        report_fatal("bad free: cache %s: pointer %p %s: it is the library's own memory (its "
+                     "cache %s)",
+                     cache ? cache->name : "(any)", object, what, owner->name);
     if (owner) {
         struct slab *slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
         uint32_t offset = (uint32_t)((const char *)object - slab_base(slab));

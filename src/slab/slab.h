@@ -102,15 +102,6 @@ static inline uint16_t *slab_link(const struct stook_cache *cache, const struct 
     return (uint16_t *)(void *)(base + l->link_offset + (size_t)index * l->link_stride);
 }
 
-/*
- * Hardening of links: stored xor the cache's secret and their place, and checked against the slab's
- * bounds when they are followed.  A build without it (-DSTOOK_HARDEN=OFF) is for measuring what it
- * costs (bench/hardening.py).
- */
-#ifndef STOOK_HARDENED
-#define STOOK_HARDENED 1
-#endif
-
 /* What is stored for a link from one index to the next. */
 static inline uint16_t slab_encode(const struct stook_cache *cache, uint32_t index, uint32_t next)
 {
@@ -174,6 +165,8 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
 
 /* The cache an address belongs to, or NULL: no object of a slab. */
 struct stook_cache *slab_cache_of(const void *object);
+/* The same of what a user may have; NULL for an object of the library's own caches. */
+struct stook_cache *slab_user_cache(const void *object);
 
 /* The report of a pointer that is no object of `cache` (NULL: of any). */
 _Noreturn void slab_report(const struct stook_cache *cache, const void *object, const char *what);

@@ -108,6 +108,60 @@ static void double_free_in_bulk(void)
     stook_free_bulk(cache, 3, objects);
 }
 
+/* Free in its slab for long; the slab's count would not notice. */
+static void double_free_at_rest(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
+    void *object = take(cache);
+
+    (void)take(cache);
+    stook_free(cache, object);
+    (void)take(make("others", 64, STOOK_CACHE_NOSHEAF));
+    stook_free(cache, object);
+}
+
+/* The same where marks are bytes, since free objects hold their links. */
+static void double_free_of_small(void)
+{
+    struct stook_cache *cache = make("motes", 16, STOOK_CACHE_NOSHEAF);
+    void *object = take(cache);
+
+    (void)take(cache);
+    stook_free(cache, object);
+    stook_free(cache, object);
+}
+
+/* A whole slab's objects at once, the last in place of the first: there are as many as it has. */
+static void double_free_of_whole_slab(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
+    void *objects[32767];
+    size_t n = cache->layout.objects;
+
+    if (stook_alloc_bulk(cache, 0, n, objects) != n)
+        return;
+    objects[0] = objects[n - 1];
+    stook_free_bulk(cache, n, objects);
+}
+
+/* With sheaves both copies go in; each return of a whole sheaf is checked. */
+static void double_free_in_sheaves(void)
+{
+    struct stook_cache *cache = make("trees", 64, 0);
+    void *objects[500];
+
+    if (stook_alloc_bulk(cache, 0, 500, objects) != 500)
+        return;
+    objects[490] = objects[10];
+    stook_free_bulk(cache, 500, objects);
+    stook_cache_shrink(cache);
+}
+
+static void free_of_the_library(void)
+{
+    stook_free_any(make("trees", 64, 0));
+}
+
 static void corrupt_freelist(void)
 {
     struct stook_cache *cache = make("motes", 8, STOOK_CACHE_NOSHEAF);
@@ -190,6 +244,11 @@ static const struct death deaths[] = {
     {"wrong_cache_in_sheaf", wrong_cache_in_sheaf, 0},
     {"double_free_of_the_last", double_free_of_the_last, 0},
     {"double_free_in_bulk", double_free_in_bulk, 0},
+    {"free_of_the_library", free_of_the_library, 0},
+    {"double_free_in_sheaves", double_free_in_sheaves, 0},
+    {"double_free_at_rest", double_free_at_rest, 0},
+    {"double_free_of_small", double_free_of_small, 0},
+    {"double_free_of_whole_slab", double_free_of_whole_slab, 0},
     {"corrupt_freelist", corrupt_freelist, 0},
     {"free_of_nothing", free_of_nothing, 0},
     {"size_of_nothing", size_of_nothing, 0},

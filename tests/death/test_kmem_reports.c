@@ -105,6 +105,28 @@ static int rcu_of_pages_before_it_is_set(void *unused)
     return 0;
 }
 
+static int free_of_the_library(void *unused)
+{
+    (void)unused;
+    kfree(hidden(kmem_cache_create("mine", 40, 0, 0, NULL)));
+    return 0;
+}
+
+/* One twice and one not at all: there are as many as were taken. */
+static int twice_in_bulk(void *unused)
+{
+    struct kmem_cache *cache = kmem_cache_create("crowd", 40, 0, 0, NULL);
+    void *objects[600];
+
+    (void)unused;
+    if (!kmem_cache_alloc_bulk(cache, GFP_KERNEL, 600, objects))
+        return 1;
+    objects[599] = objects[3];
+    kmem_cache_free_bulk(cache, 600, objects);
+    kmem_cache_shrink(cache);
+    return 0;
+}
+
 /* No abort, a word, and the cache goes on. */
 static int destroyed_in_use(void *unused)
 {
@@ -135,6 +157,8 @@ static void reports(void **unused)
         {rcu_of_nothing, "kfree_rcu: pointer"},
         {rcu_before_it_is_set, "cache kmalloc-8: stook_free_rcu() before stook_rcu_set_ops()"},
         {rcu_of_pages_before_it_is_set, "before stook_rcu_set_ops(): no RCU is set"},
+        {free_of_the_library, "kfree: pointer"},
+        {twice_in_bulk, "bad free: cache crowd: pointer 0x"},
         {destroyed_in_use, "busy"},
     };
     struct child child;

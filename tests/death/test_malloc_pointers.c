@@ -7,10 +7,14 @@
  */
 #include "support/malloc_calls.h"
 
+#include <stook/stook.h>
+
 #include <regex.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -18,6 +22,22 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+/* Whether a free was taken without a word: asked in a child, and of that nothing is heard. */
+static bool freed_quietly(void *p)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        close(STDERR_FILENO);
+        t_free(p);
+        _exit(0);
+    }
+    while (waitpid(pid, &status, 0) != pid)
+        continue;
+    return WIFEXITED(status);
+}
 
 static void free_stack(void)
 {
@@ -43,11 +63,30 @@ static void free_odd(void)
     t_free((char *)t_malloc(100) + 1);
 }
 
-static void free_inside_later(void)
+static void free_inside(void)
 {
-    /* A multiple of 16 goes in with the others, and is seen on its way back to the slab. */
     t_free((char *)t_malloc(1000) + 16);
-    t_malloc_trim(0);
+}
+
+/* No step of 16, but every class's stride and every order of slabs meets the same test. */
+static void free_inside_any_class(void)
+{
+    static const int steps[] = {16, 8, -16, 48, 1};
+    char *p[2];
+
+    for (size_t size = 16; size <= 32768; size += size / 16 + 8) {
+        for (int i = 0; i < 5; i++) {
+            size_t usable;
+            for (int k = 0; k < 2; k++)
+                p[k] = t_malloc(size);
+            usable = t_malloc_usable_size(p[1]);
+            if ((size_t)(steps[i] < 0 ? -steps[i] : steps[i]) % usable == 0)
+                continue;
+            if (freed_quietly(p[1] + steps[i]))
+                _exit(9);
+        }
+    }
+    abort();
 }
 
 static void free_inside_large(void)
@@ -77,6 +116,71 @@ static void free_small_twice(void)
     t_malloc_trim(0);
 }
 
+static void free_repeated(void)
+{
+    void *p = t_malloc(200);
+
+    t_free(p);
+    t_free(p);
+}
+
+static void free_p_q_p(void)
+{
+    void *p = t_malloc(200), *q = t_malloc(200);
+
+    t_free(p);
+    t_free(q);
+    t_free(p);
+}
+
+/* Deep in a sheaf a second copy is not seen, but where both go back to the slab. */
+static void free_p_q_r_p(void)
+{
+    void *p = t_malloc(200), *q = t_malloc(200), *r = t_malloc(200);
+
+    t_free(p);
+    t_free(q);
+    t_free(r);
+    t_free(p);
+    t_malloc_trim(0);
+}
+
+/* Back in its slab, where a neighbour lives: the slab's count would not tell. */
+static void free_at_rest(void)
+{
+    void *p = t_malloc(200), *volatile neighbour = t_malloc(200);
+
+    (void)neighbour;
+    t_free(p);
+    t_malloc_trim(0);
+    t_free(p);
+    t_malloc_trim(0);
+}
+
+static void free_at_rest_small(void)
+{
+    void *p = t_malloc(16), *volatile neighbour = t_malloc(16);
+
+    (void)neighbour;
+    t_free(p);
+    t_malloc_trim(0);
+    t_free(p);
+    t_malloc_trim(0);
+}
+
+static void realloc_moves_freed(void)
+{
+    void *p = t_malloc(200);
+
+    t_free(p);
+    t_realloc(p, 10000);
+}
+
+static void free_of_the_library(void)
+{
+    t_free(stook_cache_create("mine", 40, NULL));
+}
+
 static void free_never_handed_out(void)
 {
     t_free((char *)t_malloc(3 << 20) + ((size_t)1 << 33));
@@ -101,6 +205,17 @@ static void usable_size_of_foreign(void)
     t_malloc_usable_size(data);
 }
 
+/* What a sheaf's top tells, it tells of one CPU. */
+static void stay(void)
+{
+    cpu_set_t one;
+    int cpu = sched_getcpu();
+
+    CPU_ZERO(&one);
+    CPU_SET(cpu < 0 ? 0 : (unsigned)cpu, &one);
+    (void)sched_setaffinity(0, sizeof(one), &one);
+}
+
 /* Runs a call in a child; its standard error, and how it ended. */
 static int die(void (*call)(void), char *text, size_t size)
 {
@@ -115,6 +230,7 @@ static int die(void (*call)(void), char *text, size_t size)
         signal(SIGABRT, SIG_DFL);
         dup2(ends[1], STDERR_FILENO);
         alarm(240);
+        stay();
         call();
         _exit(0);
     }
@@ -139,7 +255,7 @@ static const struct {
     {"an odd address", free_odd,
      "^stook: bad free: cache malloc-112: pointer 0x[0-9a-f]+ is not the start of an object; it "
      "lies 1 bytes into object [0-9]+ of slab 0x[0-9a-f]+ of cache malloc-112 \\(object size 112"},
-    {"the inside of an object", free_inside_later,
+    {"the inside of an object", free_inside,
      "^stook: bad free: cache malloc-1024: pointer 0x[0-9a-f]+ is not the start of an object; it "
      "lies 16 bytes into object [0-9]+"},
     {"the inside of a run", free_inside_large,
@@ -150,6 +266,21 @@ static const struct {
      "^stook: free: pointer 0x[0-9a-f]+ is in no object: freed already, or never handed out\n$"},
     {"a small object twice", free_small_twice,
      "^stook: bad free: cache malloc-208: pointer 0x[0-9a-f]+ is freed twice"},
+    {"an object twice at once", free_repeated,
+     "^stook: bad free: cache malloc-208: pointer 0x[0-9a-f]+ is freed twice; it lies 0 bytes into "},
+    {"an object again behind another one", free_p_q_p,
+     "^stook: bad free: cache malloc-208: pointer 0x[0-9a-f]+ is freed twice; it lies 0 bytes into "},
+    {"an object again behind two", free_p_q_r_p,
+     "^stook: bad free: cache malloc-208: pointer 0x[0-9a-f]+ is freed twice; it lies 0 bytes into "},
+    {"an object at rest in its slab", free_at_rest,
+     "^stook: bad free: cache malloc-208: pointer 0x[0-9a-f]+ is freed twice; it lies 0 bytes into "},
+    {"a small object at rest in its slab", free_at_rest_small,
+     "^stook: bad free: cache malloc-16: pointer 0x[0-9a-f]+ is freed twice; it lies 0 bytes into "},
+    {"realloc of what was freed", realloc_moves_freed,
+     "^stook: bad free: cache malloc-208: pointer 0x[0-9a-f]+ is freed twice; it lies 0 bytes into "},
+    {"the library's own object", free_of_the_library,
+     "^stook: free: pointer 0x[0-9a-f]+ is the library's own memory \\(its cache [a-z-]+\\)\n$"},
+    {"the insides of all classes", free_inside_any_class, "^$"},
     {"an address of the arena", free_never_handed_out,
      "^stook: free: pointer 0x[0-9a-f]+ is in no object"},
     {"realloc of a static variable", realloc_foreign,

@@ -124,7 +124,7 @@ static void try_objects(const struct object *o, const unsigned *kind, uint64_t s
         if (n * stride + arrays > slab || !fits(behind, in_slab, 0, n * stride, slab))
             continue;
         while (!fits(beside, outside, 0, start, end))
-            end += 2;
+            end++;
         if (policy->most && outside > 0 && end > policy->most)
             continue;
         if (cheaper(slab + end, n, best))
@@ -214,6 +214,7 @@ static void read_object(struct object *o, const struct layout_request *request)
             o->fixed_links = 2;
         } else if (writable) {
             o->used = o->used < 2 ? 2 : o->used;
+            o->fixed_links = STOOK_HARDENED; /* a mark */
         } else {
             o->used += o->used % 2 + 2;
             o->stride = 0; /* of these there may be more than of others */
@@ -281,7 +282,12 @@ static const char *draw(const struct layout *l, const struct layout_request *r, 
     uint64_t waste = slab - objects * l->stride;
     uint8_t *map = calloc(1, slab), *beside = calloc(1, outside);
     const char *what = mark(beside, outside, 0, DESCRIPTOR);
+    bool links_free = layout_column(l, LAYOUT_LINK, min).place == LAYOUT_FREE;
 
+    if (!what)
+        what = mark(beside, outside, DESCRIPTOR, objects * l->marks);
+    if (!what && l->marks != (STOOK_HARDENED && links_free && !(r->wishes & LAYOUT_BYTES)))
+        what = "marks in bytes that need none, or none";
     for (uint64_t i = 0; i < objects && !what; i++) {
         if (i * l->stride % r->align != 0)
             what = "an object's alignment";

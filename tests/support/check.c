@@ -16,6 +16,7 @@
 #include "sheaf/sheaf.h"
 #include "slab/node.h"
 #include "slab/column.h"
+#include "slab/mark.h"
 #include "slab/slab.h"
 
 #include <errno.h>
@@ -87,13 +88,17 @@ static struct seen *check_find(const struct slab *slab)
     return &walk.slab[low];
 }
 
-static void check_mark(struct seen *seen, uint32_t index, const char *where)
+/* `out`: what its own mark must say. */
+static void check_mark(struct seen *seen, uint32_t index, bool out, const char *where)
 {
     CHECK(index < seen->objects, "cache %s: object %u of %u is %s", seen->cache->name, index,
           seen->objects, where);
     CHECK(!(seen->marks[index / 64] >> index % 64 & 1),
           "cache %s: object %u of slab %p is %s and was found elsewhere too", seen->cache->name,
           index, (void *)slab_base(seen->slab), where);
+    CHECK(!STOOK_HARDENED || mark_is_out(seen->cache, seen->slab, index) == out,
+          "cache %s: object %u of slab %p is %s and marked as %s", seen->cache->name, index,
+          (void *)slab_base(seen->slab), where, out ? "free" : "out");
     seen->marks[index / 64] |= (uint64_t)1 << index % 64;
 }
 
@@ -103,7 +108,7 @@ static void check_mark_object(const struct stook_cache *cache, const void *objec
     uint32_t index;
     struct slab *slab = slab_of(cache, object, &index); /* dies if it is none */
 
-    check_mark(check_find(slab), index, where);
+    check_mark(check_find(slab), index, true, where);
 }
 
 /* The freelist visits as many objects as the state word says, each once, and ends. */
@@ -113,7 +118,7 @@ static void check_freelist(struct seen *seen, uint64_t word)
 
     for (; left > 0; left--) {
         CHECK(index != SLAB_NONE, "cache %s: a freelist is %u short", seen->cache->name, left);
-        check_mark(seen, index, "on the freelist");
+        check_mark(seen, index, false, "on the freelist");
         index = slab_next(seen->cache, seen->slab, index, seen->objects);
     }
     CHECK(index == SLAB_NONE, "cache %s: a freelist goes on behind its count", seen->cache->name);
@@ -148,7 +153,7 @@ static void check_slab(uint32_t entry, uint32_t page)
           slab_inuse(word), seen->objects);
     if (slab_inuse(word) == 0)
         for (uint32_t i = 0; i < seen->objects; i++)
-            check_mark(seen, i, "in an empty slab");
+            check_mark(seen, i, false, "in an empty slab");
     else
         check_freelist(seen, word);
     if (cache == walk.counted) {

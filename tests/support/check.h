@@ -4,7 +4,8 @@
  * the first thing that does not add up:
  *
  *   - every object of every slab is exactly one of: free, in a sheaf, or named by the caller (of
- *     the library's own caches: a sheaf of a slot or a barn, or a cache of the list);
+ *     the library's own caches: a sheaf of a slot or a barn, or a cache of the list), and its mark
+ *     says out or free as it is;
  *   - state words, freelists, node lists and their counters agree, barns keep within limits;
  *   - every slot is open, every lock free, nothing was left behind;
  *   - blocks' bitmaps, counts and lists agree with each other, with the page map and with the

@@ -4,6 +4,7 @@
  * and the reports of pointers that should not be there.
  */
 #include "slab/detached.h"
+#include "slab/mark.h"
 
 #include "slab/node.h"
 #include "support/check.h"
@@ -60,6 +61,17 @@ static struct slab *slab_of_object(const void *object)
     return slab_of(cache, object, &index);
 }
 
+/* What was gathered is not published: it is out again. */
+static void undo(void *const *given, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (given[i]) {
+            uint32_t index = index_of(given[i]);
+            assert_true(!STOOK_HARDENED || !mark_is_out(cache, slab_of_object(given[i]), index));
+            mark_out(cache, slab_of_object(given[i]), index);
+        }
+}
+
 /* From its head on the list has these objects, last gathered first. */
 static void check_list(struct detached *list, void *const *want, unsigned n)
 {
@@ -92,6 +104,7 @@ static void some_of_one_slab(void **unused)
         assert_ptr_equal(set.list[0].slab, slab_of_object(objects[0]));
         check_list(&set.list[0], objects + 3, 10);
         assert_int_equal(slab_counts.links - links, 9); /* the tail's waits for the slab's head */
+        undo(objects + 3, 10);
         end();
     }
 }
@@ -115,6 +128,7 @@ static void all_of_one_slab(void **unused)
     assert_memory_equal(slab_base(set.list[0].slab), before, bytes);
     detached_link(cache, &set, &set.list[0]); /* somebody took an object meanwhile */
     check_list(&set.list[0], objects, per_slab);
+    undo(objects, per_slab);
     end();
 }
 
@@ -134,6 +148,7 @@ static void nulls_anywhere(void **unused)
         assert_int_equal(detached_gather(cache, &set, given, 64), 64);
         assert_int_equal(set.lists, 1);
         check_list(&set.list[0], want, n);
+        undo(given, 64);
     }
     memset(given, 0, sizeof(given));
     assert_int_equal(detached_gather(cache, &set, given, 64), 64);
@@ -158,6 +173,7 @@ static void many_slabs(void **unused)
     assert_int_equal(set.lists, n);
     for (unsigned i = 0; i < n; i++)
         check_list(&set.list[i], &given[i], 1);
+    undo(given, n);
     for (unsigned i = 0; i < DETACHED_LISTS; i++) { /* there and back */
         given[i] = objects[i * per_slab];
         given[2 * DETACHED_LISTS - 1 - i] = objects[i * per_slab + 1];
@@ -170,6 +186,7 @@ static void many_slabs(void **unused)
         assert_ptr_equal(set.list[i].slab, slab_of_object(want[0]));
         check_list(&set.list[i], want, 2);
     }
+    undo(given, 2 * DETACHED_LISTS);
     end();
 }
 
@@ -225,9 +242,12 @@ static void reports(void **unused)
         says(&bad, "is not the start of an object");
         bad.array[at] = (void *)(uintptr_t)8; /* hardly a pointer */
         says(&bad, "is not of this library");
-        if (at > 0) {
+        for (unsigned twin = 0; twin < 80 && STOOK_HARDENED;
+             twin += 13) { /* near, far, either way */
+            if (twin == at)
+                continue;
             bad = good;
-            bad.array[at] = bad.array[at - 1];
+            bad.array[at] = bad.array[twin];
             says(&bad, "is freed twice");
         }
     }
@@ -255,12 +275,68 @@ static void too_many(void **unused)
     end();
 }
 
+/*
+ * The count of what is in use would fit, so that only marks tell: one object of a slab that comes back
+ * whole is there twice and another one not at all; one is free in its slab already.
+ */
+static void count_fits(void **unused)
+{
+    static const size_t sizes[] = {24, 1024};
+
+    (void)unused;
+    for (unsigned i = 0; i < 2 && STOOK_HARDENED; i++) {
+        struct bad bad = {.n = 60};
+        begin(sizes[i], 0, 1);
+        node_put(cache, objects + 60, held - 60, false);
+        held = 60;
+        for (unsigned k = 0; k < 60; k++)
+            bad.array[k] = objects[k == 41 ? 7 : k];
+        says(&bad, "is freed twice; it lies 0 bytes into object 7 of slab");
+        bad.n = 1;
+        bad.array[0] = (char *)objects[59] + cache->layout.stride;
+        says(&bad, "is freed twice; it lies 0 bytes into object 60 of slab");
+        end();
+    }
+}
+
+/*
+ * A chunk that ends within a slab that may come back whole: what was gathered of it is out again, and
+ * gathered with the next chunk.
+ */
+static void chunk_divides_a_slab(void **unused)
+{
+    static const size_t sizes[] = {40, 1024};
+
+    (void)unused;
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned n, keep = 100;
+        begin(sizes[i], 0, 2);
+        for (unsigned s = 2; s-- > 0 && per_slab > keep;) {
+            node_put(cache, objects + s * per_slab + keep, per_slab - keep, false);
+            memmove(objects + s * per_slab + keep, objects + (s + 1) * per_slab,
+                    (held - (s + 1) * per_slab) * sizeof(objects[0]));
+            held -= per_slab - keep;
+        }
+        n = per_slab < keep ? per_slab : keep;
+        if (held > DETACHED_CHUNK)
+            assert_int_equal(detached_gather(cache, &set, objects, held), n);
+        else
+            assert_int_equal(detached_gather(cache, &set, objects, held), held);
+        for (unsigned k = 0; k < held && STOOK_HARDENED; k++)
+            assert_true(mark_is_out(cache, slab_of_object(objects[k]), index_of(objects[k])) ==
+                        (held > DETACHED_CHUNK && k >= n));
+        undo(objects, held > DETACHED_CHUNK ? n : held);
+        end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(some_of_one_slab), cmocka_unit_test(all_of_one_slab),
         cmocka_unit_test(nulls_anywhere),   cmocka_unit_test(many_slabs),
         cmocka_unit_test(reports),          cmocka_unit_test(too_many),
+        cmocka_unit_test(count_fits),       cmocka_unit_test(chunk_divides_a_slab),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
