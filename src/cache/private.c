@@ -46,7 +46,30 @@ void stook_private_on_growing(void (*fn)(size_t bytes))
 static struct stook_cache *private_class[PRIVATE_CLASSES];
 static _Atomic unsigned private_classes;
 
-/* By one thread, that which starts malloc. */
+/* 1 + fork_count of the thread that makes one: a child does not wait for its parent's threads. */
+static _Atomic uint32_t private_adding;
+
+bool stook_private_class_begin(void)
+{
+    uint32_t own = 1 + atomic_load_explicit(&fork_count, memory_order_relaxed), old = 0;
+
+    init_once();
+    if (context_self()->depth > 0 || context_holds_all())
+        return false;
+    /* Acquire: pairs with the release of the thread before. */
+    return atomic_compare_exchange_strong_explicit(&private_adding, &old, own, memory_order_acquire,
+                                                   memory_order_relaxed) ||
+           (old != own &&
+            atomic_compare_exchange_strong_explicit(&private_adding, &old, own,
+                                                    memory_order_acquire, memory_order_relaxed));
+}
+
+void stook_private_class_end(void)
+{
+    atomic_store_explicit(&private_adding, 0, memory_order_release);
+}
+
+/* Between begin and end. */
 static void private_add_class(struct stook_cache *cache)
 {
     unsigned n = atomic_load_explicit(&private_classes, memory_order_relaxed);

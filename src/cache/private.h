@@ -30,6 +30,13 @@ STOOK_API void stook_private_view(struct stook_private_view *view);
  */
 STOOK_API void stook_private_on_growing(void (*fn)(size_t bytes));
 
+/*
+ * Whether this thread may make a size class now: no other thread is at it, and this one has interrupted no
+ * call of the library.  It does not wait.  stook_private_class_end() follows.
+ */
+STOOK_API bool stook_private_class_begin(void);
+STOOK_API void stook_private_class_end(void);
+
 /* A size class; NULL with errno.  *slot_offset: of its slots in an area. */
 STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
                                                   uintptr_t *slot_offset);

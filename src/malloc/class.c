@@ -8,14 +8,16 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct fast fast __attribute__((aligned(64)));
 uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64)));
 
-enum { CLASS_LARGER = 4 }; /* classes tried beyond one that has no object */
+enum {
+    CLASS_LARGER = 4, /* classes tried beyond one that has no object */
+    CLASS_NAME = 32,
+};
 
 static struct stook_cache *class_cache[SIZES_CLASSES];
 
@@ -104,31 +106,80 @@ static void *class_filled(void *object, size_t size)
     return object;
 }
 
+/* "malloc-" and the size: a hundred calls of snprintf() are felt at the start. */
+static void class_name(char name[CLASS_NAME], size_t size)
+{
+    char digits[CLASS_NAME];
+    unsigned n = 0;
+
+    for (; size > 0; size /= 10)
+        digits[n++] = (char)('0' + size % 10);
+    memcpy(name, "malloc-", sizeof("malloc-"));
+    name += sizeof("malloc-") - 1;
+    while (n > 0)
+        *name++ = digits[--n];
+    *name = '\0';
+}
+
+/* Sizes whose class is there from the start: what handlers and threads that cannot make one get. */
+static bool class_is_first(unsigned class)
+{
+    return (sizes_of(class) & (sizes_of(class) - 1)) == 0;
+}
+
+/* Makes a class and lets the fast way know it; NULL without memory.  One thread at a time. */
+static struct stook_cache *class_add(unsigned class)
+{
+    struct stook_private_slab slab;
+    char name[CLASS_NAME];
+    uintptr_t offset;
+    uint64_t *start;
+    struct stook_cache *cache;
+
+    class_name(name, sizes_of(class));
+    cache = stook_private_class(name, sizes_of(class), &offset);
+    if (!cache)
+        return NULL;
+    start = &fast_start[offset >> FAST_SLOT_SHIFT];
+    stook_private_slab(cache, &slab, start);
+    __atomic_store_n(start, starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
+    /* Release: what the slot's objects are told by. */
+    for (unsigned i = class > 0 ? (unsigned)(sizes_of(class - 1) / SIZES_STEP) + 1 : 0;
+         i <= sizes_of(class) / SIZES_STEP; i++)
+        __atomic_store_n(&fast.slot[i], (const void *)(fast.slots + offset), __ATOMIC_RELEASE);
+    __atomic_store_n(&class_cache[class], cache, __ATOMIC_RELEASE);
+    return cache;
+}
+
+/* The class's cache, made with the first request; NULL: it cannot be made here and now. */
+static struct stook_cache *class_get(unsigned class)
+{
+    struct stook_cache *cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
+
+    if (__builtin_expect(cache != NULL, 1) || !stook_private_class_begin())
+        return cache;
+    cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
+    if (!cache)
+        cache = class_add(class);
+    stook_private_class_end();
+    return cache;
+}
+
 void class_make(void)
 {
     struct stook_private_view view;
-    uintptr_t offset[SIZES_CLASSES];
-    struct stook_private_slab slab;
-    uint64_t *start;
-    char name[32];
 
     stook_private_view(&view);
     stook_private_limit();
-    for (unsigned i = 0; i < SIZES_CLASSES; i++) {
-        snprintf(name, sizeof(name), "malloc-%zu", sizes_of(i));
-        class_cache[i] = stook_private_class(name, sizes_of(i), &offset[i]);
-        if (!class_cache[i])
-            stook_private_fatal("malloc cannot start: no memory for the size classes");
-        start = &fast_start[offset[i] >> FAST_SLOT_SHIFT];
-        stook_private_slab(class_cache[i], &slab, start);
-        *start = starts_word(slab.bytes, slab.stride, slab.objects);
-    }
     fast.slots = (uintptr_t)view.areas;
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
-    for (unsigned i = 0; i < SIZES_STEPS; i++)
-        fast.slot[i] = view.areas + offset[sizes_class((size_t)i * SIZES_STEP)];
+    for (unsigned i = 0; i < SIZES_STEPS; i++) /* slot 0 never gets a sheaf */
+        fast.slot[i] = view.areas;
+    for (unsigned i = 0; i < SIZES_CLASSES; i++)
+        if (class_is_first(i) && !class_add(i))
+            stook_private_fatal("malloc cannot start: no memory for the size classes");
     stook_private_on_growing(class_grow);
     stook_private_on_closing(class_accounted);
 }
@@ -149,11 +200,16 @@ static void *class_large(size_t size, size_t align, bool *zeroed, const void *fr
  */
 static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, const void *from)
 {
+    unsigned tried = 0;
     void *object = NULL;
 
-    for (unsigned i = 1;
-         !object && errno != EDQUOT && i <= CLASS_LARGER && class + i < SIZES_CLASSES; i++)
-        object = stook_private_alloc(class_cache[class + i], from);
+    while (!object && errno != EDQUOT && tried < CLASS_LARGER && ++class < SIZES_CLASSES) {
+        struct stook_cache *cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
+        if (!cache) /* not made yet */
+            continue;
+        object = stook_private_alloc(cache, from);
+        tried++;
+    }
     if (!object)
         errno = ENOMEM;
     return object;
@@ -162,9 +218,19 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
 static void *class_small(size_t size, const void *from)
 {
     unsigned class = sizes_class(size);
-    void *object = stook_private_alloc(class_cache[class], from);
+    int saved = errno;
+    struct stook_cache *cache = class_get(class);
+    void *object = cache ? stook_private_alloc(cache, from) : NULL;
 
-    return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, from);
+    if (__builtin_expect(object != NULL, 1))
+        return object;
+    if (cache)
+        return class_alloc_larger(class, from);
+    errno = 0; /* no class has refused yet */
+    object = class_alloc_larger(class, from);
+    if (object)
+        errno = saved;
+    return object;
 }
 
 void *class_alloc(size_t size, const void *from)
@@ -189,8 +255,9 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
         unsigned class = sizes_class(size < align ? align : size);
         while (class < SIZES_CLASSES && sizes_of(class) % align != 0)
             class ++;
-        if (class < SIZES_CLASSES) {
-            void *object = stook_private_alloc(class_cache[class], from);
+        struct stook_cache *cache = class < SIZES_CLASSES ? class_get(class) : NULL;
+        if (cache) {
+            void *object = stook_private_alloc(cache, from);
             if (!object)
                 errno = ENOMEM;
             return class_filled(object, size);

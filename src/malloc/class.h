@@ -14,7 +14,7 @@
 /* Where a call of malloc returns to. */
 #define CLASS_FROM __builtin_return_address(0)
 
-/* Makes the caches of the classes, and the fast way fast; once.  Those below see to it. */
+/* Makes the caches of the first classes, and the fast way fast; once.  Those below see to it. */
 void class_make(void);
 
 /*
