@@ -35,11 +35,9 @@ static inline uint64_t starts_word(size_t slab, size_t stride, size_t objects)
         return 0;
     if (word < least)
         word += STARTS_STEP;
-    e = 2 * word * stride; /* modulo 2^64; each step of the word adds 2 * stride steps */
-    if (e < word / objects)
-        word += (word / objects - e) / (2 * stride * STARTS_STEP) * STARTS_STEP;
+    /* Modulo 2^64; each step of the word adds 2 * stride steps, and the bound grows by less than one. */
     while ((e = 2 * word * stride) < word / objects + 1)
-        word += STARTS_STEP;
+        word += (word / objects - e) / (2 * stride * STARTS_STEP) * STARTS_STEP + STARTS_STEP;
     return e < word / objects * 2 && (objects - 1) * e < word && e < 2 * word / (objects + 1) ? word
                                                                                               : 0;
 }
