@@ -35,23 +35,46 @@ static unsigned class_closed = CLASS_ACCOUNTED; /* until it is said whether they
 
 static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
 
-/*
- * Objects that need more than to be moved all go the cold way.  Release: pairs with FAST_TESTED(),
- * which comes first, so that a thread that passes the test sees the rest.  A thread that stores what
- * has changed meanwhile finds that out and stores again: the last store is that of the last change.
- */
-static void class_publish(void)
+static const void *class_slot[SIZES_CLASSES]; /* in CPU 0's area; NULL: not made yet */
+
+/* Lets malloc's fast way find a class, or hides it. */
+static void class_show(unsigned class, bool closed)
 {
-    unsigned now;
+    const void *slot = closed ? NULL : __atomic_load_n(&class_slot[class], __ATOMIC_SEQ_CST);
+
+    for (size_t i = class > 0 ? sizes_of(class - 1) / SIZES_STEP + 1 : 0;
+         i <= sizes_of(class) / SIZES_STEP; i++)
+        __atomic_store_n(&fast.slot[i], slot, __ATOMIC_RELEASE);
+}
+
+/*
+ * Objects that need more than to be moved all go the cold way.  Release: pairs with FAST_TESTED(), which
+ * comes first, so that a thread that passes the test sees the rest.  A thread that stores what has changed
+ * meanwhile finds that out and stores again: the last store is that of the last change.
+ */
+static void class_show_size(void)
+{
+    unsigned closed;
     size_t bytes;
 
     do {
-        now = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
+        closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&fast.size, now ? 0 : bytes, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&fast.limit, now ? 0 : (size_t)SIZES_MAX + 1, __ATOMIC_SEQ_CST);
-    } while (now != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
+        __atomic_store_n(&fast.size, closed ? 0 : bytes, __ATOMIC_SEQ_CST);
+    } while (closed != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
              bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
+}
+
+static void class_show_from(unsigned first, unsigned end)
+{
+    unsigned closed;
+
+    do {
+        closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
+        for (unsigned i = first; i < end; i++)
+            class_show(i, closed != 0);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    } while (closed != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST));
 }
 
 static void class_close(unsigned reason, bool closed)
@@ -60,14 +83,15 @@ static void class_close(unsigned reason, bool closed)
         __atomic_fetch_or(&class_closed, reason, __ATOMIC_SEQ_CST);
     else
         __atomic_fetch_and(&class_closed, ~reason, __ATOMIC_SEQ_CST);
-    class_publish();
+    class_show_size();
+    class_show_from(0, SIZES_CLASSES);
 }
 
 /* The window grew: under its lock. */
 static void class_grow(size_t bytes)
 {
     __atomic_store_n(&class_bytes, bytes, __ATOMIC_SEQ_CST);
-    class_publish();
+    class_show_size();
 }
 
 static void class_accounted(bool closed)
@@ -143,10 +167,8 @@ static struct stook_cache *class_add(unsigned class)
     start = &fast_start[offset >> FAST_SLOT_SHIFT];
     stook_private_slab(cache, &slab, start);
     __atomic_store_n(start, starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
-    /* Release: what the slot's objects are told by. */
-    for (unsigned i = class > 0 ? (unsigned)(sizes_of(class - 1) / SIZES_STEP) + 1 : 0;
-         i <= sizes_of(class) / SIZES_STEP; i++)
-        __atomic_store_n(&fast.slot[i], (const void *)(fast.slots + offset), __ATOMIC_RELEASE);
+    __atomic_store_n(&class_slot[class], (const void *)(fast.slots + offset), __ATOMIC_SEQ_CST);
+    class_show_from(class, class + 1);
     __atomic_store_n(&class_cache[class], cache, __ATOMIC_RELEASE);
     return cache;
 }
@@ -175,8 +197,6 @@ void class_make(void)
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
-    for (unsigned i = 0; i < SIZES_STEPS; i++) /* slot 0 never gets a sheaf */
-        fast.slot[i] = view.areas;
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
         if (class_is_first(i) && !class_add(i))
             stook_private_fatal("malloc cannot start: no memory for the size classes");

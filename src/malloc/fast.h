@@ -2,12 +2,12 @@
 /*
  * fast.h - the way of malloc and free that is gone nearly always; everything else is class.h's.
  *
- *   malloc:  size below the limit; its slot from a table; pop
+ *   malloc:  size of a class; its slot from a table; pop
  *   free:    address where objects may lie; the cache's index from the page map; the start of an object
  *            of a class; push, unless it is one of the two objects that came last
  *
- * One struct of constants beside the code serves both.  Before the start `limit` and `size` are 0,
- * so nothing is fast.  A page that is in no slab has cache 0, which is no class, as the library's own
+ * One struct of constants beside the code serves both.  Before the start `size` is 0 and all slots are
+ * NULL, so nothing is fast.  A page that is in no slab has cache 0, which is no class, as the library's own
  * caches are none: there is nothing else to test.  In locked mode all pops and pushes fail here and go
  * the cold way.
  */
@@ -24,13 +24,13 @@
 enum { FAST_PAGE_SHIFT = 12, FAST_SLOT_SHIFT = 6 }; /* PAGE_SHIFT, SLOT_SHIFT */
 
 struct fast {
-    size_t limit;    /* requests below it have a class */
     uintptr_t slots; /* slot 0 in CPU 0's area */
     intptr_t rseq_offset;
     uintptr_t base; /* of the window */
     size_t size;    /* bytes from there on in which objects may lie: it grows; 0: closed */
-    const uint16_t (*entries)[2];  /* the page map: [0] is the cache's index: bytes in order */
-    const void *slot[SIZES_STEPS]; /* the class's in CPU 0's area, by size / 16, rounded up */
+    const uint16_t (*entries)[2]; /* the page map: [0] is the cache's index: bytes in order */
+    /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet. */
+    const void *slot[SIZES_STEPS];
 };
 extern struct fast fast __attribute__((visibility("hidden")));
 /* Which addresses are starts (starts.h), by the cache's index; 0: it is no class. */
@@ -48,9 +48,13 @@ extern uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((visibility("hidden")
 
 static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void **object)
 {
-    return __builtin_expect(size < FAST_TESTED(limit), 1) &&
-           __builtin_expect(
-               stook_rseq_pop(fast.slot[(size + 15) / SIZES_STEP], fast.rseq_offset, object), 1);
+    const void *slot;
+
+    if (__builtin_expect(size > SIZES_MAX, 0))
+        return false;
+    slot = FAST_TESTED(slot[(size + SIZES_STEP - 1) / SIZES_STEP]);
+    return __builtin_expect(slot != NULL, 1) &&
+           __builtin_expect(stook_rseq_pop(slot, fast.rseq_offset, object), 1);
 }
 
 static inline __attribute__((always_inline)) bool fast_free(void *object)
