@@ -41,8 +41,8 @@
 /*
  * Pop clobbers no memory, so that a loop may keep the cache's head in registers across it: what it
  * writes, no C code of the caller sees.  Push does, or a load from the object could be moved behind
- * the section to where its value is used (GCC does so), when the object is somebody else's
- * already.  (Tests look at sheaves themselves.)
+ * the section to where its value is used (GCC does so), when the object belongs to another
+ * thread already.  (Tests look at sheaves themselves.)
  */
 #ifndef STOOK_SECTION_CLOBBERS
 #define STOOK_SECTION_CLOBBERS

@@ -3,7 +3,7 @@
  * cancel.h - callbacks of the program's run with cancellation switched off.
  *
  * They may contain points of cancellation.  A thread that was cancelled in a destructor would leave
- * behind what the library was in the middle of: pins, a reclaim that nobody ends, its depth.  So the
+ * behind what the library was in the middle of: pins, a reclaim that never ends, its depth.  So the
  * cancel waits until the callback has returned; as do those of asynchronous type.
  */
 #ifndef STOOK_BASE_CANCEL_H

@@ -58,7 +58,7 @@ void adapt_look(const struct stook_cache *own, bool near)
             (cache == own && cache_level(cache) > 0) || (near && cache_level(cache) == 0))
             continue;
         if (cache_level(cache) == 0 || adapt_idles(cache))
-            pin_set(&pin, cache); /* it stays, whoever destroys it */
+            pin_set(&pin, cache); /* it stays even if it is destroyed meanwhile */
         break;
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);

@@ -6,7 +6,7 @@
  * all other locks in rank order;
  * parent and child let go in reverse, the child by making the locks anew.  Slots are waited for some
  * milliseconds: their owners wait for nothing while they have one closed, but they may have died with it,
- * or not get a CPU from the threads that do.  A slot that nobody opens then has no sheaves in the child.
+ * or not get a CPU from the threads that do.  A slot that stays closed then has no sheaves in the child.
  *
  * Between prepare and its end other people's atfork handlers may allocate and free: slots are
  * closed, so they go to the slabs, and the locks there are this thread's (context_holds_all()).

@@ -34,7 +34,7 @@ bool arena_extend_run(void *run, size_t pages, size_t more);
 
 /*
  * The same for a slab: 2^order pages aligned to their size, and `meta_bytes` for its descriptor,
- * under one taking of the lock.  `dense`: whoever uses it writes to all of its pages.
+ * under one taking of the lock.  `dense`: its user writes to all of its pages.
  */
 void *arena_alloc_slab(unsigned zone, unsigned order, bool dense, size_t meta_bytes, bool nospin,
                        void **meta);

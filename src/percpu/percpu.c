@@ -153,7 +153,7 @@ void percpu_init(void)
     if (isolated && (percpu.isolated = os_map(TOPOLOGY_CPUS_MAX / 8)) != NULL &&
         topology_parse_list(isolated, percpu_isolate, percpu.isolated) < 0)
         report_warn("STOOK_ISOLATED_CPUS=%s is no list of CPUs", isolated);
-    percpu_slot_init(0); /* nobody's: what is in no slab falls into the slow path */
+    percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
 void percpu_exit(void)
