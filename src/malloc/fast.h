@@ -40,7 +40,7 @@ extern uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((visibility("hidden")
  * What is tested first: who finds it set sees the rest.  Pairs with the releases in class_close();
  * x86 keeps loads in order by itself, and compares with memory.
  */
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define FAST_TESTED(member) (fast.member)
 #else
 #define FAST_TESTED(member) __atomic_load_n(&fast.member, __ATOMIC_ACQUIRE)
