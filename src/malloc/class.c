@@ -65,6 +65,10 @@ static void class_show_size(void)
              bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
 }
 
+/*
+ * The same for slots.  The loop ends with a read that is a modification as well: a thread that changes
+ * class_closed after it sees these stores, and stores later.
+ */
 static void class_show_from(unsigned first, unsigned end)
 {
     unsigned closed;
@@ -73,8 +77,7 @@ static void class_show_from(unsigned first, unsigned end)
         closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         for (unsigned i = first; i < end; i++)
             class_show(i, closed != 0);
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    } while (closed != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST));
+    } while (closed != __atomic_fetch_add(&class_closed, 0, __ATOMIC_SEQ_CST));
 }
 
 static void class_close(unsigned reason, bool closed)
