@@ -28,8 +28,8 @@ void os_unmap(void *address, size_t size);
  * `reserved`: it lies in a range of os_reserve(), and takes its place.
  */
 int os_take(void *address, size_t size, bool reserved);
-/* Undoes it; best effort. */
-void os_untake(void *address, size_t size, bool reserved);
+/* Undoes it; false: the kernel refuses (too many mappings), and all stays as it is. */
+bool os_untake(void *address, size_t size, bool reserved);
 /* Makes a reserved range usable, out to the kernel's pages that it begins and ends in: false with errno
  * ENOMEM when the OS refuses. */
 bool os_commit(void *address, size_t size);

@@ -76,16 +76,18 @@ int os_take(void *address, size_t size, bool reserved)
     return error;
 }
 
-void os_untake(void *address, size_t size, bool reserved)
+bool os_untake(void *address, size_t size, bool reserved)
 {
     int saved = errno;
+    bool done;
 
     if (reserved)
-        (void)mmap(address, size, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+        done = mmap(address, size, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
     else
-        (void)munmap(address, size);
+        done = munmap(address, size) == 0;
     errno = saved;
+    return done;
 }
 
 bool os_commit(void *address, size_t size)

@@ -198,6 +198,7 @@ size_t arena_trim(void)
     for (unsigned i = 0; i < pagemap.zones; i++) {
         lock_take(&zone_all.zone[i].lock, LOCK_ARENA);
         bytes += zone_purge(&zone_all.zone[i], 0);
+        zone_unmap(&zone_all.zone[i]);
         lock_drop(&zone_all.zone[i].lock, LOCK_ARENA);
     }
     return bytes;
@@ -368,7 +369,7 @@ void arena_exit(void)
 
     for (unsigned i = 0; i < pagemap.zones; i++)
         if (zone_all.zone[i].free_map[0])
-            os_unmap(zone_all.zone[i].free_map[0], ZONE_KINDS * words * sizeof(uint64_t));
+            os_unmap(zone_all.zone[i].free_map[0], ZONE_MAPS * words * sizeof(uint64_t));
     memset(&zone_all, 0, sizeof(zone_all));
     window_exit();
 }

@@ -14,8 +14,10 @@ size_t arena_node_set(unsigned node, bool there)
         struct zone *zone = &zone_all.zone[i];
         lock_take(&zone->lock, LOCK_ARENA);
         zone->reserve_pages = zone->limit_pages = there ? zone_reserve(i) : 0;
-        if (!there)
+        if (!there) {
             bytes += zone_purge(zone, 0);
+            zone_unmap(zone);
+        }
         lock_drop(&zone->lock, LOCK_ARENA);
         if (there && !topology.simulated)
             arena_bind(i);

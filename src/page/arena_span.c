@@ -10,10 +10,17 @@
 #include <errno.h>
 #include <string.h>
 
-/* Free blocks of 64; those with huge pages only if `any`. */
-static uint64_t arena_span_word(const struct zone *zone, uint32_t i, bool any)
+/* Which free blocks: without huge pages; any; or any that are mapped. */
+enum arena_span_of { ARENA_SPAN_PLAIN, ARENA_SPAN_ANY, ARENA_SPAN_MAPPED };
+
+/* Free blocks of 64. */
+static uint64_t arena_span_word(const struct zone *zone, uint32_t i, enum arena_span_of of)
 {
-    return zone->free_map[0][i] | (any ? zone->free_map[1][i] : 0);
+    uint64_t word = zone->free_map[0][i];
+
+    if (of != ARENA_SPAN_PLAIN)
+        word |= zone->free_map[1][i];
+    return of == ARENA_SPAN_MAPPED ? word & ~zone->gone[i] : word;
 }
 
 static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)
@@ -21,18 +28,18 @@ static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)
     if (at + n > zone->end)
         return false;
     for (uint32_t i = at; n-- > 0; i++)
-        if (!(arena_span_word(zone, i / 64, true) >> i % 64 & 1))
+        if (!(arena_span_word(zone, i / 64, ARENA_SPAN_ANY) >> i % 64 & 1))
             return false;
     return true;
 }
 
-static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, bool any)
+static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, enum arena_span_of of)
 {
     uint64_t base = pagemap.base >> BLOCK_SHIFT;
     uint32_t run = 0;
 
     for (uint32_t i = zone->first; i < zone->end; i++) {
-        uint64_t word = arena_span_word(zone, i / 64, any);
+        uint64_t word = arena_span_word(zone, i / 64, of);
         if (i % 64 == 0 && word == 0) {
             run = 0;
             i += 63;
@@ -46,20 +53,39 @@ static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, bo
     return -1;
 }
 
-/* Blocks without huge pages; then any, unless that would split a mapping too many; then new ones. */
+/* Free blocks in a row, mapped; or -1. */
+static int64_t arena_span_mapped(struct zone *zone, uint32_t n, uint32_t align,
+                                 enum arena_span_of of)
+{
+    int64_t at;
+    int error = EEXIST;
+
+    while ((at = arena_span_find(zone, n, align, of)) >= 0 && error == EEXIST) {
+        error = zone_remap(zone, (uint32_t)at, n);
+        if (!error)
+            return at;
+    }
+    return -1;
+}
+
+/*
+ * Blocks without huge pages; then any, unless that would split a mapping too many; then new ones; and
+ * where limits refuse these, what is mapped.
+ */
 static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
 {
     bool always = zone_all.huge == ZONE_HUGE_ALWAYS;
-    int64_t at = always ? -1 : arena_span_find(zone, n, align, false);
+    int64_t at = always ? -1 : arena_span_mapped(zone, n, align, ARENA_SPAN_PLAIN);
 
     if (at < 0 && (always || zone_may_split()))
-        at = arena_span_find(zone, n, align, true);
+        at = arena_span_mapped(zone, n, align, ARENA_SPAN_ANY);
     if (at < 0)
         at = zone_grow(zone, n, align, ZONE_LOOSE);
     if (at >= 0)
         return at;
     zone_open_tails(zone);
-    return arena_span_find(zone, n, align, true);
+    at = arena_span_find(zone, n, align, ARENA_SPAN_MAPPED);
+    return at >= 0 ? at : arena_span_mapped(zone, n, align, ARENA_SPAN_ANY);
 }
 
 /* A program may touch little of a span.  Without the lock: the blocks are its owner's. */
@@ -198,7 +224,7 @@ static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
     const struct zone_tail *tail = &zone->tail[ZONE_LOOSE];
 
     if (arena_span_is_free(zone, at, n))
-        return true;
+        return zone_remap(zone, at, n) == 0;
     return tail->next == at && zone_grow(zone, n, 1, ZONE_LOOSE) == at;
 }
 

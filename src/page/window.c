@@ -55,7 +55,7 @@ static struct {
     bool reserved; /* a range of os_reserve() */
     size_t page;   /* the kernel's */
     struct window_side low, high;
-    size_t mapped;
+    _Atomic size_t mapped;
     void (*grown)(size_t bytes);
 } window;
 
@@ -124,14 +124,17 @@ static int window_map(void *address, size_t size)
     int error = os_take(address, size, window.reserved);
 
     if (!error)
-        window.mapped += size;
+        atomic_fetch_add_explicit(&window.mapped, size, memory_order_relaxed);
     return error;
 }
 
-static void window_unmap(void *address, size_t size)
+static bool window_unmap(void *address, size_t size)
 {
-    os_untake(address, size, window.reserved);
-    window.mapped -= size;
+    bool done = os_untake(address, size, window.reserved);
+
+    if (done)
+        atomic_fetch_sub_explicit(&window.mapped, size, memory_order_relaxed);
+    return done;
 }
 
 /* Maps a part for blocks [first, first + n), next to what its side has of it. */
@@ -164,22 +167,44 @@ static int window_cover_map(uint32_t first, uint32_t n, bool top)
     return error == EEXIST ? ENOMEM : error; /* no lookup could go around that */
 }
 
-/* Blocks with all that belongs to them; 0, or why not, and then nothing is left but map. */
-static int window_take_at(uint32_t first, uint32_t n, bool top)
+static char *window_meta(uint32_t first)
 {
-    char *meta = pagemap.meta + (size_t)first * BLOCK_META;
-    int error = window_cover_map(first, n, top);
+    return pagemap.meta + (size_t)first * BLOCK_META;
+}
+
+static char *window_block(uint32_t first)
+{
+    return (char *)pagemap.base + ((size_t)first << BLOCK_SHIFT);
+}
+
+int window_retake(uint32_t first, uint32_t n)
+{
+    int error = window_map(window_meta(first), (size_t)n * BLOCK_META);
 
     if (error)
         return error;
-    error = window_map(meta, (size_t)n * BLOCK_META);
+    error = window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
     if (error)
-        return error;
-    error =
-        window_map((char *)pagemap.base + ((size_t)first << BLOCK_SHIFT), (size_t)n << BLOCK_SHIFT);
-    if (error)
-        window_unmap(meta, (size_t)n * BLOCK_META);
+        (void)window_unmap(window_meta(first), (size_t)n * BLOCK_META);
     return error;
+}
+
+bool window_give(uint32_t first, uint32_t n)
+{
+    if (!window_unmap(window_meta(first), (size_t)n * BLOCK_META))
+        return false;
+    if (window_unmap(window_block(first), (size_t)n << BLOCK_SHIFT))
+        return true;
+    /* Where that fails, too, the blocks are lost to window_retake(), which finds them mapped. */
+    return window_map(window_meta(first), (size_t)n * BLOCK_META) != 0;
+}
+
+/* Blocks with all that belongs to them; 0, or why not, and then nothing is left but map. */
+static int window_take_at(uint32_t first, uint32_t n, bool top)
+{
+    int error = window_cover_map(first, n, top);
+
+    return error ? error : window_retake(first, n);
 }
 
 /* ---- the frontiers -------------------------------------------------------------------------- */
@@ -295,13 +320,11 @@ static int window_probe(void)
 
     if (error)
         return error;
-    window_unmap((char *)pagemap.base, BLOCK_SIZE);
-    window_unmap(pagemap.meta, BLOCK_META);
+    (void)window_give(0, 1);
     error = window_take_at(last, 1, true);
     if (error)
         return error;
-    window_unmap((char *)pagemap.base + ((size_t)last << BLOCK_SHIFT), BLOCK_SIZE);
-    window_unmap(pagemap.meta + (size_t)last * BLOCK_META, BLOCK_META);
+    (void)window_give(last, 1);
     return 0;
 }
 
@@ -311,9 +334,9 @@ static void window_clear(void)
     for (unsigned part = 0; part < WINDOW_PARTS; part++) {
         size_t low = window.low.at[part], high = window.high.at[part], end = window_whole(part);
         if (low > 0)
-            window_unmap(window_part(part), low);
+            (void)window_unmap(window_part(part), low);
         if (high < end)
-            window_unmap(window_part(part) + high, end - high);
+            (void)window_unmap(window_part(part) + high, end - high);
     }
 }
 
@@ -394,12 +417,7 @@ void window_exit(void)
 
 size_t window_mapped(void)
 {
-    size_t mapped;
-
-    lock_take(&window.lock, LOCK_WINDOW);
-    mapped = window.mapped;
-    lock_drop(&window.lock, LOCK_WINDOW);
-    return mapped;
+    return atomic_load_explicit(&window.mapped, memory_order_relaxed);
 }
 
 void window_on_growing(void (*fn)(size_t bytes))

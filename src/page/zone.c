@@ -3,6 +3,7 @@
 
 #include "os/os.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum {
@@ -49,6 +50,8 @@ void zone_mark_free(struct zone *zone, struct block *block)
     zone_file(zone, block);
     if (block->ndirty > 0)
         list_add(&zone->warm[block->huge], &block->bucket);
+    else if (!zone_is_gone(zone, i))
+        zone->clean++;
     zone->free_map[block->huge][i / 64] |= (uint64_t)1 << i % 64;
 }
 
@@ -56,8 +59,10 @@ void zone_mark_used(struct zone *zone, struct block *block, enum block_state sta
 {
     uint32_t i = zone_block_index(block);
 
-    if (list_linked(&block->bucket))
+    if (list_linked(&block->bucket)) /* it was warm */
         list_remove(&block->bucket);
+    else if (!zone_is_gone(zone, i))
+        zone->clean--;
     block->runs_at = 0;
     block->state = (uint8_t)state;
     zone->free_map[block->huge][i / 64] &= ~((uint64_t)1 << i % 64);
@@ -126,6 +131,19 @@ static void zone_advise_runs(const struct zone *zone, struct block *block, enum 
 
 /* ---- giving back ---------------------------------------------------------------------------- */
 
+void zone_begin_purge(struct zone *zone)
+{
+    atomic_fetch_add_explicit(&zone->purging, 1, memory_order_relaxed);
+}
+
+void zone_end_purge(struct zone *zone)
+{
+    if (atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed) == 1 && zone->awaited) {
+        zone->awaited = false;
+        os_wake(&zone->purging, INT32_MAX);
+    }
+}
+
 static void zone_release_run(unsigned at, unsigned pages, void *base)
 {
     os_release((char *)base + (size_t)at * PAGE_SIZE, (size_t)pages * PAGE_SIZE);
@@ -178,7 +196,7 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     if (whole)
         zone_mark_used(zone, block, BLOCK_SPAN);
     zone_file(zone, block);
-    atomic_fetch_add_explicit(&zone->purging, 1, memory_order_relaxed);
+    zone_begin_purge(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
 
     if (split)
@@ -188,10 +206,7 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
         os_release(zone_meta(index), BLOCK_META);
 
     lock_take(&zone->lock, LOCK_ARENA);
-    if (atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed) == 1 && zone->awaited) {
-        zone->awaited = false;
-        os_wake(&zone->purging, INT32_MAX);
-    }
+    zone_end_purge(zone);
     if (whole)
         block->meta_high = 0;
     for (int i = 0; i < BLOCK_WORDS; i++)
@@ -229,7 +244,7 @@ size_t zone_purge(struct zone *zone, size_t limit)
     return bytes;
 }
 
-void zone_settle(struct zone *zone)
+static void zone_settle_warm(struct zone *zone)
 {
     size_t min = ZONE_LIMIT_MIN / PAGE_SIZE, shrink;
 
@@ -239,6 +254,12 @@ void zone_settle(struct zone *zone)
     if (min > zone->reserve_pages)
         min = zone->reserve_pages;
     zone->limit_pages = zone->limit_pages > min + shrink ? zone->limit_pages - shrink : min;
+}
+
+void zone_settle(struct zone *zone)
+{
+    zone_settle_warm(zone);
+    zone_settle_space(zone);
 }
 
 /* ---- free blocks ---------------------------------------------------------------------------- */
@@ -251,13 +272,31 @@ static struct block *zone_warm(struct zone *zone, bool huge)
     return list_empty(warm) ? NULL : LIST_ENTRY(warm->next, struct block, bucket);
 }
 
+/* The first free block of those that are mapped, or of those that are gone; or -1. */
+static int64_t zone_first_free(const struct zone *zone, bool huge, bool gone)
+{
+    for (uint32_t i = zone->first / 64; i * 64 < zone->end; i++) {
+        uint64_t word = zone->free_map[huge][i] & (gone ? zone->gone[i] : ~zone->gone[i]);
+        if (word)
+            return (int64_t)i * 64 + __builtin_ctzll(word);
+    }
+    return -1;
+}
+
 static struct block *zone_clean(struct zone *zone, bool huge)
 {
-    const uint64_t *map = zone->free_map[huge];
+    int64_t at = zone->clean > 0 ? zone_first_free(zone, huge, false) : -1;
+    int error;
 
-    for (uint32_t i = zone->first / 64; i * 64 < zone->end; i++)
-        if (map[i])
-            return zone_block(i * 64 + (uint32_t)__builtin_ctzll(map[i]));
+    if (at >= 0)
+        return zone_block((uint32_t)at);
+    while (zone->gone && (at = zone_first_free(zone, huge, true)) >= 0) {
+        error = zone_remap(zone, (uint32_t)at, 1);
+        if (!error)
+            return zone_block((uint32_t)at);
+        if (error != EEXIST)
+            break;
+    }
     return NULL;
 }
 

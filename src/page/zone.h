@@ -16,6 +16,7 @@ enum {
     ZONE_COUNT_MAX = 2 * TOPOLOGY_NODES_MAX,
     ZONE_RESERVE_OWN = 4 << 20, /* of the zones that hold the library's own objects */
     ZONE_SMALL_BLOCKS = 4,      /* first blocks of a zone: no huge pages for small programs */
+    ZONE_MAPS = 3,              /* of bits: free blocks by `huge`, and those that are gone */
 };
 
 /*
@@ -42,6 +43,9 @@ struct zone {
     bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
     struct zone_tail tail[ZONE_KINDS];
     uint64_t *free_map[ZONE_KINDS]; /* bit per block of the window: state FREE; by `huge` */
+    uint64_t *gone;                 /* of these, blocks that are not mapped now */
+    uint32_t clean;                 /* free blocks that are mapped and have no dirty page */
+    uint32_t clean_left;            /* of these, so many the last search left */
     size_t warm_pages;              /* dirty pages of all its blocks */
     size_t reserve_pages;           /* warm pages kept at most */
     size_t limit_pages;             /* adapts between ZONE_LIMIT_MIN and the reserve */
@@ -59,6 +63,7 @@ struct zones {
     enum zone_huge huge;
     bool bind;               /* zones' memory comes from their nodes */
     _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
+    _Atomic uint32_t holes;  /* runs of blocks that are gone */
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));
 
@@ -111,6 +116,11 @@ static inline unsigned zone_log2(unsigned n)
     return 31 - (unsigned)__builtin_clz(n | 1);
 }
 
+static inline bool zone_is_gone(const struct zone *zone, uint32_t index)
+{
+    return zone->gone[index / 64] >> index % 64 & 1;
+}
+
 /* Puts a block of runs on the lists that its counts ask for; others on none. */
 void zone_file(struct zone *zone, struct block *block);
 void zone_mark_free(struct zone *zone, struct block *block);
@@ -133,6 +143,18 @@ struct block *zone_take_block(struct zone *zone, enum zone_kind kind);
 void zone_advise(uint32_t first, uint32_t n, bool huge);
 /* Advice on single blocks may still split mappings. */
 bool zone_may_split(void);
+/*
+ * Free blocks are about to be taken: those that are gone are mapped again.  0; ENOMEM: a limit refuses
+ * that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good.
+ */
+int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
+/* Unmaps clean blocks, as many as can be.  Drops the lock meanwhile. */
+void zone_unmap(struct zone *zone);
+/* The same once there are many, down to a share of what is in use. */
+void zone_settle_space(struct zone *zone);
+/* Around what a thread does with taken pages or blocks without the lock. */
+void zone_begin_purge(struct zone *zone);
+void zone_end_purge(struct zone *zone);
 /* Gives warm pages back down to `limit` pages; bytes.  Drops the lock meanwhile. */
 size_t zone_purge(struct zone *zone, size_t limit);
 /* The same down to the adaptive limit, once that is exceeded by an eighth. */

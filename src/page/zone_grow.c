@@ -40,11 +40,17 @@ static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n
     (void)os_bind(zone_meta(first), (size_t)n * BLOCK_META, node);
 }
 
+/* Its own and mapped; in the place of what is gone may lie what others have mapped. */
+static bool zone_can_bind(const struct zone *zone, uint32_t index)
+{
+    return pagemap.zone[index] == zone_number(zone) && !zone_is_gone(zone, index);
+}
+
 void zone_bind(struct zone *zone)
 {
     for (uint32_t i = zone->first, n; i < zone->end; i += n) {
-        bool own = pagemap.zone[i] == zone_number(zone);
-        for (n = 1; i + n < zone->end && (pagemap.zone[i + n] == zone_number(zone)) == own;)
+        bool own = zone_can_bind(zone, i);
+        for (n = 1; i + n < zone->end && zone_can_bind(zone, i + n) == own;)
             n++;
         if (own)
             zone_bind_blocks(zone, i, n);
@@ -105,11 +111,12 @@ static bool zone_make_maps(struct zone *zone)
     size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
 
     if (!zone->free_map[0]) {
-        uint64_t *maps = os_map(ZONE_KINDS * words * sizeof(uint64_t));
+        uint64_t *maps = os_map(ZONE_MAPS * words * sizeof(uint64_t));
         if (!maps)
             return false;
         for (unsigned kind = 0; kind < ZONE_KINDS; kind++)
             zone->free_map[kind] = maps + kind * words;
+        zone->gone = maps + ZONE_KINDS * words;
     }
     return true;
 }

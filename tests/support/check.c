@@ -203,7 +203,8 @@ static uint32_t check_pages(const struct block *block, uint32_t first)
 static void check_block(const struct block *block, const char *base)
 {
     uint32_t page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT), granules = 0;
-    uint32_t used = check_bits(arena_meta(base, 0), BLOCK_GRANULES / 64);
+    bool gone = zone_is_gone(zone_of(base), zone_index(base));
+    uint32_t used = gone ? 0 : check_bits(arena_meta(base, 0), BLOCK_GRANULES / 64);
     struct block copy = *block;
 
     CHECK(check_bits(block->free, BLOCK_WORDS) == block->nfree, "a block's free pages");
@@ -215,6 +216,7 @@ static void check_block(const struct block *block, const char *base)
           block->longest);
     switch (block->state) {
     case BLOCK_FREE:
+        CHECK(!gone || block->ndirty == 0, "a block that is gone has dirty pages");
         CHECK(block->nfree == BLOCK_PAGES && !list_linked(&block->soiled), "a free block");
         CHECK(list_linked(&block->bucket) == (block->ndirty > 0), "the warm list");
         break;
@@ -230,6 +232,7 @@ static void check_block(const struct block *block, const char *base)
               "a block of state %u", block->state);
         granules = ~0u;
     }
+    CHECK(!gone || block->state == BLOCK_FREE, "a block that is gone has state %u", block->state);
     CHECK(granules == ~0u || used == granules, "%u granules in use, the slabs have %u", used,
           granules);
     for (uint32_t i = BLOCK_PAGES; block->state == BLOCK_FREE && i-- > 0;)
@@ -238,7 +241,7 @@ static void check_block(const struct block *block, const char *base)
 
 static void check_arena(void)
 {
-    size_t taken = 0, warm = 0, blocks = 0;
+    size_t taken = 0, warm = 0, blocks = 0, clean = 0;
     struct arena_stat stat;
 
     for (size_t at = 0; at < pagemap.size; at += BLOCK_SIZE) {
@@ -258,9 +261,14 @@ static void check_arena(void)
         check_block(block, base);
         taken += BLOCK_PAGES - block->nfree;
         warm += block->ndirty;
+        clean += block->state == BLOCK_FREE && block->ndirty == 0 &&
+                 !zone_is_gone(zone_of(base), zone_index(base));
         if (block->state == BLOCK_FREE && block->ndirty > 0) /* and its metadata's pages */
             warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE;
     }
+    for (unsigned i = 0; i < pagemap.zones; i++)
+        clean -= zone_all.zone[i].clean;
+    CHECK(clean == 0, "%zd clean blocks are not counted", (ssize_t)clean);
     arena_stat(&stat);
     CHECK(stat.blocks == blocks, "%zu blocks, the arena says %zu", blocks, stat.blocks);
     CHECK(stat.used == taken * PAGE_SIZE, "%zu pages taken, the arena says %zu", taken,

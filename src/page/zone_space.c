@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * zone_space.c - the address space of free blocks goes back to the OS, and is mapped again at the same
+ * place when the blocks are taken.
+ *
+ * A free block without dirty pages is either mapped or gone (a bit in zone->gone): then neither its
+ * pages nor its metadata are mapped, but its header, its part of the page map and its byte with
+ * the zone are.  Gone blocks stay in the free map.  Only blocks that are free are ever gone: a thread
+ * that takes blocks calls zone_remap() first, under the lock.
+ *
+ * Blocks go in runs of neighbours, from the top of the zone down, since threads that take blocks
+ * search from the bottom up.  A run between mapped blocks makes one mapping two, and so does its
+ * metadata; ZONE_HOLES bounds how many such holes the process has.
+ */
+#include "os/os.h"
+#include "page/window.h"
+#include "page/zone.h"
+
+#include <errno.h>
+
+enum {
+    ZONE_KEEP_MIN = 16,   /* free blocks that stay mapped at least, */
+    ZONE_KEEP_SHARE = 16, /* or this share of what is in use; blocks go beyond twice as many */
+    ZONE_HOLES = 128,     /* in the whole process; each is a mapping more, and one of metadata */
+    ZONE_HOLE_WIDE = 4,   /* blocks: narrower runs get half of these at most */
+};
+
+static bool zone_gone_beside(const struct zone *zone, uint32_t index)
+{
+    return index >= zone->first && index < zone->end && zone_is_gone(zone, index);
+}
+
+/* How many holes more there are when the mapped run [first, first + n) goes: -1, 0 or 1. */
+static int zone_holes_more(const struct zone *zone, uint32_t first, uint32_t n)
+{
+    return 1 - (zone_gone_beside(zone, first - 1) ? 1 : 0) -
+           (zone_gone_beside(zone, first + n) ? 1 : 0);
+}
+
+/* Blocks of a run, all of which were mapped or all gone, are now the other. */
+static void zone_set_gone(struct zone *zone, uint32_t first, uint32_t n, bool gone)
+{
+    uint32_t more = (uint32_t)zone_holes_more(zone, first, n);
+
+    for (uint32_t i = first; i < first + n; i++)
+        zone->gone[i / 64] ^= (uint64_t)1 << i % 64;
+    atomic_fetch_add_explicit(&zone_all.holes, gone ? more : -more, memory_order_relaxed);
+}
+
+/* ---- giving back ---------------------------------------------------------------------------- */
+
+/* Free, mapped, and without a dirty page. */
+static bool zone_is_clean(const struct zone *zone, uint32_t i)
+{
+    uint64_t word = (zone->free_map[0][i / 64] | zone->free_map[1][i / 64]) & ~zone->gone[i / 64];
+
+    return (word >> i % 64 & 1) && zone_block(i)->ndirty == 0;
+}
+
+/* The highest run of clean blocks below `end`, at most `most` of them; how many, from *first on. */
+static uint32_t zone_clean_run(const struct zone *zone, uint32_t end, uint32_t most,
+                               uint32_t *first)
+{
+    uint32_t n = 0;
+
+    while (end > zone->first && n < most) {
+        uint32_t i = end - 1;
+        if (n == 0 && i % 64 == 63 &&
+            !((zone->free_map[0][i / 64] | zone->free_map[1][i / 64]) & ~zone->gone[i / 64])) {
+            end = i - 63 > zone->first ? i - 63 : zone->first;
+            continue;
+        }
+        if (zone_is_clean(zone, i))
+            n++;
+        else if (n > 0)
+            break;
+        end = i;
+    }
+    *first = end;
+    return n;
+}
+
+static bool zone_may_hole(const struct zone *zone, uint32_t first, uint32_t n)
+{
+    uint32_t most = n >= ZONE_HOLE_WIDE ? ZONE_HOLES : ZONE_HOLES / 2;
+
+    return zone_holes_more(zone, first, n) <= 0 ||
+           atomic_load_explicit(&zone_all.holes, memory_order_relaxed) < most;
+}
+
+/* Unmaps a run of clean blocks; the lock is dropped meanwhile, the blocks are taken. */
+static void zone_unmap_run(struct zone *zone, uint32_t first, uint32_t n)
+{
+    bool gone;
+
+    for (uint32_t i = first; i < first + n; i++)
+        zone_mark_used(zone, zone_block(i), BLOCK_SPAN);
+    zone_begin_purge(zone);
+    lock_drop(&zone->lock, LOCK_ARENA);
+    gone = window_give(first, n);
+    lock_take(&zone->lock, LOCK_ARENA);
+    zone_end_purge(zone);
+    if (gone)
+        zone_set_gone(zone, first, n, true);
+    for (uint32_t i = first; i < first + n; i++) {
+        if (gone)
+            zone_block(i)->meta_high = 0;
+        zone_mark_free(zone, zone_block(i));
+    }
+}
+
+static void zone_unmap_down_to(struct zone *zone, uint32_t keep)
+{
+    uint32_t end = zone->end, first, n;
+
+    while (zone->clean > keep && (n = zone_clean_run(zone, end, zone->clean - keep, &first)) > 0) {
+        if (zone_may_hole(zone, first, n))
+            zone_unmap_run(zone, first, n);
+        end = first;
+    }
+    zone->clean_left = zone->clean;
+}
+
+/* Zones of the library's own objects keep theirs: that is little, and growth there is rare. */
+static bool zone_may_unmap(const struct zone *zone)
+{
+    return zone->gone && zone - zone_all.zone < pagemap.zones / 2;
+}
+
+void zone_unmap(struct zone *zone)
+{
+    if (zone_may_unmap(zone))
+        zone_unmap_down_to(zone, 0);
+}
+
+void zone_settle_space(struct zone *zone)
+{
+    uint32_t keep = (uint32_t)(zone->used_pages / BLOCK_PAGES / ZONE_KEEP_SHARE);
+
+    if (keep < ZONE_KEEP_MIN)
+        keep = ZONE_KEEP_MIN;
+    if (zone->clean_left > zone->clean)
+        zone->clean_left = zone->clean;
+    /* What could not go the last time is not searched again for every block. */
+    if (zone->clean > 2 * keep && zone->clean > zone->clean_left + keep && zone_may_unmap(zone))
+        zone_unmap_down_to(zone, keep);
+}
+
+/* ---- taking again --------------------------------------------------------------------------- */
+
+/* A mapping anew has no advice, is in core dumps as a whole, and is bound to no node. */
+static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
+{
+    zone_set_gone(zone, first, n, false);
+    zone->clean += n;
+    if (zone_all.bind)
+        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
+    for (uint32_t i = first, end = first + n, run; i < end; i += run) {
+        const struct block *block = zone_block(i);
+        bool huge = block->huge, plain = block->plain || zone_all.huge == ZONE_HUGE_NEVER;
+        for (run = 0; i + run < end; run++) {
+            struct block *next = zone_block(i + run);
+            if (next->huge != huge || next->plain != block->plain)
+                break;
+            next->shown = BLOCK_PAGES;
+        }
+        if (huge || plain) /* as before: so it is one mapping with what lies beside it */
+            os_huge(zone_address(i), (size_t)run << BLOCK_SHIFT, huge);
+    }
+}
+
+/* Something else lies in this block's place or its metadata's: it is no block any more. */
+static void zone_lose(struct zone *zone, uint32_t i)
+{
+    struct block *block = zone_block(i);
+
+    zone_mark_used(zone, block, BLOCK_UNUSED);
+    zone_set_gone(zone, i, 1, false);
+    if (block->huge != block->home)
+        atomic_fetch_sub_explicit(&zone_all.splits, 1, memory_order_relaxed);
+    zone->opened--;
+    pagemap.zone[i] = UINT8_MAX;
+}
+
+/* Loses those of a run that cannot be mapped; false: there were none. */
+static bool zone_lose_some(struct zone *zone, uint32_t first, uint32_t n)
+{
+    bool some = false;
+
+    for (uint32_t i = first; i < first + n; i++) {
+        int error = window_retake(i, 1);
+        if (error == EEXIST) {
+            zone_lose(zone, i);
+            some = true;
+        } else if (error) {
+            break;
+        } else if (!window_give(i, 1)) { /* mapped, then: as well as can be */
+            zone_renew(zone, i, 1);
+        }
+    }
+    return some;
+}
+
+/* The next run of gone blocks in [from, end); its length, or 0. */
+static uint32_t zone_gone_run(const struct zone *zone, uint32_t *from, uint32_t end)
+{
+    uint32_t n = 0;
+
+    while (*from < end && !zone_is_gone(zone, *from))
+        ++*from;
+    while (*from + n < end && zone_is_gone(zone, *from + n))
+        n++;
+    return n;
+}
+
+/* Unmaps the runs below `end` again that were mapped just now. */
+static void zone_undo(struct zone *zone, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first, n; (n = zone_gone_run(zone, &i, end)) > 0; i += n)
+        if (!window_give(i, n))
+            zone_renew(zone, i, n);
+}
+
+int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
+{
+    uint32_t end = first + n, run;
+    int error;
+
+    for (uint32_t i = first; (run = zone_gone_run(zone, &i, end)) > 0; i += run) {
+        error = window_retake(i, run);
+        if (!error)
+            continue;
+        if (error == EEXIST && !zone_lose_some(zone, i, run))
+            error = ENOMEM;
+        zone_undo(zone, first, i);
+        return error;
+    }
+    for (uint32_t i = first; (run = zone_gone_run(zone, &i, end)) > 0; i += run)
+        zone_renew(zone, i, run);
+    return 0;
+}
