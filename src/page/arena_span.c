@@ -10,17 +10,17 @@
 #include <errno.h>
 #include <string.h>
 
-/* Which free blocks: without huge pages; any; or any that are mapped. */
-enum arena_span_of { ARENA_SPAN_PLAIN, ARENA_SPAN_ANY, ARENA_SPAN_MAPPED };
+/* Which free blocks: any; those without huge pages; those that are mapped; or both. */
+enum arena_span_of { ARENA_SPAN_ANY, ARENA_SPAN_PLAIN = 1, ARENA_SPAN_MAPPED = 2 };
 
 /* Free blocks of 64. */
-static uint64_t arena_span_word(const struct zone *zone, uint32_t i, enum arena_span_of of)
+static uint64_t arena_span_word(const struct zone *zone, uint32_t i, unsigned of)
 {
     uint64_t word = zone->free_map[0][i];
 
-    if (of != ARENA_SPAN_PLAIN)
+    if (!(of & ARENA_SPAN_PLAIN))
         word |= zone->free_map[1][i];
-    return of == ARENA_SPAN_MAPPED ? word & ~zone->gone[i] : word;
+    return of & ARENA_SPAN_MAPPED ? word & ~zone->gone[i] : word;
 }
 
 static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)
@@ -33,7 +33,7 @@ static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)
     return true;
 }
 
-static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, enum arena_span_of of)
+static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, unsigned of)
 {
     uint64_t base = pagemap.base >> BLOCK_SHIFT;
     uint32_t run = 0;
@@ -53,13 +53,16 @@ static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, en
     return -1;
 }
 
-/* Free blocks in a row, mapped; or -1. */
-static int64_t arena_span_mapped(struct zone *zone, uint32_t n, uint32_t align,
-                                 enum arena_span_of of)
+/* Free blocks in a row, the mapped ones first, since others cost calls; or -1. */
+static int64_t arena_span_mapped(struct zone *zone, uint32_t n, uint32_t align, unsigned of)
 {
-    int64_t at;
+    int64_t at = -1;
     int error = EEXIST;
 
+    if (zone->clean + zone->warm_pages / BLOCK_PAGES >= n)
+        at = arena_span_find(zone, n, align, of | ARENA_SPAN_MAPPED);
+    if (at >= 0)
+        return at;
     while ((at = arena_span_find(zone, n, align, of)) >= 0 && error == EEXIST) {
         error = zone_remap(zone, (uint32_t)at, n);
         if (!error)

@@ -291,7 +291,7 @@ static struct block *zone_clean(struct zone *zone, bool huge)
     if (at >= 0)
         return zone_block((uint32_t)at);
     while (zone->gone && (at = zone_first_free(zone, huge, true)) >= 0) {
-        error = zone_remap(zone, (uint32_t)at, 1);
+        error = zone_remap_step(zone, (uint32_t)at);
         if (!error)
             return zone_block((uint32_t)at);
         if (error != EEXIST)

@@ -148,6 +148,8 @@ bool zone_may_split(void);
  * that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good.
  */
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
+/* The same of one block that is gone, and of some behind it if these can be had, too. */
+int zone_remap_step(struct zone *zone, uint32_t first);
 /* Unmaps clean blocks, as many as can be.  Drops the lock meanwhile. */
 void zone_unmap(struct zone *zone);
 /* The same once there are many, down to a share of what is in use. */

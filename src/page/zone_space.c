@@ -19,10 +19,11 @@
 #include <errno.h>
 
 enum {
-    ZONE_KEEP_MIN = 16,   /* free blocks that stay mapped at least, */
-    ZONE_KEEP_SHARE = 16, /* or this share of what is in use; blocks go beyond twice as many */
-    ZONE_HOLES = 128,     /* in the whole process; each is a mapping more, and one of metadata */
-    ZONE_HOLE_WIDE = 4,   /* blocks: narrower runs get half of these at most */
+    ZONE_KEEP_MIN = 32,  /* free blocks that stay mapped at least, */
+    ZONE_KEEP_SHARE = 8, /* or this share of what is in use; blocks go beyond twice as many */
+    ZONE_STEP = 4,       /* of these, one in so many are mapped at a time */
+    ZONE_HOLES = 128,    /* in the whole process; each is a mapping more, and one of metadata */
+    ZONE_HOLE_WIDE = 4,  /* blocks: narrower runs get half of these at most */
 };
 
 static bool zone_gone_beside(const struct zone *zone, uint32_t index)
@@ -45,6 +46,14 @@ static void zone_set_gone(struct zone *zone, uint32_t first, uint32_t n, bool go
     for (uint32_t i = first; i < first + n; i++)
         zone->gone[i / 64] ^= (uint64_t)1 << i % 64;
     atomic_fetch_add_explicit(&zone_all.holes, gone ? more : -more, memory_order_relaxed);
+}
+
+/* Free blocks that stay mapped. */
+static uint32_t zone_share(const struct zone *zone)
+{
+    uint32_t share = (uint32_t)(zone->used_pages / BLOCK_PAGES / ZONE_KEEP_SHARE);
+
+    return share < ZONE_KEEP_MIN ? ZONE_KEEP_MIN : share;
 }
 
 /* ---- giving back ---------------------------------------------------------------------------- */
@@ -135,10 +144,8 @@ void zone_unmap(struct zone *zone)
 
 void zone_settle_space(struct zone *zone)
 {
-    uint32_t keep = (uint32_t)(zone->used_pages / BLOCK_PAGES / ZONE_KEEP_SHARE);
+    uint32_t keep = zone_share(zone);
 
-    if (keep < ZONE_KEEP_MIN)
-        keep = ZONE_KEEP_MIN;
     if (zone->clean_left > zone->clean)
         zone->clean_left = zone->clean;
     /* What could not go the last time is not searched again for every block. */
@@ -238,4 +245,15 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
     for (uint32_t i = first; (run = zone_gone_run(zone, &i, end)) > 0; i += run)
         zone_renew(zone, i, run);
     return 0;
+}
+
+int zone_remap_step(struct zone *zone, uint32_t first)
+{
+    uint32_t end = first + zone_share(zone) / ZONE_STEP, n;
+    int error = ENOMEM;
+
+    n = zone_gone_run(zone, &first, end < zone->end ? end : zone->end);
+    if (n > 1)
+        error = zone_remap(zone, first, n);
+    return error == ENOMEM ? zone_remap(zone, first, 1) : error;
 }

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The address space of free blocks: it goes back, is taken again at the same place, and what others have
+ * mapped there stays theirs.  Each case runs in a child: a process has one window.
+ */
+#include "support/faults.h"
+
+#include "os/os.h"
+#include "page/arena.h"
+#include "page/window.h"
+#include "page/zone.h"
+#include "support/check.h"
+#include "support/topology_child.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    EACH = BLOCK_SIZE + BLOCK_META, /* bytes of address space of a block */
+    MANY = 400,                     /* blocks, more than ever stay mapped */
+    HOLES_MOST = 128,
+};
+
+static bool is_mapped(const void *address)
+{
+    unsigned char there;
+
+    return mincore((void *)((uintptr_t)address & -(uintptr_t)os_page_size()), 1, &there) == 0;
+}
+
+static unsigned mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    unsigned n = 0;
+
+    for (int c; maps && (c = getc(maps)) != EOF;)
+        n += c == '\n';
+    if (maps)
+        fclose(maps);
+    return n;
+}
+
+/* Bytes of address space as limits count them. */
+static size_t address_space(void)
+{
+    FILE *statm = fopen("/proc/self/statm", "r");
+    long pages = 0;
+
+    if (!statm || fscanf(statm, "%ld", &pages) != 1)
+        pages = 0;
+    if (statm)
+        fclose(statm);
+    return (size_t)pages * os_page_size();
+}
+
+static bool limit_to(size_t more)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_AS, &limit) != 0)
+        return false;
+    limit.rlim_cur = more == RLIM_INFINITY ? limit.rlim_max : address_space() + more;
+    return setrlimit(RLIMIT_AS, &limit) == 0;
+}
+
+/* Whether the mapping that holds an address has a flag in smaps. */
+static bool has_flag(const void *address, const char *flag)
+{
+    uintptr_t from = 0, to = 0, wanted = (uintptr_t)address;
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    bool found = false;
+    char line[512];
+
+    while (smaps && fgets(line, sizeof(line), smaps)) {
+        unsigned long a, b;
+        if (sscanf(line, "%lx-%lx ", &a, &b) == 2)
+            from = a, to = b;
+        if (strncmp(line, "VmFlags:", 8) == 0 && wanted >= from && wanted < to)
+            found = strstr(line, flag) != NULL;
+    }
+    if (smaps)
+        fclose(smaps);
+    return found;
+}
+
+/* A span of n blocks that is written to at both ends, and read as zeros before. */
+static char *take(size_t n)
+{
+    bool zeroed = false;
+    char *span = arena_span_alloc(0, n, BLOCK_SIZE, false, &zeroed);
+
+    if (!span || (zeroed && (span[0] || span[n * BLOCK_SIZE - 1])))
+        return NULL;
+    span[0] = span[n * BLOCK_SIZE - 1] = 1;
+    return span;
+}
+
+/* All of a span's blocks gone, or none. */
+static bool all_gone(const char *span, size_t n, bool gone)
+{
+    for (size_t i = 0; i < n; i++)
+        if (zone_is_gone(&zone_all.zone[0], zone_index(span + i * BLOCK_SIZE)) != gone)
+            return false;
+    return true;
+}
+
+/* Many spans are freed: the address space falls; they come back from the same place. */
+static int spans_go_back(void *arg)
+{
+    static char *span[MANY];
+    size_t low, mapped, space;
+
+    (void)arg;
+    for (unsigned i = 0; i < MANY; i++)
+        MUST((span[i] = take(1)) != NULL);
+    low = pagemap.low, mapped = window_mapped(), space = address_space();
+    for (unsigned i = 0; i < MANY; i++)
+        arena_span_free(span[i], 1);
+    MUST(mapped - window_mapped() >= (size_t)MANY / 2 * EACH);
+    MUST(space - address_space() >= mapped - window_mapped() - BLOCK_SIZE);
+    check_all(NULL, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        MUST((span[i] = take(1)) != NULL);
+    MUST(pagemap.low == low && window_mapped() == mapped);
+    check_all(NULL, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        arena_span_free(span[i], 1);
+    arena_trim();
+    MUST(mapped - window_mapped() >= (size_t)MANY * EACH);
+    MUST(zone_all.zone[0].clean == 0 && all_gone(span[0], 1, true));
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* A large span goes and comes as one, and so does one that grows in place over what is gone. */
+static int one_span_goes_back(void *arg)
+{
+    size_t mapped;
+    char *span = take(MANY);
+
+    (void)arg;
+    MUST(span);
+    mapped = window_mapped();
+#if FAULTS_POSSIBLE
+    fault_calls = fault_at = fault_length = 0, fault_off = false;
+    arena_span_free(span, MANY);
+    fault_off = true;
+    MUST(fault_calls == 3); /* madvise; munmap of blocks and of metadata */
+#else
+    arena_span_free(span, MANY);
+#endif
+    MUST(mapped - window_mapped() >= (size_t)MANY / 2 * EACH);
+    arena_trim();
+    MUST(all_gone(span, MANY, true) && !is_mapped(span) && !is_mapped(zone_meta(zone_index(span))));
+    MUST(take(10) == span && all_gone(span, 10, false));
+    MUST(all_gone(span + (size_t)10 * BLOCK_SIZE, MANY - 10, true));
+    MUST(arena_span_extend(span, 10, MANY - 10) && all_gone(span, MANY, false));
+    memset(span + (size_t)9 * BLOCK_SIZE, 1, 2 * BLOCK_SIZE);
+    MUST(window_mapped() == mapped);
+    check_all(NULL, 0);
+    arena_span_free(span, MANY);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* Blocks of runs and slabs; with huge pages where these were asked for. */
+static int slabs_go_back(void *arg)
+{
+    enum { ORDER = 6, SLABS = MANY * BLOCK_PAGES >> ORDER, META = 4000 };
+    static struct {
+        char *slab;
+        void *meta;
+    } had[SLABS];
+    size_t mapped = 0;
+
+    (void)arg;
+    for (int round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < SLABS; i++) {
+            had[i].slab = arena_alloc_slab(0, ORDER, true, META, false, &had[i].meta);
+            MUST(had[i].slab);
+            had[i].slab[0] = 1;
+            memset(had[i].meta, 1, META);
+        }
+        for (unsigned i = 0; i < SLABS; i += SLABS / 16) {
+            const struct block *block = zone_block(zone_index(had[i].slab));
+            bool there = has_flag(had[SLABS - 1].slab, " hg");
+            MUST(!there || block->huge == has_flag(had[i].slab, " hg"));
+            MUST(block->shown == BLOCK_PAGES || zone_index(had[i].slab) < 8);
+        }
+        MUST(round == 0 || mapped == window_mapped());
+        mapped = window_mapped();
+        for (unsigned i = 0; i < SLABS; i++) {
+            memset(had[i].meta, 0, META);
+            arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
+        }
+        MUST(round == 0 || mapped - window_mapped() >= (size_t)MANY / 2 * EACH);
+        if (round == 1)
+            arena_trim();
+        check_all(NULL, 0);
+    }
+    return 0;
+}
+
+/* ---- others' mappings ----------------------------------------------------------------------- */
+
+/* Others' memory, in the place of a block that is gone or of its metadata, is neither taken nor harmed. */
+static int something_else_lies_there(void *arg)
+{
+    bool meta = arg != NULL;
+    size_t size = os_page_size();
+    static char *span[MANY];
+    char *all = take(MANY), *at, *place;
+    uint32_t index;
+
+    MUST(all);
+    arena_span_free(all, MANY);
+    arena_trim();
+    index = zone_index(all) + MANY / 2 + 3;
+    at = zone_address(index), place = meta ? zone_meta(index) : at;
+    MUST(mmap(place, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+              0) == place);
+    memset(place, 0x77, size);
+    MUST((all = take(MANY)) != NULL && (all > at || all + (size_t)MANY * BLOCK_SIZE <= at));
+    for (unsigned i = 0; i < MANY; i++) {
+        MUST((span[i] = take(i % 2 ? 1 : 2)) != NULL);
+        MUST(span[i] > at || span[i] + (size_t)(i % 2 ? 1 : 2) * BLOCK_SIZE <= at);
+    }
+    for (size_t i = 0; i < size; i++)
+        MUST(place[i] == 0x77);
+    MUST(is_mapped(meta ? zone_meta(index) : at) && !is_mapped(meta ? at : zone_meta(index)));
+    MUST(pagemap.zone[index] == UINT8_MAX && *pagemap_at(at) == 0);
+    check_all(NULL, 0);
+    arena_span_free(all, MANY);
+    for (unsigned i = 0; i < MANY; i++)
+        arena_span_free(span[i], i % 2 ? 1 : 2);
+    arena_trim();
+    for (size_t i = 0; i < size; i++)
+        MUST(place[i] == 0x77);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* The same for blocks that are cut into runs. */
+static int something_else_among_runs(void *arg)
+{
+    char *all = take(MANY), *place;
+
+    (void)arg;
+    MUST(all);
+    arena_span_free(all, MANY);
+    arena_trim();
+    place = all + (size_t)5 * BLOCK_SIZE;
+    MUST(mmap(place, BLOCK_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+         place);
+    for (unsigned i = 0; i < 100; i++) {
+        char *run = arena_alloc_run(0, BLOCK_PAGES / 2, 1, false, NULL);
+        MUST(run && (run + BLOCK_SIZE / 2 <= place || run >= place + BLOCK_SIZE));
+        memset(run, 1, BLOCK_SIZE / 2);
+    }
+    MUST(pagemap.zone[zone_index(place)] == UINT8_MAX);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* ---- refusals ------------------------------------------------------------------------------- */
+
+/* Free blocks in a row: a hundred that are gone, a warm one, a hundred that are gone. */
+static char *gone_and_warm(void)
+{
+    char *first = take(100), *middle = take(1), *last = take(100);
+
+    if (!first || middle != first + (size_t)100 * BLOCK_SIZE || last != middle + BLOCK_SIZE)
+        return NULL;
+    arena_span_free(first, 100);
+    arena_span_free(last, 100);
+    arena_trim();
+    arena_span_free(middle, 1);
+    return all_gone(first, 100, true) && all_gone(middle, 1, false) && all_gone(last, 100, true)
+               ? first
+               : NULL;
+}
+
+/* A limit that refuses a part of what is wanted: nothing is half made. */
+static int limits_refuse(void *arg)
+{
+    size_t mapped, n = 0;
+    static char *had[MANY];
+    char *all = gone_and_warm();
+
+    (void)arg;
+    MUST(all);
+    mapped = window_mapped();
+    MUST(limit_to((size_t)120 * EACH));
+    errno = 0;
+    MUST(!arena_span_alloc(0, 201, BLOCK_SIZE, false, NULL) && errno == ENOMEM);
+    MUST(window_mapped() - mapped < BLOCK_SIZE); /* page map, for what would have been new */
+    MUST(all_gone(all, 100, true));
+    check_all(NULL, 0);
+    MUST(take(1) && take(50)); /* what is less than the limit is there */
+    while (n < MANY && (had[n] = arena_alloc_run(0, BLOCK_PAGES, 1, false, NULL)))
+        n++;
+    MUST(n >= 50 && n < 100);
+    check_all(NULL, 0);
+    while (n > 0)
+        arena_free_run(had[--n], BLOCK_PAGES);
+    MUST(limit_to(RLIM_INFINITY));
+    MUST(take(201) && take(100));
+    check_all(NULL, 0);
+    return 0;
+}
+
+#if FAULTS_POSSIBLE
+/* The n-th call that takes blocks fails, or the n-th and what follows. */
+static int taking_fails(void *arg)
+{
+    unsigned length = arg ? 1000 : 1;
+    char *all = gone_and_warm(), *span;
+
+    MUST(all);
+    for (unsigned n = 1;; n++) {
+        size_t mapped = window_mapped();
+        fault_at = n, fault_length = length, fault_calls = fault_hits = 0;
+        fault_off = false;
+        span = arena_span_alloc(0, 201, BLOCK_SIZE, false, NULL);
+        fault_off = true;
+        check_all(NULL, 0);
+        if (!span) {
+            MUST(fault_hits > 0); /* and what was mapped goes, unless that fails, too */
+            MUST(length > 1 || window_mapped() - mapped < BLOCK_SIZE);
+            continue;
+        }
+        arena_span_free(span, 201);
+        arena_trim();
+        check_all(NULL, 0);
+        if (fault_hits == 0)
+            return n > 1 ? 0 : 1;
+    }
+}
+
+/* And one that gives back. */
+static int giving_back_fails(void *arg)
+{
+    unsigned length = arg ? 1000 : 1, hits;
+
+    for (unsigned n = 1;; n++) {
+        static char *span[20];
+        for (unsigned i = 0; i < 20; i++)
+            MUST((span[i] = take(i + 1)) != NULL);
+        fault_at = n, fault_length = length, fault_calls = fault_hits = 0;
+        fault_off = false;
+        for (unsigned i = 0; i < 20; i += 2)
+            arena_span_free(span[i], i + 1);
+        arena_trim();
+        fault_off = true;
+        hits = fault_hits;
+        check_all(NULL, 0);
+        for (unsigned i = 0; i < 20; i += 2)
+            MUST((span[i] = take(i + 1)) != NULL);
+        check_all(NULL, 0);
+        for (unsigned i = 0; i < 20; i++)
+            arena_span_free(span[i], i + 1);
+        arena_trim();
+        check_all(NULL, 0);
+        if (hits == 0)
+            return n > 1 ? 0 : 1;
+    }
+}
+#endif
+
+/* ---- the rest ------------------------------------------------------------------------------- */
+
+/* However much of a heap is free in pieces, it has few mappings more. */
+static int few_mappings(void *arg)
+{
+    enum { SPANS = 3000 };
+    static char *span[SPANS];
+    unsigned before, most;
+    size_t mapped;
+
+    (void)arg;
+    for (unsigned i = 0; i < SPANS; i++)
+        MUST((span[i] = take(2)) != NULL);
+    before = mappings(), mapped = window_mapped();
+    for (unsigned i = 0; i < SPANS; i += 2)
+        arena_span_free(span[i], 2);
+    arena_trim();
+    most = mappings();
+    MUST(atomic_load(&zone_all.holes) > 10 && atomic_load(&zone_all.holes) <= HOLES_MOST);
+    MUST(most > before && most - before <= 2 * HOLES_MOST + 8);
+    check_all(NULL, 0);
+    for (unsigned i = 1; i < SPANS; i += 2)
+        arena_span_free(span[i], 2);
+    arena_trim();
+    MUST(mapped - window_mapped() >= (size_t)2 * SPANS * EACH);
+    MUST(atomic_load(&zone_all.holes) <= 2 && mappings() <= before + 8);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* A child finds the same blocks gone, and takes them for itself. */
+static int child_of_fork(void *arg)
+{
+    char *span = take(MANY);
+    int status;
+    pid_t pid;
+
+    (void)arg;
+    MUST(span);
+    arena_span_free(span, MANY);
+    pid = fork();
+    if (pid == 0) {
+        span = take(MANY);
+        check_all(NULL, 0);
+        _exit(span ? 0 : 1);
+    }
+    MUST(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+    MUST(take(MANY) == span);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+struct space_case {
+    int (*body)(void *arg);
+    void *arg;
+};
+
+/* Where a range is reserved nothing can be planted, and limits are another matter. */
+static void run(void **state)
+{
+    const struct space_case *c = *state;
+
+    if (getenv("STOOK_EMULATED") ||
+        is_mapped((char *)pagemap.base + (pagemap.low + pagemap.high) / 2))
+        skip();
+    in_child(c->body, c->arg);
+}
+
+#define CASE(name, body, arg)                                                                      \
+    {                                                                                              \
+        name, run, NULL, NULL, &(struct space_case)                                                \
+        {                                                                                          \
+            body, arg                                                                              \
+        }                                                                                          \
+    }
+
+int main(void)
+{
+    struct CMUnitTest tests[] = {
+        CASE("spans_go_back", spans_go_back, NULL),
+        CASE("one_span_goes_back", one_span_goes_back, NULL),
+        CASE("slabs_go_back", slabs_go_back, NULL),
+        CASE("something_else_lies_there", something_else_lies_there, NULL),
+        CASE("something_else_is_metadata", something_else_lies_there, tests),
+        CASE("something_else_among_runs", something_else_among_runs, NULL),
+        CASE("limits_refuse", limits_refuse, NULL),
+#if FAULTS_POSSIBLE
+        CASE("taking_fails", taking_fails, NULL),
+        CASE("taking_fails_for_long", taking_fails, tests),
+        CASE("giving_back_fails", giving_back_fails, NULL),
+        CASE("giving_back_fails_for_long", giving_back_fails, tests),
+#endif
+        CASE("few_mappings", few_mappings, NULL),
+        CASE("child_of_fork", child_of_fork, NULL),
+    };
+
+    /* Started, and as good as unused. */
+    (void)stook_mode(NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
