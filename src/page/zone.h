@@ -144,8 +144,8 @@ void zone_advise(uint32_t first, uint32_t n, bool huge);
 /* Advice on single blocks may still split mappings. */
 bool zone_may_split(void);
 /*
- * Free blocks are about to be taken: those that are gone are mapped again.  0; ENOMEM: a limit refuses
- * that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good.
+ * Free blocks are about to be taken: those that are gone are mapped again.  0; ENOMEM or EAGAIN: a limit
+ * refuses that, and all is as before; EEXIST: the caller searches again, since some of them are lost for good.
  */
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
 /* The same of one block that is gone, and of some behind it if these can be had, too. */

@@ -231,10 +231,9 @@ static void zone_undo(struct zone *zone, uint32_t first, uint32_t end)
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
 {
     uint32_t end = first + n, run;
-    int error;
 
     for (uint32_t i = first; (run = zone_gone_run(zone, &i, end)) > 0; i += run) {
-        error = window_retake(i, run);
+        int error = window_retake(i, run);
         if (!error)
             continue;
         if (error == EEXIST && !zone_lose_some(zone, i, run))
@@ -250,10 +249,9 @@ int zone_remap(struct zone *zone, uint32_t first, uint32_t n)
 int zone_remap_step(struct zone *zone, uint32_t first)
 {
     uint32_t end = first + zone_share(zone) / ZONE_STEP, n;
-    int error = ENOMEM;
+    int error;
 
     n = zone_gone_run(zone, &first, end < zone->end ? end : zone->end);
-    if (n > 1)
-        error = zone_remap(zone, first, n);
-    return error == ENOMEM ? zone_remap(zone, first, 1) : error;
+    error = zone_remap(zone, first, n);
+    return error && error != EEXIST && n > 1 ? zone_remap(zone, first, 1) : error;
 }

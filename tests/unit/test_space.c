@@ -187,7 +187,7 @@ static int slabs_go_back(void *arg)
             had[i].slab[0] = 1;
             memset(had[i].meta, 1, META);
         }
-        for (unsigned i = 0; i < SLABS; i += SLABS / 16) {
+        for (unsigned i = 0; i < SLABS; i += SLABS / 4) {
             const struct block *block = zone_block(zone_index(had[i].slab));
             bool there = has_flag(had[SLABS - 1].slab, " hg");
             MUST(!there || block->huge == has_flag(had[i].slab, " hg"));
@@ -346,24 +346,25 @@ static int taking_fails(void *arg)
 /* And one that gives back. */
 static int giving_back_fails(void *arg)
 {
+    enum { SPANS = 8 };
     unsigned length = arg ? 1000 : 1, hits;
 
     for (unsigned n = 1;; n++) {
-        static char *span[20];
-        for (unsigned i = 0; i < 20; i++)
+        static char *span[SPANS];
+        for (unsigned i = 0; i < SPANS; i++)
             MUST((span[i] = take(i + 1)) != NULL);
         fault_at = n, fault_length = length, fault_calls = fault_hits = 0;
         fault_off = false;
-        for (unsigned i = 0; i < 20; i += 2)
+        for (unsigned i = 0; i < SPANS; i += 2)
             arena_span_free(span[i], i + 1);
         arena_trim();
         fault_off = true;
         hits = fault_hits;
         check_all(NULL, 0);
-        for (unsigned i = 0; i < 20; i += 2)
+        for (unsigned i = 0; i < SPANS; i += 2)
             MUST((span[i] = take(i + 1)) != NULL);
         check_all(NULL, 0);
-        for (unsigned i = 0; i < 20; i++)
+        for (unsigned i = 0; i < SPANS; i++)
             arena_span_free(span[i], i + 1);
         arena_trim();
         check_all(NULL, 0);
