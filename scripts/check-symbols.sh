@@ -16,7 +16,7 @@ noun_of() {
     case $1 in
     os_linux) echo os ;;
     window) echo 'window|pagemap' ;;
-    zone_grow) echo zone ;;
+    zone_grow | zone_space) echo zone ;;
     slab) echo 'slab|cache_table' ;;
     class) echo 'class|fast' ;;
     slot_all) echo slot ;;
