@@ -37,14 +37,20 @@ static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
 
 static const void *class_slot[SIZES_CLASSES]; /* in CPU 0's area; NULL: not made yet */
 
-/* Lets malloc's fast way find a class, or hides it. */
+/*
+ * Lets malloc's fast way find a class, or hides it.  If the class was made meanwhile, the exchange fails
+ * and this thread stores again; else the one that makes it sees these stores, and stores later.
+ */
 static void class_show(unsigned class, bool closed)
 {
     const void *slot = closed ? NULL : __atomic_load_n(&class_slot[class], __ATOMIC_SEQ_CST);
 
-    for (size_t i = class > 0 ? sizes_of(class - 1) / SIZES_STEP + 1 : 0;
-         i <= sizes_of(class) / SIZES_STEP; i++)
-        __atomic_store_n(&fast.slot[i], slot, __ATOMIC_RELEASE);
+    do
+        for (size_t i = class > 0 ? sizes_of(class - 1) / SIZES_STEP + 1 : 0;
+             i <= sizes_of(class) / SIZES_STEP; i++)
+            __atomic_store_n(&fast.slot[i], slot, __ATOMIC_RELEASE);
+    while (!closed && !__atomic_compare_exchange_n(&class_slot[class], &slot, slot, false,
+                                                   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 }
 
 /*
@@ -170,7 +176,8 @@ static struct stook_cache *class_add(unsigned class)
     start = &fast_start[offset >> FAST_SLOT_SHIFT];
     stook_private_slab(cache, &slab, start);
     __atomic_store_n(start, starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
-    __atomic_store_n(&class_slot[class], (const void *)(fast.slots + offset), __ATOMIC_SEQ_CST);
+    (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + offset),
+                              __ATOMIC_SEQ_CST); /* reads what class_show() exchanged */
     class_show_from(class, class + 1);
     __atomic_store_n(&class_cache[class], cache, __ATOMIC_RELEASE);
     return cache;
