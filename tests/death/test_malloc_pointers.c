@@ -16,6 +16,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -145,27 +146,42 @@ static void free_p_q_r_p(void)
     t_malloc_trim(0);
 }
 
-/* Back in its slab, where a neighbour lives: the slab's count would not tell. */
-static void free_at_rest(void)
+/*
+ * An object on whose page another one lives: of the same slab, which stays.  Two in a row need not be
+ * of one slab, as the first may be the last one of the sheaf.
+ */
+static void *with_neighbour(size_t size)
 {
-    void *p = t_malloc(200), *volatile neighbour = t_malloc(200);
+    static void *taken[1000];
 
-    (void)neighbour;
+    for (int n = 0; n < 1000; n++) {
+        taken[n] = t_malloc(size);
+        for (int i = 0; i < n; i++)
+            if (((uintptr_t)taken[i] ^ (uintptr_t)taken[n]) < 4096)
+                return taken[i];
+    }
+    _exit(8);
+}
+
+/* Back in its slab, where a neighbour lives: the slab's count would not tell. */
+static void free_at_rest_of(size_t size)
+{
+    void *p = with_neighbour(size);
+
     t_free(p);
     t_malloc_trim(0);
     t_free(p);
     t_malloc_trim(0);
 }
 
+static void free_at_rest(void)
+{
+    free_at_rest_of(200);
+}
+
 static void free_at_rest_small(void)
 {
-    void *p = t_malloc(16), *volatile neighbour = t_malloc(16);
-
-    (void)neighbour;
-    t_free(p);
-    t_malloc_trim(0);
-    t_free(p);
-    t_malloc_trim(0);
+    free_at_rest_of(16);
 }
 
 static void realloc_moves_freed(void)
