@@ -510,16 +510,3 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
     if (put < n)
         slot_free_direct(cache, objects + put, n - put, nospin);
 }
-
-bool slot_repeats(struct stook_cache *cache, const void *object, bool nospin)
-{
-    struct slot *slot;
-    struct sheaf *main = percpu_close(percpu_offset(cache->index), &slot, nospin);
-    bool repeats;
-
-    if (!main)
-        return false;
-    repeats = sheaf_repeats(main, object);
-    percpu_open(slot, main);
-    return repeats;
-}

@@ -25,10 +25,6 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
 /* Takes n objects back, skipping NULL entries; changes the array.  Cannot fail. */
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 
-/* Whether the object is one of the two that came last to this CPU's main sheaf: it was freed, and comes
- * again.  False, too, where the slot is closed. */
-bool slot_repeats(struct stook_cache *cache, const void *object, bool nospin);
-
 /*
  * Takes the sheaves of all CPUs' slots, remotely, one fence a CPU for all caches, and flushes them;
  * skips isolated CPUs, and slots whose owners are just moving pointers.  `alone`: no thread is in
