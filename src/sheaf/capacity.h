@@ -27,7 +27,7 @@ enum {
     CAPACITY_SHEAF_BYTES = 256 << 10, /* objects of a grown sheaf are no more bytes than this */
 };
 
-/* Caches of which cache_has_grown() is true; while there are none nobody looks at anybody. */
+/* Caches of which cache_has_grown() is true; while there are none no cache is looked at. */
 extern _Atomic uint32_t capacity_grown __attribute__((visibility("hidden")));
 
 /* A cache that is being made: its base capacity, limits and budget. */

@@ -11,7 +11,7 @@ int main(int argc, char **argv)
         CPU_ZERO(&one);
         CPU_SET(atoi(argv[1]), &one);
         if (sched_setaffinity(0, sizeof(one), &one))
-            give_up("CPU %s is not to be had", argv[1]);
+            give_up("the thread cannot run on CPU %s", argv[1]);
     }
     for (int i = 0; i < 1000; i++) {
         char *object = malloc(64);
