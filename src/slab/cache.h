@@ -87,8 +87,9 @@ struct stook_cache {
     _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
     _Atomic uint32_t way;    /* `closed` where that is for accounting alone, by sections; else 0 */
     _Atomic uint64_t tagged; /* bytes of slabs that have the column of tags */
-    uint32_t owner;  /* the group that all objects are charged to; 0: that of the thread that takes one */
-    uint32_t charge; /* bytes an object costs: its stride and what its columns take elsewhere */
+    uint32_t
+        owner; /* the group that all objects are charged to; 0: that of the thread that takes one */
+    uint32_t charge;     /* bytes an object costs: its stride and what its columns take elsewhere */
     struct rows_two one; /* what an object counts: 1, and its charge */
     uint64_t key;        /* owners and tags are stored xor this and their object's address */
     /* Owners and tags that lie in the strides of all slabs: how far behind the object; else 0.  That lie
