@@ -37,7 +37,7 @@ extern struct fast fast __attribute__((visibility("hidden")));
 extern uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((visibility("hidden")));
 
 /*
- * What is tested first: who finds it set sees the rest.  Pairs with the releases in class_close();
+ * What is tested first: a thread that finds it set sees the rest.  Pairs with class_show*() of class.c;
  * x86 keeps loads in order by itself, and compares with memory.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)

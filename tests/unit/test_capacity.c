@@ -454,7 +454,7 @@ static void looked_at_while_busy(void **unused)
     for (int i = 0; i < 6; i++) {
         adapt_look(NULL, false);
         swing(12000, 1);
-        adapt_look(cache, false); /* nobody looks at himself */
+        adapt_look(cache, false); /* a cache does not look at itself */
     }
     assert_true(cache_level(cache) >= level);
     adapt_look(NULL, false);
