@@ -3,7 +3,7 @@
 # Looks for the tools and packages that a target needs and installs what is missing with apt-get.
 # Says what it installs; says nothing, and asks nobody, when all is there.
 #
-#   deps.sh GROUP...    groups of the table below; "all" is all but aarch64
+#   deps.sh GROUP...    groups of the table below; "all" is all but aarch64 and kernel
 set -euo pipefail
 
 # group, Debian package, what shows that it is there: a command, a file (a glob), or an installed
@@ -47,6 +47,19 @@ programs    redis-tools             redis-benchmark
 
 format      clang-format-14         clang-format-14
 
+kernel      gcc                     gcc
+kernel      libc6-dev               /usr/include/stdlib.h
+kernel      make                    make
+kernel      flex                    flex
+kernel      bison                   bison
+kernel      bc                      bc
+kernel      libelf-dev              pc:libelf
+kernel      libssl-dev              pc:libcrypto
+kernel      xz-utils                xz
+kernel      debian-archive-keyring  /usr/share/keyrings/debian-archive-keyring.gpg
+kernel      python3                 python3
+kernel      qemu-system-x86         qemu-system-x86_64
+
 aarch64     gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
 aarch64     g++-aarch64-linux-gnu   aarch64-linux-gnu-g++
 aarch64     qemu-user               qemu-aarch64
@@ -67,7 +80,7 @@ missing=()
 for group in "$@"; do
     known=
     while read -r of package probe; do
-        if [ "$of" = "$group" ] || { [ "$group" = all ] && [ "$of" != aarch64 ]; }; then
+        if [ "$of" = "$group" ] || { [ "$group" = all ] && [[ ! $of =~ ^(aarch64|kernel)$ ]]; }; then
             known=yes
             is_there "$probe" || missing+=("$package")
         fi

@@ -1,0 +1,155 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Runs the lab's scenarios on real kernels, in an emulated machine of 64 CPUs, and compares what they
+# counted with what the lab's designs count of the same calls.  docs/kernel.md explains the tables.
+#
+#   check.sh                                     all of it: half an hour with the builds
+#   check.sh --kernels 7.2 --topologies ublk     a part of it
+#
+# Each scenario runs twice: freely, recording the order of its calls, and once more in exactly that order,
+# one call at a time.  The lab replays the order.  The second run is compared row by row with the lab;
+# the first is shown beside the lab, and only its sums are checked.
+# The last line is "N passed, N failed".
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+cache=${STOOK_KERNEL_CACHE:-$root/build-kernel}
+stook=${STOOK:-$root/build/bin/stook}
+kernels="7.2 6.12"
+topologies="ublk two-sockets"
+scenarios="adjacent cross local random-walk fork-exec producer-consumer"
+seconds=900
+
+while [ $# -gt 0 ]; do
+    [ $# -ge 2 ] || set -- --help ''
+    case $1 in
+    --kernels) kernels=$2 ;;
+    --topologies) topologies=$2 ;;
+    --scenarios) scenarios=$2 ;;
+    --seconds) seconds=$2 ;;
+    *)
+        echo "usage: check.sh [--kernels LIST] [--topologies LIST] [--scenarios LIST] [--seconds N]" >&2
+        exit 2
+        ;;
+    esac
+    shift 2
+done
+
+passed=0
+failed=0
+
+# Says one check's result.
+check() {
+    if [ "$1" = 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $2"
+    fi
+}
+
+# A table of compare.py, whose last line has its sums.
+compare() {
+    local out last p f
+    out=$("$here/compare.py" "$@" 2>&1) || true
+    last=${out##*$'\n'}
+    if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+        p=${BASH_REMATCH[1]}
+        f=${BASH_REMATCH[2]}
+        passed=$((passed + p))
+        failed=$((failed + f))
+        echo "${out%$'\n'*}"
+    else
+        echo "$out"
+        check 1 "compare.py $*"
+    fi
+    echo
+}
+
+# The design of the lab that imitates a kernel.
+design_of() {
+    case $1 in
+    6.*) echo cpu-partial ;;
+    *) echo upstream ;;
+    esac
+}
+
+# What the module is told to run for a scenario.
+command_of() {
+    case $1 in
+    adjacent) echo "ublk operations=480256" ;;
+    cross) echo "ublk cross=1 operations=480256" ;;
+    *) echo "$1 operations=200000" ;;
+    esac
+}
+
+# The options of `stook lab` for a scenario of its own order.
+lab_of() {
+    case $1 in
+    adjacent) echo "ublk --kept 0 --operations 480256" ;;
+    cross) echo "ublk --kept 0 --operations 480256 --pairing cross-node" ;;
+    *) echo "$1 --operations 200000" ;;
+    esac
+}
+
+# One machine: all scenarios on one kernel and one topology, into the folder $out.
+machine() {
+    local kernel=$1 topology=$2 out=$3 design scenario options plan=()
+    design=$(design_of "$kernel")
+    mkdir -p "$out"
+    for scenario in $scenarios; do
+        plan+=("run $scenario $(command_of "$scenario")" "again $scenario-again")
+    done
+    # An order of the lab's own, by another player than the machine's scheduler.
+    read -ra options <<<"$(lab_of cross)"
+    "$stook" lab "${options[@]}" --design "$design" --topology "$root/topologies/$topology.topo" \
+        --order-out "$out/given.order" >/dev/null
+    plan+=("follow lab-cross=$out/given.order")
+    "$here/machine.py" "$bzimage" "$root/topologies/$topology.topo" "$out" "${plan[@]}" \
+        --seconds "$seconds"
+}
+
+# The lab's counters of an order, as JSON.
+replay() {
+    "$stook" lab order "$1.order" --design "$2" --topology "$root/topologies/$3.topo" --json >"$1.lab"
+}
+
+judge() {
+    local kernel=$1 topology=$2 out=$3 design scenario key
+    design=$(design_of "$kernel")
+    for scenario in $scenarios; do
+        key=$design/$topology/$scenario
+        compare "$out/$scenario" --key "$key, freely"
+        compare "$out/$scenario-again" --same "$out/$scenario" --key "$key, call by call"
+        replay "$out/$scenario" "$design" "$topology" || {
+            check 1 "$key: the lab's replay"
+            continue
+        }
+        "$here/compare.py" "$out/$scenario" "$out/$scenario.lab" --show --key "$key, freely"
+        echo
+        compare "$out/$scenario-again" "$out/$scenario.lab" --expected "$here/expected.txt" --key "$key"
+    done
+    key=$design/$topology/lab-cross
+    compare "$out/lab-cross" --same "$out/given" --key "$key"
+    replay "$out/lab-cross" "$design" "$topology" || check 1 "$key: the lab's replay"
+    compare "$out/lab-cross" "$out/lab-cross.lab" --expected "$here/expected.txt" --key "$key"
+}
+
+for kernel in $kernels; do
+    bzimage=$("$here/build.sh" "$kernel") || {
+        check 1 "Linux $kernel could not be built"
+        continue
+    }
+    check 0
+    for topology in $topologies; do
+        out=$cache/results/$kernel-$topology
+        rm -rf "$out"
+        status=0
+        machine "$kernel" "$topology" "$out" || status=$?
+        check $status "Linux $kernel on $topology: the machine"
+        [ $status != 0 ] || judge "$kernel" "$topology" "$out"
+    done
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a kernel counted beside what the lab counted of the same calls.
+
+    compare.py RUN LAB [--expected FILE --key KEY] [--json | --show]
+    compare.py RUN [--same OTHER]
+
+RUN is the path of a run's files without their endings (machine.py's OUT/NAME), LAB the JSON of `stook
+lab order` for the same order.  One row a counter: both values, their shares of the operations (an
+operation is an object allocated), and the difference in parts of the kernel's value.
+
+A row is alike if the lab is within a tenth of the kernel's value, or within FLOOR of the operations:
+below that one slab more or less is a large part of the value.  --expected names rows that are known to differ,
+with reasons (expected.txt); such a row must differ, so that a line that became wrong is found.
+Without LAB only the kernel's own counters are checked: every call was counted once, nothing was lost,
+and OTHER, which followed RUN's order, made the same calls.
+The last line is `N passed, N failed`; the status is 1 if a row failed.  --show prints the table alone.
+"""
+import argparse
+import json
+import struct
+import sys
+
+TOLERANCE = 0.10
+FLOOR = 0.0005
+
+# Counters that sheaves or the lists before them do not have are absent in one of the kernels.
+ROWS = """alloc_fastpath alloc_slowpath free_fastpath free_slowpath
+barn_get barn_get_fail barn_put barn_put_fail sheaf_refill sheaf_flush
+alloc_refill alloc_from_partial cpu_partial_alloc cpu_partial_node cpu_partial_free
+cpu_partial_drain deactivate_bypass deactivate_empty free_frozen
+alloc_slab free_slab free_add_partial free_remove_partial""".split()
+SHAPE = "slab_size order objs_per_slab sheaf_capacity".split()
+
+
+def counters(path):
+    """name -> value of a file of init.c: the sum of all CPUs, or the value."""
+    result = {}
+    with open(path) as file:
+        for line in file:
+            name, _, text = line.rstrip("\n").partition(":")
+            first = text.split(" ")[0]
+            if first.lstrip("-").isdigit():
+                result[name] = int(first)
+    return result
+
+
+def per_cpu(path, name):
+    """What each CPU counted: cpu -> value."""
+    with open(path) as file:
+        for line in file:
+            if line.startswith(name + ":"):
+                pairs = (word[1:].split("=") for word in line.split()[1:] if word[0] == "C")
+                return {int(cpu): int(value) for cpu, value in pairs}
+    return {}
+
+
+class Lab:
+    """A JSON of `stook lab order`: its counters behind the last record, as the kernel's are read."""
+
+    def __init__(self, path):
+        with open(path) as file:
+            self.all = json.load(file)
+
+    def value(self, name):
+        return self.all.get(name) if name in SHAPE else self.all["before"].get(name)
+
+
+def expected(path, key):
+    """row -> reason, of the lines `KEY ROW REASON`; `*` is any row or key."""
+    result = {}
+    with open(path) as file:
+        for number, line in enumerate(file, 1):
+            words = line.split(None, 2)
+            if not words or words[0].startswith("#"):
+                continue
+            if len(words) < 3:
+                sys.exit(f"{path}:{number}: a line is KEY ROW REASON")
+            if words[0] == key:
+                result[words[1]] = words[2].strip()
+    return result
+
+
+def table(run, lab, reasons):
+    kernel = counters(run + ".counters")
+    operations = counters(run + ".status")["allocs"]
+    rows = []
+    for name in SHAPE + ROWS:
+        ours = lab.value(name)
+        if name not in kernel or ours is None:
+            continue
+        theirs = kernel[name]
+        if name in SHAPE:
+            alike = theirs == ours
+        else:
+            alike = abs(ours - theirs) <= max(TOLERANCE * theirs, FLOOR * operations)
+        reason = reasons.get(name)
+        rows.append({"row": name, "kernel": theirs, "lab": ours, "alike": alike, "reason": reason,
+                     "passed": alike != (reason is not None)})
+    unknown = set(reasons) - {row["row"] for row in rows}
+    if unknown:
+        sys.exit(f"compare.py: no such rows: {' '.join(sorted(unknown))}")
+    return operations, rows
+
+
+def conserved(run):
+    """Checks of the kernel alone: nothing was lost, and every call was counted once.  name -> (is, should be)."""
+    before, end, status = (counters(run + ending) for ending in (".counters", ".end", ".status"))
+    allocs, frees, order = orders(run + ".order")
+    checks = {
+        "status": (status["status"], 0),
+        "objects given twice, or changed while out": (status["broken"], 0),
+        "allocations that failed": (status["failed"], 0),
+        "records": (status["records"], allocs + frees),
+        "records that make sense": (order, allocs + frees),
+        "allocations": (status["allocs"], allocs),
+        "frees, the end included": (status["frees"], allocs),
+        "alloc_fastpath + alloc_slowpath": (
+            before["alloc_fastpath"] + before["alloc_slowpath"], allocs),
+        "free_fastpath + free_slowpath": (before["free_fastpath"] + before["free_slowpath"], frees),
+        "the same at the end": (end["free_fastpath"] + end["free_slowpath"], allocs),
+        "slabs": (end["slabs"], end["alloc_slab"] - end["free_slab"]),
+    }
+    return checks
+
+
+def orders(path):
+    """Allocations, frees, and records that make sense: an object is freed once, after its allocation."""
+    out, count, good = set(), [0, 0], 0
+    with open(path, "rb") as file:
+        magic, version, cpus, _, objects, _ = struct.unpack("<8sIIIIQ", file.read(32))
+        if magic != b"STKORDER" or version != 1:
+            sys.exit(f"{path}: no order file")
+        for thing, cpu, op, _ in struct.iter_unpack("<IHBB", file.read()):
+            count[op] += 1
+            good += thing < objects and cpu < cpus and (thing in out) == (op == 1)
+            (out.discard if op else out.add)(thing)
+    return count[0], count[1], good
+
+
+def show_conserved(checks):
+    """Only what is wrong; the number of what is right."""
+    bad = {name: pair for name, pair in checks.items() if pair[0] != pair[1]}
+    for name, (found, should) in bad.items():
+        print(f"  FAILED: {name}: {found}, should be {should}")
+    return len(checks) - len(bad), len(bad)
+
+
+def show(title, operations, rows, only):
+    print(f"{title}: {operations} operations")
+    print(f"  {'':22}{'kernel':>10}{'lab':>10}{'kernel %':>10}{'lab %':>10}{'lab/kernel':>12}")
+    for row in rows:
+        theirs, ours = row["kernel"], row["lab"]
+        text = f"  {row['row']:22}{theirs:>10}{ours:>10}"
+        if row["row"] not in SHAPE:
+            text += f"{100 * theirs / operations:>10.3f}{100 * ours / operations:>10.3f}"
+            text += f"{ours / theirs:>12.3f}" if theirs else f"{'-' if ours else '1.000':>12}"
+        if not row["passed"] and not only:
+            text += "  FAILED: alike, and expected to differ" if row["alike"] else "  FAILED"
+        elif row["reason"]:
+            text += f"  known: {row['reason']}"
+        print(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run")
+    parser.add_argument("lab", nargs="?")
+    parser.add_argument("--expected")
+    parser.add_argument("--key", default="")
+    parser.add_argument("--same")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--show", action="store_true")
+    options = parser.parse_args()
+    title = options.key or options.run
+    if not options.lab:
+        checks = conserved(options.run)
+        if options.same:
+            with open(options.run + ".order", "rb") as a, open(options.same + ".order", "rb") as b:
+                checks["calls of " + options.same] = (a.read() == b.read(), True)
+        print(f"{title}: every call counted once, nothing lost")
+        passed, failed = show_conserved(checks)
+    else:
+        reasons = expected(options.expected, options.key) if options.expected else {}
+        operations, rows = table(options.run, Lab(options.lab), reasons)
+        failed = sum(not row["passed"] for row in rows)
+        passed = len(rows) - failed
+        if options.json:
+            print(json.dumps({"key": options.key, "operations": operations, "rows": rows}, indent=1))
+            sys.exit(failed > 0)
+        show(title, operations, rows, options.show)
+        if options.show:
+            sys.exit(0)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
