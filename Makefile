@@ -6,6 +6,7 @@
 #   make check-long       those that take longer, and aarch64
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
+#   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
 #   make bench            every case of stook-bench (BENCH="pair idle": these)
 #   make install          PREFIX=/usr/local DESTDIR=
 #   make format, make clean, make deps
@@ -18,7 +19,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-kernel bench deps install format clean
 
 build:
 	@scripts/deps.sh build
@@ -47,6 +48,13 @@ check-aarch64:
 check-programs:
 	@scripts/deps.sh build check programs
 	@scripts/check.sh programs
+
+# Builds kernels below build-kernel/ (KERNEL="--kernels 7.2 --topologies ublk": a part).
+check-kernel:
+	@scripts/deps.sh build kernel
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool
+	@scripts/kernel/check.sh $(KERNEL)
 
 bench:
 	@scripts/deps.sh build bench

@@ -6,9 +6,13 @@
  * A line of the plan is a command of /proc/stook: `run NAME ...`, `again NAME` or `follow NAME`.  For
  * the last one /NAME.order is the order to follow.  A run leaves in the archive NAME.status, NAME.order,
  * NAME.counters (when the last call was made) and NAME.end (when CPU 0 has freed what was left).
+ * A line `ublk NAME OPERATIONS` runs ublk.c instead, and leaves NAME.before-CACHE and NAME.after-CACHE of
+ * each cache of bios: they are the kernel's own, and had calls before.
  * `machine` is last: without it the archive is of a machine that did not come to the end.
  */
 #define _GNU_SOURCE
+#include "ublk.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -213,6 +217,43 @@ static unsigned long long status(const char *name, long seconds)
     return records;
 }
 
+static void bios(const char *name, const char *when)
+{
+    struct dirent *entry;
+    DIR *dir = opendir("/sys/kernel/slab");
+    char file[600];
+
+    while (dir && (entry = readdir(dir))) {
+        if (strncmp(entry->d_name, "bio-", 4) != 0)
+            continue;
+        snprintf(file, sizeof(file), "%s.%s-%s", name, when, entry->d_name);
+        counters(entry->d_name, file);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static void run_ublk(const char *line)
+{
+    unsigned long operations, done = 0;
+    long began = uptime();
+    char name[32], file[64];
+    int result;
+
+    if (sscanf(line, "ublk %31s %lu", name, &operations) != 2)
+        return;
+    bios(name, "before");
+    result = ublk_run((unsigned)sysconf(_SC_NPROCESSORS_ONLN), 16, operations, &done);
+    bios(name, "after");
+    printf("stook-init: %s: %d, %lu of %lu reads after %ld s\n", name, result, done, operations,
+           uptime() - began);
+    fflush(stdout);
+    text_size = 0;
+    text_add("status:%d\nreads:%lu\nseconds:%ld\n", result, done, uptime() - began);
+    snprintf(file, sizeof(file), "%s.status", name);
+    disk_text(file, text);
+}
+
 static void run(const char *line)
 {
     char verb[16], name[32], file[300];
@@ -286,7 +327,10 @@ int main(void)
     if (!(plan = fopen("/plan", "r")))
         die("/plan");
     while (fgets(line, sizeof(line), plan))
-        run(line);
+        if (strncmp(line, "ublk ", 5) == 0)
+            run_ublk(line);
+        else
+            run(line);
     machine();
     disk_write((char[2 * BLOCK]){0}, 2 * BLOCK);
     printf("stook-init: all done after %ld s\n", uptime());

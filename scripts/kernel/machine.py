@@ -6,7 +6,7 @@
 
 KERNEL is a bzImage of build.sh, TOPOLOGY a file of topologies/, OUT a folder for the results, COMMAND
 a line for /init: "run NAME SCENARIO [KEY=N]...", "again NAME" (the calls of the last run, one at a time),
-or "follow NAME=FILE" where FILE is an order to follow.  init.c says what a run leaves.  Needs no rights and no KVM: the emulated CPUs share the
+"follow NAME=FILE" where FILE is an order to follow, or "ublk NAME OPERATIONS".  init.c says what a run leaves.  Needs no rights and no KVM: the emulated CPUs share the
 CPUs that there are, so that the events mean something and the times do not.
 """
 import argparse
@@ -97,8 +97,8 @@ def cpio(files):
 
 def initramfs(out, commands):
     init = os.path.join(out, "init")
-    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-O2", "-static", "-o", init,
-                    os.path.join(HERE, "init.c")], check=True)
+    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-O2", "-static", "-pthread", "-o", init,
+                    *(os.path.join(HERE, name) for name in ("init.c", "ublk.c"))], check=True)
     files = {name: (FOLDER, b"") for name in ("dev", "proc", "sys")}
     files["dev/console"] = (CONSOLE, b"")
     with open(init, "rb") as file:
