@@ -110,9 +110,13 @@ machine() {
         --seconds "$seconds"
 }
 
-# The lab's counters of an order, as JSON.
+# The lab's counters of an order, as JSON, with several seeds.
 replay() {
-    "$stook" lab order "$1.order" --design "$2" --topology "$root/topologies/$3.topo" --json >"$1.lab"
+    local seed
+    for seed in 1 2 3 4 5; do
+        "$stook" lab order "$1.order" --design "$2" --topology "$root/topologies/$3.topo" \
+            --seed $seed --json >"$1.lab$seed" || return
+    done
 }
 
 judge() {
@@ -126,14 +130,16 @@ judge() {
             check 1 "$key: the lab's replay"
             continue
         }
-        "$here/compare.py" "$out/$scenario" "$out/$scenario.lab" --show --key "$key, freely"
+        "$here/compare.py" "$out/$scenario" "$out/$scenario".lab[1-5] --show --key "$key, freely"
         echo
-        compare "$out/$scenario-again" "$out/$scenario.lab" --expected "$here/expected.txt" --key "$key"
+        compare "$out/$scenario-again" "$out/$scenario".lab[1-5] --expected "$here/expected.txt" --key "$key"
+        "$here/compare.py" "$out/$scenario-again" "$out/$scenario".lab[1-5] --key "$key" --json \
+            >"$out/$scenario.json" || true
     done
     key=$design/$topology/lab-cross
     compare "$out/lab-cross" --same "$out/given" --key "$key"
     replay "$out/lab-cross" "$design" "$topology" || check 1 "$key: the lab's replay"
-    compare "$out/lab-cross" "$out/lab-cross.lab" --expected "$here/expected.txt" --key "$key"
+    compare "$out/lab-cross" "$out"/lab-cross.lab[1-5] --expected "$here/expected.txt" --key "$key"
 }
 
 for kernel in $kernels; do

@@ -2,21 +2,23 @@
 # SPDX-License-Identifier: MIT
 """What a kernel counted beside what the lab counted of the same calls.
 
-    compare.py RUN LAB [--expected FILE --key KEY] [--json | --show]
+    compare.py RUN LAB... [--expected FILE --key KEY] [--json | --show]
     compare.py RUN [--same OTHER]
 
-RUN is the path of a run's files without their endings (machine.py's OUT/NAME), LAB the JSON of `stook
-lab order` for the same order.  One row a counter: both values, their shares of the operations (an
-operation is an object allocated), and the difference in parts of the kernel's value.
+RUN is the path of a run's files without their endings (machine.py's OUT/NAME).  Each LAB is the JSON of
+`stook lab order` for the same order, each of another seed: the kernel draws from the clock whether it looks at
+other nodes' slabs, and the lab from its seed.  One row a counter: the kernel's value, the lab's first and the
+range of all, the shares of the operations (an operation is an object allocated), and lab/kernel.
 
-A row is alike if the lab is within a tenth of the kernel's value, or within FLOOR of the operations:
-below that one slab more or less is a large part of the value.  --expected names rows that are known to differ,
-with reasons (expected.txt); such a row must differ, so that a line that became wrong is found.
+A row is alike if the kernel's value is in the lab's range, or misses it by no more than a tenth of the
+value, or of FLOOR of the operations: below that one slab more or less is a large part of the value.
+--expected gives rows a wider tolerance, each with its reason (expected.txt).
 Without LAB only the kernel's own counters are checked: every call was counted once, nothing was lost,
 and OTHER, which followed RUN's order, made the same calls.
 The last line is `N passed, N failed`; the status is 1 if a row failed.  --show prints the table alone.
 """
 import argparse
+import fnmatch
 import json
 import struct
 import sys
@@ -55,52 +57,59 @@ def per_cpu(path, name):
     return {}
 
 
-class Lab:
-    """A JSON of `stook lab order`: its counters behind the last record, as the kernel's are read."""
-
-    def __init__(self, path):
-        with open(path) as file:
-            self.all = json.load(file)
-
-    def value(self, name):
-        return self.all.get(name) if name in SHAPE else self.all["before"].get(name)
+def lab_value(lab, name):
+    """Of a JSON of `stook lab order`: behind the last record, as the kernel's counters are read."""
+    return lab.get(name) if name in SHAPE else lab["before"].get(name)
 
 
 def expected(path, key):
-    """row -> reason, of the lines `KEY ROW REASON`; `*` is any row or key."""
+    """row -> (tolerance, reason), of the lines `KEY ROW PERCENT REASON`."""
     result = {}
     with open(path) as file:
         for number, line in enumerate(file, 1):
-            words = line.split(None, 2)
+            words = line.split(None, 3)
             if not words or words[0].startswith("#"):
                 continue
-            if len(words) < 3:
-                sys.exit(f"{path}:{number}: a line is KEY ROW REASON")
-            if words[0] == key:
-                result[words[1]] = words[2].strip()
+            if len(words) < 4 or not words[2].isdigit() or words[1] not in ROWS:
+                sys.exit(f"{path}:{number}: a line is KEY ROW PERCENT REASON")
+            if fnmatch.fnmatch(key, words[0]):
+                result[words[1]] = (int(words[2]) / 100, words[3].strip())
     return result
 
 
-def table(run, lab, reasons):
+def table(run, labs, wider):
     kernel = counters(run + ".counters")
     operations = counters(run + ".status")["allocs"]
     rows = []
     for name in SHAPE + ROWS:
-        ours = lab.value(name)
-        if name not in kernel or ours is None:
+        values = [lab_value(lab, name) for lab in labs]
+        if name not in kernel or None in values:
             continue
         theirs = kernel[name]
-        if name in SHAPE:
-            alike = theirs == ours
-        else:
-            alike = abs(ours - theirs) <= max(TOLERANCE * theirs, FLOOR * operations)
-        reason = reasons.get(name)
-        rows.append({"row": name, "kernel": theirs, "lab": ours, "alike": alike, "reason": reason,
-                     "passed": alike != (reason is not None)})
-    unknown = set(reasons) - {row["row"] for row in rows}
-    if unknown:
-        sys.exit(f"compare.py: no such rows: {' '.join(sorted(unknown))}")
+        tolerance, reason = wider.get(name, (TOLERANCE, None))
+        miss = max(min(values) - theirs, theirs - max(values), 0)
+        most = 0 if name in SHAPE else max(tolerance * theirs, FLOOR * operations)
+        rows.append({"row": name, "kernel": theirs, "lab": values[0], "least": min(values),
+                     "most": max(values), "miss": miss, "tolerance": tolerance, "reason": reason,
+                     "passed": miss <= most})
     return operations, rows
+
+
+def show(title, operations, rows, only):
+    print(f"{title}: {operations} operations")
+    print(f"  {'':20}{'kernel':>9}{'lab':>9}{'all seeds':>16}{'kernel %':>10}{'lab %':>9}{'lab/kernel':>12}")
+    for row in rows:
+        theirs, ours = row["kernel"], row["lab"]
+        text = f"  {row['row']:20}{theirs:>9}{ours:>9}"
+        if row["row"] not in SHAPE:
+            text += f"{row['least']:>9}-{row['most']:<6}"
+            text += f"{100 * theirs / operations:>10.3f}{100 * ours / operations:>9.3f}"
+            text += f"{ours / theirs:>12.3f}" if theirs else f"{'-' if ours else '1.000':>12}"
+        if not row["passed"] and not only:
+            text += "  FAILED"
+        elif row["reason"]:
+            text += f"  within {100 * row['tolerance']:.0f} %: {row['reason']}"
+        print(text)
 
 
 def conserved(run):
@@ -146,27 +155,11 @@ def show_conserved(checks):
     return len(checks) - len(bad), len(bad)
 
 
-def show(title, operations, rows, only):
-    print(f"{title}: {operations} operations")
-    print(f"  {'':22}{'kernel':>10}{'lab':>10}{'kernel %':>10}{'lab %':>10}{'lab/kernel':>12}")
-    for row in rows:
-        theirs, ours = row["kernel"], row["lab"]
-        text = f"  {row['row']:22}{theirs:>10}{ours:>10}"
-        if row["row"] not in SHAPE:
-            text += f"{100 * theirs / operations:>10.3f}{100 * ours / operations:>10.3f}"
-            text += f"{ours / theirs:>12.3f}" if theirs else f"{'-' if ours else '1.000':>12}"
-        if not row["passed"] and not only:
-            text += "  FAILED: alike, and expected to differ" if row["alike"] else "  FAILED"
-        elif row["reason"]:
-            text += f"  known: {row['reason']}"
-        print(text)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run")
-    parser.add_argument("lab", nargs="?")
+    parser.add_argument("lab", nargs="*")
     parser.add_argument("--expected")
     parser.add_argument("--key", default="")
     parser.add_argument("--same")
@@ -182,8 +175,12 @@ def main():
         print(f"{title}: every call counted once, nothing lost")
         passed, failed = show_conserved(checks)
     else:
-        reasons = expected(options.expected, options.key) if options.expected else {}
-        operations, rows = table(options.run, Lab(options.lab), reasons)
+        labs = []
+        for path in options.lab:
+            with open(path) as file:
+                labs.append(json.load(file))
+        wider = expected(options.expected, options.key) if options.expected else {}
+        operations, rows = table(options.run, labs, wider)
         failed = sum(not row["passed"] for row in rows)
         passed = len(rows) - failed
         if options.json:
