@@ -4,6 +4,7 @@
 
     compare.py RUN LAB... [--expected FILE --key KEY] [--json | --show]
     compare.py RUN [--same OTHER]
+    compare.py RUN --bios READS
 
 RUN is the path of a run's files without their endings (machine.py's OUT/NAME).  Each LAB is the JSON of
 `stook lab order` for the same order, each of another seed: the kernel draws from the clock whether it looks at
@@ -15,16 +16,19 @@ value, or of FLOOR of the operations: below that one slab more or less is a larg
 --expected gives rows a wider tolerance, each with its reason (expected.txt).
 Without LAB only the kernel's own counters are checked: every call was counted once, nothing was lost,
 and OTHER, which followed RUN's order, made the same calls.
+--bios: what the block layer's own cache of bios counted in READS reads of ublk.c.
 The last line is `N passed, N failed`; the status is 1 if a row failed.  --show prints the table alone.
 """
 import argparse
 import fnmatch
+import glob
 import json
 import struct
 import sys
 
 TOLERANCE = 0.10
 FLOOR = 0.0005
+POOL = 257  # bios that a CPU of the block layer keeps (bio_put_percpu_cache, ALLOC_CACHE_MAX)
 
 # Counters that sheaves or the lists before them do not have are absent in one of the kernels.
 ROWS = """alloc_fastpath alloc_slowpath free_fastpath free_slowpath
@@ -155,6 +159,33 @@ def show_conserved(checks):
     return len(checks) - len(bad), len(bad)
 
 
+def bios(run, reads):
+    """Checks, and a table of what each counter rose by."""
+    names = [path[len(run + ".after-"):] for path in glob.glob(run + ".after-*")]
+    rises = {}
+    for name in names:
+        before, after = (counters(f"{run}.{when}-{name}") for when in ("before", "after"))
+        rises[name] = {row: after[row] - before[row] for row in ROWS if row in after}
+    allocs = {name: rise["alloc_fastpath"] + rise["alloc_slowpath"] for name, rise in rises.items()}
+    name = max(allocs, key=allocs.get)
+    frees = rises[name]["free_fastpath"] + rises[name]["free_slowpath"]
+    freeing = {cpu for row in ("free_fastpath", "free_slowpath")
+               for cpu, count in per_cpu(f"{run}.after-{name}", row).items() if count > POOL}
+    shape = counters(f"{run}.after-{name}")
+    print(f"  {name}: " + ", ".join(f"{row} {shape[row]}" for row in SHAPE if row in shape))
+    for row, rise in rises[name].items():
+        print(f"  {row:20}{rise:>9}{100 * rise / reads:>10.3f} %")
+    kept = allocs[name] - frees
+    print(f"  bios that the caches of {len(freeing)} completing CPUs keep: {kept}")
+    status = counters(run + ".status")
+    return {
+        "status": (status["status"], 0),
+        "reads": (status["reads"], reads),
+        "a bio a read, or a few more": (0 <= allocs[name] - reads <= POOL, True),
+        "bios kept: no more than the caches hold": (0 <= kept <= POOL * len(freeing), True),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -163,11 +194,15 @@ def main():
     parser.add_argument("--expected")
     parser.add_argument("--key", default="")
     parser.add_argument("--same")
+    parser.add_argument("--bios", type=int)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     title = options.key or options.run
-    if not options.lab:
+    if options.bios:
+        print(f"{title}: {options.bios} reads")
+        passed, failed = show_conserved(bios(options.run, options.bios))
+    elif not options.lab:
         checks = conserved(options.run)
         if options.same:
             with open(options.run + ".order", "rb") as a, open(options.same + ".order", "rb") as b:

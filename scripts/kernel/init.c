@@ -243,7 +243,7 @@ static void run_ublk(const char *line)
     if (sscanf(line, "ublk %31s %lu", name, &operations) != 2)
         return;
     bios(name, "before");
-    result = ublk_run((unsigned)sysconf(_SC_NPROCESSORS_ONLN), 16, operations, &done);
+    result = ublk_run((unsigned)sysconf(_SC_NPROCESSORS_CONF), 16, operations, &done);
     bios(name, "after");
     printf("stook-init: %s: %d, %lu of %lu reads after %ld s\n", name, result, done, operations,
            uptime() - began);

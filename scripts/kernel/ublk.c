@@ -3,8 +3,8 @@
  * ublk.c - the report's workload itself: a block device that this process serves (ublk), and reads of it by
  * io_uring.  Without libraries, for the initramfs.
  *
- * The device has a queue for each CPU, so that what a CPU submits is served by one thread.  Submitters are
- * on the CPUs 1, 3, 5, ... and the thread of queue c is on CPU c - 1: it completes each request there, which
+ * The device has a queue for each CPU that may be there.  Submitters are on the CPUs 1, 3, 5, ...; the queue
+ * that has what CPU c submits is served by a thread on CPU c - 1, which completes each request and so
  * frees the bio.  The target is null: a read is answered at once with whatever is in the pages.
  */
 #define _GNU_SOURCE
@@ -196,6 +196,25 @@ static int control(struct ring *ring, int fd, unsigned op, struct ublksrv_ctrl_c
     return ring_result(ring, &cqe) ? cqe.res : -EIO;
 }
 
+/* The neighbour of the first odd CPU whose requests are in that queue; or of any. */
+static unsigned queue_cpu(struct ring *ring, int fd, unsigned queue)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (control(ring, fd, UBLK_CMD_GET_QUEUE_AFFINITY,
+                (struct ublksrv_ctrl_cmd){.dev_id = 0,
+                                          .queue_id = (__u16)-1,
+                                          .addr = (__u64)(uintptr_t)&set,
+                                          .len = sizeof(set),
+                                          .data = {queue}}) < 0)
+        return 0;
+    for (unsigned cpu = 1; cpu < CPUS_MAX; cpu += 2)
+        if (CPU_ISSET(cpu, &set))
+            return cpu - 1;
+    return 0;
+}
+
 static int server_start(struct ring *ring, int fd, unsigned cpus)
 {
     struct ublksrv_ctrl_dev_info info = {
@@ -238,10 +257,11 @@ static int server_start(struct ring *ring, int fd, unsigned cpus)
         return -errno;
     nr_queues = info.nr_hw_queues;
     for (unsigned q = 0; q < nr_queues; q++) {
-        queues[q] = (struct queue){.number = q, .cpu = q % 2 ? q - 1 : q};
+        queues[q] = (struct queue){.number = q, .cpu = queue_cpu(ring, fd, q)};
         if (pthread_create(&queues[q].thread, NULL, queue_serve, &queues[q]) != 0)
             return -EAGAIN;
     }
+    /* The device starts when every request has a thread that waits for it. */
     while (__atomic_load_n(&queues_ready, __ATOMIC_ACQUIRE) < nr_queues)
         usleep(10000);
     for (unsigned q = 0; q < nr_queues; q++)
@@ -282,7 +302,7 @@ static void *submit(void *arg)
     }
     memset(pages, 0, (size_t)DEPTH * BLOCK);
     while (me->left > 0 || flying > 0) {
-        while (me->left >= BURST && flying + BURST <= DEPTH) {
+        while (me->left > 0 && flying + BURST <= DEPTH) {
             for (unsigned i = 0; i < BURST; i++) {
                 struct io_uring_sqe *sqe = ring_entry(&ring);
                 sqe->opcode = IORING_OP_READ;
@@ -296,10 +316,7 @@ static void *submit(void *arg)
             flying += BURST;
             me->left -= BURST;
         }
-        if (me->left < BURST)
-            me->left = 0;
-        if (flying > 0)
-            ring_enter(&ring, flying < BURST ? flying : BURST);
+        ring_enter(&ring, flying < BURST ? flying : BURST);
         while (ring_result(&ring, &cqe)) {
             flying--;
             if (cqe.res == BLOCK)
@@ -326,7 +343,7 @@ int ublk_run(unsigned cpus, unsigned pairs, unsigned long operations, unsigned l
     if ((status = server_start(&ring, fd, cpus)) < 0)
         return status;
     for (unsigned i = 0; i < pairs; i++) {
-        submitters[i] = (struct submitter){.cpu = 2 * i + 1, .left = operations / pairs};
+        submitters[i] = (struct submitter){.cpu = 2 * i + 1, .left = operations / pairs / BURST * BURST};
         if (pthread_create(&submitters[i].thread, NULL, submit, &submitters[i]) != 0)
             return -EAGAIN;
     }
