@@ -9,6 +9,7 @@
 # Each scenario runs twice: freely, recording the order of its calls, and once more in exactly that order,
 # one call at a time.  The lab replays the order.  The second run is compared row by row with the lab;
 # the first is shown beside the lab, and only its sums are checked.
+# Last comes the report's workload itself, ublk: its bios' cache is shown, and checked for its sums.
 # The last line is "N passed, N failed".
 set -euo pipefail
 
@@ -20,6 +21,7 @@ kernels="7.2 6.12"
 topologies="ublk two-sockets"
 scenarios="adjacent cross local random-walk fork-exec producer-consumer"
 seconds=900
+reads=65536
 
 while [ $# -gt 0 ]; do
     [ $# -ge 2 ] || set -- --help ''
@@ -105,7 +107,7 @@ machine() {
     read -ra options <<<"$(lab_of cross)"
     "$stook" lab "${options[@]}" --design "$design" --topology "$root/topologies/$topology.topo" \
         --order-out "$out/given.order" >/dev/null
-    plan+=("follow lab-cross=$out/given.order")
+    plan+=("follow lab-cross=$out/given.order" "ublk ublk $reads" "ublk ublk-cross $reads 8")
     "$here/machine.py" "$bzimage" "$root/topologies/$topology.topo" "$out" "${plan[@]}" \
         --seconds "$seconds"
 }
@@ -140,6 +142,8 @@ judge() {
     compare "$out/lab-cross" --same "$out/given" --key "$key"
     replay "$out/lab-cross" "$design" "$topology" || check 1 "$key: the lab's replay"
     compare "$out/lab-cross" "$out"/lab-cross.lab[1-5] --expected "$here/expected.txt" --key "$key"
+    compare "$out/ublk" --bios "$reads" --key "Linux $kernel, $topology, the block layer's bios"
+    compare "$out/ublk-cross" --bios "$reads" --key "Linux $kernel, $topology, the same across nodes"
 }
 
 for kernel in $kernels; do

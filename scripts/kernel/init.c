@@ -6,7 +6,7 @@
  * A line of the plan is a command of /proc/stook: `run NAME ...`, `again NAME` or `follow NAME`.  For
  * the last one /NAME.order is the order to follow.  A run leaves in the archive NAME.status, NAME.order,
  * NAME.counters (when the last call was made) and NAME.end (when CPU 0 has freed what was left).
- * A line `ublk NAME OPERATIONS` runs ublk.c instead, and leaves NAME.before-CACHE and NAME.after-CACHE of
+ * A line `ublk NAME READS [APART]` runs ublk.c instead, and leaves NAME.before-CACHE and NAME.after-CACHE of
  * each cache of bios: they are the kernel's own, and had calls before.
  * `machine` is last: without it the archive is of a machine that did not come to the end.
  */
@@ -236,14 +236,15 @@ static void bios(const char *name, const char *when)
 static void run_ublk(const char *line)
 {
     unsigned long operations, done = 0;
+    unsigned apart = 0;
     long began = uptime();
     char name[32], file[64];
     int result;
 
-    if (sscanf(line, "ublk %31s %lu", name, &operations) != 2)
+    if (sscanf(line, "ublk %31s %lu %u", name, &operations, &apart) < 2)
         return;
     bios(name, "before");
-    result = ublk_run((unsigned)sysconf(_SC_NPROCESSORS_CONF), 16, operations, &done);
+    result = ublk_run((unsigned)sysconf(_SC_NPROCESSORS_CONF), 16, apart, operations, &done);
     bios(name, "after");
     printf("stook-init: %s: %d, %lu of %lu reads after %ld s\n", name, result, done, operations,
            uptime() - began);

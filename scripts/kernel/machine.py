@@ -6,7 +6,7 @@
 
 KERNEL is a bzImage of build.sh, TOPOLOGY a file of topologies/, OUT a folder for the results, COMMAND
 a line for /init: "run NAME SCENARIO [KEY=N]...", "again NAME" (the calls of the last run, one at a time),
-"follow NAME=FILE" where FILE is an order to follow, or "ublk NAME OPERATIONS".  init.c says what a run leaves.  Needs no rights and no KVM: the emulated CPUs share the
+"follow NAME=FILE" where FILE is an order to follow, or "ublk NAME READS [APART]".  init.c says what a run leaves.  Needs no rights and no KVM: the emulated CPUs share the
 CPUs that there are, so that the events mean something and the times do not.
 """
 import argparse
@@ -119,8 +119,9 @@ def initramfs(out, commands):
 
 
 # The emulator's clock is the machine's, so that on a busy machine little is done between two ticks: the
-# kernel's tests of its timers, and its measurements of delays, would fail or never end.
-APPEND = "console=ttyS0 rdinit=/init loglevel=5 panic=-1 no_timer_check lpj=4000000"
+# kernel's tests of its timers, and its measurements of delays, would fail or never end.  Caches are not
+# merged, so that the block layer's has a folder of its own.
+APPEND = "console=ttyS0 rdinit=/init loglevel=5 panic=-1 no_timer_check lpj=4000000 slab_nomerge"
 
 
 def boot(kernel, topology, out, initrd, seconds, more):

@@ -4,8 +4,8 @@
  * io_uring.  Without libraries, for the initramfs.
  *
  * The device has a queue for each CPU that may be there.  Submitters are on the CPUs 1, 3, 5, ...; the queue
- * that has what CPU c submits is served by a thread on CPU c - 1, which completes each request and so
- * frees the bio.  The target is null: a read is answered at once with whatever is in the pages.
+ * that has what CPU c submits is served by a thread on CPU c - 1, or across nodes on that of half of the pairs
+ * further, which completes each request and so frees the bio.  The target is null: a read is answered at once with whatever is in the pages.
  */
 #define _GNU_SOURCE
 #include "ublk.h"
@@ -116,7 +116,7 @@ static void pin(unsigned cpu)
 
 struct queue {
     pthread_t thread;
-    unsigned number, cpu;
+    unsigned number, submitter;
     unsigned long served;
     int error;
 };
@@ -149,7 +149,6 @@ static void *queue_serve(void *arg)
     struct ring ring = {0};
     unsigned live = DEPTH;
 
-    pin(queue->cpu);
     io = mmap(NULL, each, PROT_READ, MAP_SHARED | MAP_POPULATE, server,
               (off_t)(UBLKSRV_CMD_BUF_OFFSET + queue->number * most));
     if (io == MAP_FAILED || ring_start(&ring, 2 * DEPTH, IORING_SETUP_SQE128) != 0) {
@@ -196,8 +195,8 @@ static int control(struct ring *ring, int fd, unsigned op, struct ublksrv_ctrl_c
     return ring_result(ring, &cqe) ? cqe.res : -EIO;
 }
 
-/* The neighbour of the first odd CPU whose requests are in that queue; or of any. */
-static unsigned queue_cpu(struct ring *ring, int fd, unsigned queue)
+/* The first odd CPU whose requests are in that queue. */
+static unsigned queue_submitter(struct ring *ring, int fd, unsigned queue)
 {
     cpu_set_t set;
 
@@ -211,8 +210,8 @@ static unsigned queue_cpu(struct ring *ring, int fd, unsigned queue)
         return 0;
     for (unsigned cpu = 1; cpu < CPUS_MAX; cpu += 2)
         if (CPU_ISSET(cpu, &set))
-            return cpu - 1;
-    return 0;
+            return cpu;
+    return 1;
 }
 
 static int server_start(struct ring *ring, int fd, unsigned cpus)
@@ -257,7 +256,7 @@ static int server_start(struct ring *ring, int fd, unsigned cpus)
         return -errno;
     nr_queues = info.nr_hw_queues;
     for (unsigned q = 0; q < nr_queues; q++) {
-        queues[q] = (struct queue){.number = q, .cpu = queue_cpu(ring, fd, q)};
+        queues[q] = (struct queue){.number = q, .submitter = queue_submitter(ring, fd, q)};
         if (pthread_create(&queues[q].thread, NULL, queue_serve, &queues[q]) != 0)
             return -EAGAIN;
     }
@@ -273,6 +272,19 @@ static int server_start(struct ring *ring, int fd, unsigned cpus)
                                                .data = {(__u64)getpid()}});
     printf("ublk: start: %d\n", status);
     return status;
+}
+
+/* Completers that are as far from their submitters as the run wants; other queues have no requests. */
+static void server_place(unsigned pairs, unsigned apart)
+{
+    for (unsigned q = 0; q < nr_queues; q++) {
+        unsigned cpu = queues[q].submitter - 1;
+        cpu_set_t set;
+
+        CPU_ZERO(&set);
+        CPU_SET(cpu < 2 * pairs ? (cpu + 2 * apart) % (2 * pairs) : cpu, &set);
+        pthread_setaffinity_np(queues[q].thread, sizeof(set), &set);
+    }
 }
 
 /* ---- submitters ----------------------------------------------------------------------------- */
@@ -329,19 +341,22 @@ static void *submit(void *arg)
     return NULL;
 }
 
-int ublk_run(unsigned cpus, unsigned pairs, unsigned long operations, unsigned long *done)
+int ublk_run(unsigned cpus, unsigned pairs, unsigned apart, unsigned long operations,
+             unsigned long *done)
 {
     static struct submitter submitters[CPUS_MAX];
     int fd = open("/dev/ublk-control", O_RDWR), status;
     struct ring ring = {0};
 
     *done = 0;
-    if (fd < 0 || ring_start(&ring, 8, IORING_SETUP_SQE128) != 0)
-        return -errno;
     if (cpus > CPUS_MAX || 2 * pairs > cpus)
         return -EINVAL;
-    if ((status = server_start(&ring, fd, cpus)) < 0)
+    if (fd < 0 || ring_start(&ring, 8, IORING_SETUP_SQE128) != 0)
+        return -errno;
+    if (server < 0 && (status = server_start(&ring, fd, cpus)) < 0)
         return status;
+    status = 0;
+    server_place(pairs, apart);
     for (unsigned i = 0; i < pairs; i++) {
         submitters[i] = (struct submitter){.cpu = 2 * i + 1, .left = operations / pairs / BURST * BURST};
         if (pthread_create(&submitters[i].thread, NULL, submit, &submitters[i]) != 0)
