@@ -119,7 +119,7 @@ configure() {
     for name in "${names[@]}"; do
         options+=(-e "$name")
     done
-    (cd "$tree" && scripts/config "${options[@]}" -d SLUB_TINY -d HZ_PERIODIC --set-val NR_CPUS 64)
+    (cd "$tree" && scripts/config "${options[@]}" -d SLUB_TINY -d HZ_PERIODIC -d KERNEL_XZ --set-val NR_CPUS 64)
     make -s -C "$tree" olddefconfig
     for name in "${names[@]}"; do
         # There are none since sheaves.
