@@ -333,7 +333,7 @@ int main(void)
         else
             run(line);
     machine();
-    disk_write((char[2 * BLOCK]){0}, 2 * BLOCK);
+    disk_write((char[2 *BLOCK]){0}, 2 * BLOCK);
     printf("stook-init: all done after %ld s\n", uptime());
     fflush(stdout);
     sync();

@@ -157,7 +157,8 @@ static void *queue_serve(void *arg)
         return NULL;
     }
     for (unsigned tag = 0; tag < DEPTH; tag++)
-        queue_command(&ring, queue->number, COMMAND(UBLK_IO_FETCH_REQ, struct ublksrv_io_cmd), tag, 0);
+        queue_command(&ring, queue->number, COMMAND(UBLK_IO_FETCH_REQ, struct ublksrv_io_cmd), tag,
+                      0);
     ring_enter(&ring, 0);
     __atomic_add_fetch(&queues_ready, 1, __ATOMIC_RELEASE);
     while (live > 0) {
@@ -266,10 +267,9 @@ static int server_start(struct ring *ring, int fd, unsigned cpus)
     for (unsigned q = 0; q < nr_queues; q++)
         if (queues[q].error)
             return -queues[q].error;
-    status = control(ring, fd, UBLK_CMD_START_DEV,
-                     (struct ublksrv_ctrl_cmd){.dev_id = 0,
-                                               .queue_id = (__u16)-1,
-                                               .data = {(__u64)getpid()}});
+    status = control(
+        ring, fd, UBLK_CMD_START_DEV,
+        (struct ublksrv_ctrl_cmd){.dev_id = 0, .queue_id = (__u16)-1, .data = {(__u64)getpid()}});
     printf("ublk: start: %d\n", status);
     return status;
 }
@@ -358,7 +358,8 @@ int ublk_run(unsigned cpus, unsigned pairs, unsigned apart, unsigned long operat
     status = 0;
     server_place(pairs, apart);
     for (unsigned i = 0; i < pairs; i++) {
-        submitters[i] = (struct submitter){.cpu = 2 * i + 1, .left = operations / pairs / BURST * BURST};
+        submitters[i] =
+            (struct submitter){.cpu = 2 * i + 1, .left = operations / pairs / BURST * BURST};
         if (pthread_create(&submitters[i].thread, NULL, submit, &submitters[i]) != 0)
             return -EAGAIN;
     }

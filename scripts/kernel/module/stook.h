@@ -16,18 +16,18 @@
 
 /* The order file: docs/lab.md.  Little endian, as every machine that this runs on. */
 struct stook_header {
-	char magic[8];
-	u32 version, cpus, object_size, objects;
-	u64 records;
+    char magic[8];
+    u32 version, cpus, object_size, objects;
+    u64 records;
 };
 
 enum { STOOK_ALLOC, STOOK_FREE };
 enum { STOOK_NOWAIT = 1, STOOK_FAILED = 2 };
 
 struct stook_record {
-	u32 object;
-	u16 cpu;
-	u8 op, flags;
+    u32 object;
+    u16 cpu;
+    u8 op, flags;
 };
 
 /*
@@ -36,16 +36,16 @@ struct stook_record {
  * draws its number right before it enters the allocator.
  */
 struct stook_run {
-	struct kmem_cache *cache;
-	char name[32];
-	unsigned int object_size, pairs, depth, batch, kept, cross;
-	u32 operations;
-	struct stook_record *record;
-	u64 room; /* records that fit */
-	void **object;
-	u32 objects; /* ids in use are below */
-	atomic64_t seq, allocs, frees, failed, retried, broken;
-	atomic_t begun; /* operations claimed; an operation is an object */
+    struct kmem_cache *cache;
+    char name[32];
+    unsigned int object_size, pairs, depth, batch, kept, cross;
+    u32 operations;
+    struct stook_record *record;
+    u64 room; /* records that fit */
+    void **object;
+    u32 objects; /* ids in use are below */
+    atomic64_t seq, allocs, frees, failed, retried, broken;
+    atomic_t begun; /* operations claimed; an operation is an object */
 };
 extern struct stook_run stook_run;
 
@@ -62,11 +62,11 @@ unsigned int stook_claim(unsigned int n, u32 *first);
  */
 enum stook_step { STOOK_BUSY, STOOK_IDLE, STOOK_DONE };
 struct stook_actor {
-	struct llist_node inbox;
-	struct stook_actor *next;
-	unsigned int cpu;
-	u64 random;
-	enum stook_step (*step)(struct stook_actor *actor);
+    struct llist_node inbox;
+    struct stook_actor *next;
+    unsigned int cpu;
+    u64 random;
+    enum stook_step (*step)(struct stook_actor *actor);
 };
 
 unsigned int stook_random(struct stook_actor *actor, unsigned int below);
