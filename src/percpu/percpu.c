@@ -245,7 +245,7 @@ uint32_t percpu_pop_bulk(uintptr_t offset, void **objects, uint32_t want)
 
     if (!percpu.rseq)
         return locked_pop_bulk(percpu_cpu(), offset, objects, want);
-    for (int i = 0; i < PERCPU_RETRIES; i++) {
+    for (int i = 0; want > 0 && i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
             rseq_pop_bulk(percpu.areas + offset, percpu.rseq_offset, objects, want, &taken);
         if (r != RSEQ_ABORTED)
@@ -260,7 +260,7 @@ uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
 
     if (!percpu.rseq)
         return locked_push_bulk(percpu_cpu(), offset, objects, have);
-    for (int i = 0; i < PERCPU_RETRIES; i++) {
+    for (int i = 0; have > 0 && i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
             rseq_push_bulk(percpu.areas + offset, percpu.rseq_offset, objects, have, &put);
         if (r != RSEQ_ABORTED)
