@@ -50,13 +50,6 @@ static long percpu_membarrier(int command, unsigned flags, int cpu)
     return r;
 }
 
-static int percpu_registered_cpu(intptr_t offset)
-{
-    const char *rseq = (const char *)__builtin_thread_pointer() + offset;
-
-    return (int)*(const volatile int32_t *)(const void *)(rseq + 4);
-}
-
 /* NULL where the process can use sections, else why it cannot. */
 static const char *percpu_refusal(void)
 {
