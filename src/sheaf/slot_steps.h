@@ -23,7 +23,7 @@ static inline struct sheaf *slot_real(struct sheaf *main)
  * slow when slabs were touched for them.  The events are of two enumerators: fast and slow.
  */
 static inline void slot_tally(struct stook_cache *cache, enum stat_event fast, enum stat_event slow,
-                       uint32_t n, uint64_t *touches)
+                              uint32_t n, uint64_t *touches)
 {
     uint64_t now = slab_counts.touches;
 
