@@ -3,7 +3,8 @@
  * pagemap.h - one 32-bit entry a page of the window, flat: address -> cache in one load.
  *
  *   bits 0-15   the cache's slot index (0: no slab; slot 0 never gets a sheaf on any CPU)
- *   bits 16-31  where the page's slab or run descriptor lies: granule in its block's metadata
+ *   bits 16-31  where the page's slab descriptor lies: granule in its block's metadata; without a cache,
+ *               the pages of the run that begins here (page/begin.h)
  *
  * An entry is written before the first object of its page is handed out and cleared after the
  * last came back, under the arena's lock or by the only owner of the pages; readers hold an
@@ -24,13 +25,15 @@ enum {
     BLOCK_PAGES = BLOCK_SIZE / PAGE_SIZE,
     BLOCK_META = 320 << 10, /* room for the worst layout: 512 slabs of 256 outside links each */
     BLOCK_HEADER = 256,     /* of struct block */
+    PAGEMAP_ZONE_BITS = 8,  /* of a block's word in `zone`: above them, blocks of a span */
+    PAGEMAP_ZONE = (1 << PAGEMAP_ZONE_BITS) - 1,
 };
 
 /*
  * The window as every lookup sees it.  Constant after window_init() but for `low` and `high`, which
  * window.c moves under its lock: blocks of objects lie in [base, base + low), the library's own in
  * [base + high, base + size), nothing in between.  Below `low` and from `high` on every page has an
- * entry and every block a header and a byte in `zone`, in places that were skipped, too.
+ * entry and every block a header and a word in `zone`, in places that were skipped, too.
  */
 struct pagemap {
     uintptr_t base;      /* of the window, aligned to a block */
@@ -40,7 +43,7 @@ struct pagemap {
     uint32_t *entry;     /* one a page of the window */
     char *meta;          /* BLOCK_META bytes a block */
     char *header;        /* BLOCK_HEADER bytes a block */
-    uint8_t *zone;       /* one a block */
+    uint32_t *zone; /* one a block: its zone; where a span begins, also how many blocks it has */
     unsigned zones; /* objects of node n are in zone n, the library's own in zone zones/2 + n */
 };
 extern struct pagemap pagemap __attribute__((visibility("hidden")));
@@ -85,10 +88,10 @@ static inline uint32_t pagemap_granule(uint32_t entry)
     return entry >> 16;
 }
 
-/* Zone and node of an address of the arena: a byte a block, 64 blocks a cache line. */
+/* Zone and node of an address of the arena: a word a block, 16 blocks a cache line. */
 static inline unsigned pagemap_zone(const void *address)
 {
-    return pagemap.zone[((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT];
+    return pagemap.zone[((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT] & PAGEMAP_ZONE;
 }
 
 static inline unsigned pagemap_node(const void *address)

@@ -43,7 +43,8 @@ struct pagemap pagemap;
 
 /* The parts that lookups read, mapped page by page and for holes, too; and their bytes a block. */
 enum window_part { WINDOW_ENTRIES, WINDOW_HEADERS, WINDOW_ZONES, WINDOW_PARTS };
-static const size_t window_bytes[WINDOW_PARTS] = {BLOCK_PAGES * sizeof(uint32_t), BLOCK_HEADER, 1};
+static const size_t window_bytes[WINDOW_PARTS] = {BLOCK_PAGES * sizeof(uint32_t), BLOCK_HEADER,
+                                                  sizeof(uint32_t)};
 
 struct window_side {
     size_t at[WINDOW_PARTS]; /* offsets: low: mapped below; high: mapped from there on */
@@ -98,7 +99,7 @@ static void window_layout(size_t size, size_t at[5])
     at[1] = at[0] + window_round(blocks * BLOCK_META) + WINDOW_GAP;
     at[2] = at[1] + window_round(blocks * window_bytes[WINDOW_ENTRIES]) + WINDOW_GAP;
     at[3] = at[2] + window_round(blocks * BLOCK_HEADER) + WINDOW_GAP;
-    at[4] = at[3] + window_round(blocks);
+    at[4] = at[3] + window_round(blocks * window_bytes[WINDOW_ZONES]);
 }
 
 static void window_place(uintptr_t base, size_t size)
@@ -111,7 +112,7 @@ static void window_place(uintptr_t base, size_t size)
     pagemap.meta = (char *)base + at[0];
     pagemap.entry = (uint32_t *)(void *)(base + at[1]);
     pagemap.header = (char *)base + at[2];
-    pagemap.zone = (uint8_t *)base + at[3];
+    pagemap.zone = (uint32_t *)(void *)(base + at[3]);
     atomic_store_explicit(&pagemap.low, 0, memory_order_relaxed);
     atomic_store_explicit(&pagemap.high, size, memory_order_relaxed);
     window.low = window.high = (struct window_side){{0}, WINDOW_SKIP_MIN};
@@ -231,6 +232,13 @@ static void window_advance(uint32_t first, uint32_t n, bool top)
         window.grown((size_t)(first + n) << BLOCK_SHIFT);
 }
 
+/* Says whose blocks are; none of them is the first of a span. */
+static void window_mark(uint32_t first, uint32_t n, unsigned zone)
+{
+    for (uint32_t i = first; i < first + n; i++)
+        pagemap.zone[i] = zone;
+}
+
 /* Something else lies at the frontier.  The map goes on over it: its entries say that nothing is. */
 static bool window_skip(bool top)
 {
@@ -240,7 +248,7 @@ static bool window_skip(bool top)
 
     if (n == 0 || window_cover_map(first, n, top) != 0)
         return false;
-    memset(pagemap.zone + first, UINT8_MAX, n);
+    window_mark(first, n, UINT8_MAX);
     window_advance(first, n, top);
     if (side->skip < WINDOW_SKIP_MAX)
         side->skip *= 2;
@@ -302,7 +310,7 @@ bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, u
         error = ENOMEM;
     }
     if (!error) {
-        memset(pagemap.zone + *first, (int)zone, *count);
+        window_mark(*first, *count, zone);
         side->skip = WINDOW_SKIP_MIN;
         window_advance(*first, *count, top);
     }

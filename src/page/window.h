@@ -2,7 +2,7 @@
 /*
  * window.h - the window of address space that all blocks lie in, and what of it is taken.
  *
- * A window has room for blocks, for their metadata and their headers, for the page map and for a byte a
+ * A window has room for blocks, for their metadata and their headers, for the page map and for a word a
  * block with the block's zone, each at a fixed distance, so that lookups are arithmetic.  It begins at an address
  * chosen at random for each process, where neither the kernel nor the loader puts anything by itself,
  * and it is not reserved: memory is mapped in steps as it is needed, and the process's virtual size

@@ -24,9 +24,14 @@ static unsigned zone_number(const struct zone *zone)
     return (unsigned)(zone - zone_all.zone);
 }
 
+static bool zone_owns(const struct zone *zone, uint32_t index)
+{
+    return (pagemap.zone[index] & PAGEMAP_ZONE) == zone_number(zone);
+}
+
 bool zone_has(const struct zone *zone, uint32_t index)
 {
-    return index >= zone->first && index < zone->end && pagemap.zone[index] == zone_number(zone) &&
+    return index >= zone->first && index < zone->end && zone_owns(zone, index) &&
            zone_block(index)->state != BLOCK_UNUSED;
 }
 
@@ -43,7 +48,7 @@ static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n
 /* Its own and mapped; in the place of what is gone may lie what others have mapped. */
 static bool zone_can_bind(const struct zone *zone, uint32_t index)
 {
-    return pagemap.zone[index] == zone_number(zone) && !zone_is_gone(zone, index);
+    return zone_owns(zone, index) && !zone_is_gone(zone, index);
 }
 
 void zone_bind(struct zone *zone)
@@ -180,11 +185,11 @@ static uint64_t zone_aligned(uint32_t index, uint32_t align)
     return (base + index + align - 1) / align * align - base;
 }
 
-int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind)
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind, bool raw)
 {
     struct zone_tail *tail = &zone->tail[kind];
     uint64_t at = zone_aligned(tail->next, align);
-    bool shown = n > 1 || zone->opened >= ZONE_SMALL_BLOCKS;
+    bool shown = raw || zone->opened >= ZONE_SMALL_BLOCKS;
     uint32_t to, hide;
 
     tail->fresh = tail->end;
@@ -197,7 +202,8 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind 
     hide = shown ? to : tail->next;
     zone_dump(tail->next, hide < tail->fresh ? hide : tail->fresh, true);
     zone_dump(hide > tail->fresh ? hide : tail->fresh, tail->end, false);
-    zone_open(zone, kind, tail->next, to, shown);
+    zone_open(zone, kind, tail->next, raw ? (uint32_t)at : to, shown);
+    zone->opened += raw ? n : 0;
     tail->next = to;
     return (int64_t)at;
 }
