@@ -184,6 +184,7 @@ int window_retake(uint32_t first, uint32_t n)
 
     if (error)
         return error;
+    os_dump(window_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
     error = window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
     if (error)
         (void)window_unmap(window_meta(first), (size_t)n * BLOCK_META);
@@ -320,20 +321,20 @@ bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, u
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* The map's ends are mapped, a block at either end could be: 0, or why not. */
+/*
+ * The map's ends are mapped: 0, or why not.  They lie above all blocks, so there are such addresses; blocks
+ * whose place is taken are skipped like any other.
+ */
 static int window_probe(void)
 {
     uint32_t last = (uint32_t)window_blocks() - 1;
-    int error = window_take_at(0, 1, false);
+    int error = EEXIST;
 
-    if (error)
-        return error;
-    (void)window_give(0, 1);
-    error = window_take_at(last, 1, true);
-    if (error)
-        return error;
-    (void)window_give(last, 1);
-    return 0;
+    for (unsigned part = 0; part < WINDOW_PARTS; part++)
+        if ((error = window_cover(part, 0, 1, false)) ||
+            (error = window_cover(part, last, 1, true)))
+            return error;
+    return error;
 }
 
 /* What of the map is mapped goes. */

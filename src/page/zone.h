@@ -58,13 +58,13 @@ struct zone {
 enum zone_huge { ZONE_HUGE_NEVER, ZONE_HUGE_FULL, ZONE_HUGE_ALWAYS };
 
 struct zones {
-    struct zone zone[ZONE_COUNT_MAX];
     size_t reserve_pages; /* the tunable */
     enum zone_huge huge;
     _Atomic bool noted;      /* arena_will_note() */
     bool bind;               /* zones' memory comes from their nodes */
     _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
     _Atomic uint32_t holes;  /* runs of blocks that are gone */
+    struct zone zone[ZONE_COUNT_MAX];
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));
 
