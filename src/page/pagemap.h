@@ -31,15 +31,17 @@ enum {
 
 /*
  * The window as every lookup sees it.  Constant after window_init() but for `low` and `high`, which
- * window.c moves under its lock: blocks of objects lie in [base, base + low), the library's own in
- * [base + high, base + size), nothing in between.  Below `low` and from `high` on every page has an
- * entry and every block a header and a word in `zone`, in places that were skipped, too.
+ * window.c moves under its lock.  It is used from a place within it outwards: blocks of objects lie in
+ * [middle, middle + low), the library's own in [base + high, middle), and so all that is mapped of each part
+ * is in one piece.  There every page has an entry and every block a header and a word in `zone`, in places
+ * that were skipped, too.
  */
 struct pagemap {
-    uintptr_t base;      /* of the window, aligned to a block */
+    uintptr_t base;      /* of the window, aligned to a block: block 0 */
+    uintptr_t middle;    /* where objects begin */
     size_t size;         /* of the window; 0 before init: no address is ours */
-    _Atomic size_t low;  /* grows */
-    _Atomic size_t high; /* shrinks */
+    _Atomic size_t low;  /* bytes of blocks of objects; grows */
+    _Atomic size_t high; /* from base to the library's own blocks; shrinks */
     uint32_t *entry;     /* one a page of the window */
     char *meta;          /* BLOCK_META bytes a block */
     char *header;        /* BLOCK_HEADER bytes a block */
@@ -52,19 +54,19 @@ extern struct pagemap pagemap __attribute__((visibility("hidden")));
  * an address comes to a thread after the store that covers it. */
 static inline int pagemap_is_low(const void *address)
 {
-    return (uintptr_t)address - pagemap.base <
+    return (uintptr_t)address - pagemap.middle <
            atomic_load_explicit(&pagemap.low, memory_order_relaxed);
 }
 
 /* Any pointer may be asked. */
 static inline int pagemap_covers(const void *address)
 {
-    size_t high;
+    uintptr_t own;
 
     if (__builtin_expect(pagemap_is_low(address), 1))
         return 1;
-    high = atomic_load_explicit(&pagemap.high, memory_order_relaxed);
-    return (uintptr_t)address - pagemap.base - high < pagemap.size - high;
+    own = pagemap.base + atomic_load_explicit(&pagemap.high, memory_order_relaxed);
+    return (uintptr_t)address - own < pagemap.middle - own;
 }
 
 /* Only of addresses that pagemap_covers(). */

@@ -253,19 +253,14 @@ static void check_arena(void)
     size_t taken = 0, warm = 0, blocks = 0, clean = 0;
     struct arena_stat stat;
 
-    for (size_t at = 0; at < pagemap.size; at += BLOCK_SIZE) {
+    for (char *base = (char *)pagemap.base + pagemap.high;
+         base < (char *)pagemap.middle + pagemap.low; base += BLOCK_SIZE) {
         const struct block *block;
-        char *base;
-        if (at == pagemap.low) /* nothing between */
-            at = pagemap.high;
-        if (at == pagemap.size)
-            break;
-        base = (char *)pagemap.base + at;
         block = zone_block(zone_index(base));
         if (pagemap_zone(base) >= pagemap.zones || check_is_tail(zone_of(base), zone_index(base)))
             continue; /* skipped, or taken from the window and not used yet */
-        CHECK((pagemap_zone(base) >= pagemap.zones / 2) == (at >= pagemap.high),
-              "a block of zone %u at %zx", pagemap_zone(base), at);
+        CHECK((pagemap_zone(base) >= pagemap.zones / 2) == ((uintptr_t)base < pagemap.middle),
+              "a block of zone %u at %p", pagemap_zone(base), (void *)base);
         blocks++;
         if (block->state == BLOCK_UNUSED) {
             taken += BLOCK_PAGES;
