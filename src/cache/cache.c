@@ -26,7 +26,8 @@ void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what);
 enum {
     CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
     CACHE_EMPTY_SLABS = 5,
-    CACHE_COLUMN = 8, /* bytes of an owner, of a tag (slab/column.h) */
+    CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
+    CACHE_COLUMN = 8,           /* bytes of an owner, of a tag (slab/column.h) */
 };
 
 static struct stook_cache *cache_of_caches;
@@ -149,9 +150,14 @@ static const char *const cache_boot_name[SHEAF_CLASSES + 1] = {
 void cache_boot(void)
 {
     size_t size = (cache_struct_size() + 63) & ~(size_t)63;
-    char *memory = os_map(size * (SHEAF_CLASSES + 1));
+    /* Not mapped where it need not be: each mapping that is written to is felt in fork(). */
+    static char room[CACHE_BOOT_ROOM] __attribute__((aligned(64)));
+    static bool used; /* a process that starts once more leaves the first ones as they are */
+    bool fits = !used && size * (SHEAF_CLASSES + 1) <= sizeof(room);
+    char *memory = fits ? room : os_map(size * (SHEAF_CLASSES + 1));
     struct layout layout;
 
+    used = true;
     if (!memory)
         report_fatal("no memory for the first caches");
     cache_random = cache_asked("STOOK_RANDOM");
