@@ -141,12 +141,6 @@ static bool cache_asked(const char *name)
     return text && strcmp(text, "0") != 0;
 }
 
-/* Written out: printing them would touch pages that a start has no need of. */
-static const char *const cache_boot_name[SHEAF_CLASSES + 1] = {
-    "stook-sheaf-64",   "stook-sheaf-128",  "stook-sheaf-192",  "stook-sheaf-320",
-    "stook-sheaf-576",  "stook-sheaf-1088", "stook-sheaf-2048", "stook-sheaf-4096",
-    "stook-sheaf-8192", "stook-cache"};
-
 void cache_boot(void)
 {
     size_t size = (cache_struct_size() + 63) & ~(size_t)63;
@@ -176,7 +170,8 @@ void cache_boot(void)
         cache->flags = CACHE_INTERNAL | STOOK_CACHE_NOSHEAF;
         if (!layout_plan(&layout, cache->object_size, cache->align, LAYOUT_WRITABLE))
             report_fatal("no layout for the library's own objects");
-        cache_setup(cache, &layout, cache_find_index(), cache_boot_name[i], 0, 0);
+        cache_setup(cache, &layout, cache_find_index(),
+                    i < SHEAF_CLASSES ? sheaf_class_name[i] : "stook-cache", 0, 0);
         if (i < SHEAF_CLASSES)
             sheaf_cache[i] = cache;
         else
