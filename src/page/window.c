@@ -189,14 +189,16 @@ static char *window_block(uint32_t first)
 
 int window_retake(uint32_t first, uint32_t n)
 {
-    int error = window_map(window_meta(first), (size_t)n * BLOCK_META);
+    /* Blocks first: what a limit refuses is refused by one call. */
+    int error = window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
 
     if (error)
         return error;
-    os_dump(window_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
-    error = window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
+    error = window_map(window_meta(first), (size_t)n * BLOCK_META);
     if (error)
-        (void)window_unmap(window_meta(first), (size_t)n * BLOCK_META);
+        (void)window_unmap(window_block(first), (size_t)n << BLOCK_SHIFT);
+    else
+        os_dump(window_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
     return error;
 }
 
