@@ -154,10 +154,15 @@ static void class_name(char name[CLASS_NAME], size_t size)
     *name = '\0';
 }
 
-/* Sizes whose class is there from the start: what handlers and threads that cannot make one get. */
+/*
+ * Sizes whose class is there from the start: what handlers and threads that cannot make one get.  32, 128,
+ * 512 and so on to SIZES_MAX.
+ */
 static bool class_is_first(unsigned class)
 {
-    return (sizes_of(class) & (sizes_of(class) - 1)) == 0;
+    size_t size = sizes_of(class);
+
+    return (size & (size - 1)) == 0 && __builtin_ctzll(size) % 2 == __builtin_ctzll(SIZES_MAX) % 2;
 }
 
 /* Makes a class and lets the fast way know it; NULL without memory.  One thread at a time. */

@@ -116,7 +116,7 @@ static size_t percpu_areas_size(void)
 
 /*
  * One mapping for all rows.  Huge pages would make the areas of CPUs that are hardly used resident;
- * core dumps have only what is in use (percpu_use()).
+ * core dumps have the program's own memory, and not these.
  */
 static void percpu_init_areas(void)
 {
@@ -184,8 +184,6 @@ static bool percpu_use(unsigned cpu, bool nospin)
 
     if ((topology.simulated && !online) || !lock_enter(&percpu.lock, LOCK_PERCPU, nospin))
         return false;
-    if (atomic_load_explicit(&percpu.used[cpu], memory_order_relaxed) == PERCPU_UNUSED)
-        os_dump(percpu_slot_at((int)cpu, 0), PERCPU_AREA_SIZE, true);
     atomic_store(&percpu.used[cpu], PERCPU_USED);
     lock_drop(&percpu.lock, LOCK_PERCPU);
     if (!online) { /* it was made after the topology was read */
