@@ -160,7 +160,7 @@ static bool upstream_replace_empty(struct lab_actor *actor, struct upstream_own 
         return true;
     }
     kernel_count(actor, cache, KERNEL_barn_get_fail, 1);
-    if (!own->refill)
+    if (!own->refill && !actor->waits)
         return false;
     if (c->spare) {
         empty = c->spare;

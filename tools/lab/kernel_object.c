@@ -50,11 +50,6 @@ static int object_node(struct lab_actor *actor, struct kernel_cache *cache, unsi
     return cache->node[other].nr_partial > cache->min_partial ? (int)other : -1;
 }
 
-static bool object_others(struct lab_actor *actor, struct kernel_cache *cache)
-{
-    return lab_random(actor, 1024) <= cache->defrag_ratio;
-}
-
 /* ---- one ------------------------------------------------------------------------------------ */
 
 static void *object_of_node(struct lab_actor *actor, struct kernel_objects *own, unsigned node)
@@ -117,7 +112,7 @@ void *kernel_object_alloc(struct lab_actor *actor, struct kernel_objects *own)
 
     kernel_count(actor, &own->cache, KERNEL_alloc_slowpath, 1);
     for (unsigned i = 0; i <= topology.memories && !object; i++) {
-        if (i == 1 && !object_others(actor, &own->cache))
+        if (i == 1 && !kernel_looks_far(actor, &own->cache))
             break;
         if ((node = object_node(actor, &own->cache, i)) >= 0)
             object = object_of_node(actor, own, (unsigned)node);
@@ -300,7 +295,7 @@ unsigned kernel_object_refill(struct lab_actor *actor, struct kernel_objects *ow
     int node;
 
     for (unsigned i = 0; i <= topology.memories && got < n; i++) {
-        if (i == 1 && !object_others(actor, &own->cache))
+        if (i == 1 && !kernel_looks_far(actor, &own->cache))
             break;
         node = object_node(actor, &own->cache, i);
         if (node < 0 || (i > 0 && timing_busy(actor, own->cache.node[node].lock)))

@@ -113,6 +113,9 @@ int kernel_start(struct lab *lab, struct kernel_cache *cache)
     if (!kernel_wake())
         return complain(STATUS_FAILED, "no memory for the arena");
     cache->event = lab_memory(lab, topology.cpus * sizeof(cache->event[0]));
+    cache->random = lab_memory(lab, topology.cpus * sizeof(cache->random[0]));
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        cache->random[cpu] = lab_seed(~(options->seed + cpu));
     for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++) {
         list_init(&cache->node[node].partial);
         cache->node[node].lock = timing_place(lab, "list_lock", (int)node);
@@ -135,6 +138,12 @@ void kernel_leave(struct kernel_cache *cache)
 {
     if (cache->lab->options->threads)
         pthread_mutex_unlock(&cache->calls);
+}
+
+/* Drawn from the CPU's generator, not the actor's: the same calls draw the same whoever makes them. */
+bool kernel_looks_far(struct lab_actor *actor, struct kernel_cache *cache)
+{
+    return lab_below(&cache->random[actor->cpu], 1024) <= cache->defrag_ratio;
 }
 
 /* ---- slabs ---------------------------------------------------------------------------------- */

@@ -65,6 +65,7 @@ struct kernel_cache {
     bool freeing; /* the call under way frees */
     struct kernel_node node[TOPOLOGY_NODES_MAX];
     uint64_t (*event)[KERNEL_EVENT_COUNT]; /* by CPU */
+    uint64_t *random;                      /* by CPU: get_cycles() of the kernel's draws */
 };
 
 static inline void kernel_count(struct lab_actor *actor, struct kernel_cache *cache,
@@ -85,6 +86,8 @@ void kernel_enter(struct kernel_cache *cache, bool freeing);
 void kernel_leave(struct kernel_cache *cache);
 
 struct kernel_slab *kernel_slab_of(const void *object);
+/* One draw in 1024 / defrag_ratio: this refill looks at other nodes' lists (remote_node_defrag_ratio). */
+bool kernel_looks_far(struct lab_actor *actor, struct kernel_cache *cache);
 /* From the nearest memory, all objects free and on no list; or NULL. */
 struct kernel_slab *kernel_slab_new(struct lab_actor *actor, struct kernel_cache *cache);
 void kernel_slab_discard(struct lab_actor *actor, struct kernel_cache *cache,

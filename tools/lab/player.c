@@ -7,6 +7,7 @@
  * With threads each actor is one, and the history is the machine's.  The end is always played on one
  * thread.
  */
+#include "lab/order.h"
 #include "lab/timing.h"
 #include "stook/command.h"
 
@@ -31,9 +32,14 @@ static uint64_t player_next(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static unsigned player_below(uint64_t *state, unsigned n)
+unsigned lab_below(uint64_t *state, unsigned n)
 {
     return (unsigned)((player_next(state) >> 32) * n >> 32);
+}
+
+uint64_t lab_seed(uint64_t number)
+{
+    return player_next(&number);
 }
 
 /* ---- what scenarios call -------------------------------------------------------------------- */
@@ -82,7 +88,6 @@ void *lab_memory(struct lab *lab, size_t bytes)
 struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *own)
 {
     struct lab_actor *actor = lab_memory(lab, sizeof(*actor));
-    uint64_t seed = lab->options->seed + lab->nr_actors + 1;
 
     if (!lab->actors)
         lab->actors = lab_memory(lab, PLAYER_ACTORS_MAX * sizeof(lab->actors[0]));
@@ -93,7 +98,7 @@ struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *
     actor->lab = lab;
     actor->step = step;
     actor->own = own;
-    actor->random = player_next(&seed);
+    actor->random = lab_seed(lab->options->seed + lab->nr_actors + 1);
     actor->number = lab->nr_actors;
     lab_move(actor, cpu);
     lab->actors[lab->nr_actors++] = actor;
@@ -146,6 +151,8 @@ void *lab_alloc(struct lab_actor *actor)
     actor->out++;
     timing_object_used(actor, object);
     lab_count(actor, LAB_ALLOCS, 1);
+    if (actor->lab->order_out)
+        order_note_alloc(actor, object);
     return object;
 }
 
@@ -158,6 +165,8 @@ void lab_free(struct lab_actor *actor, void *object)
     actor->out--;
     timing_object_freed(actor, object);
     lab_count(actor, LAB_FREES, 1);
+    if (actor->lab->order_out)
+        order_note_free(actor, object);
     actor->lab->options->design->free(actor, object);
 }
 
@@ -165,6 +174,8 @@ void lab_move(struct lab_actor *actor, unsigned cpu)
 {
     actor->cpu = cpu;
     actor->count = &actor->lab->cpus[cpu];
+    stook_topology_cpu(
+        (int)cpu); /* the library's CPU is the actor's for the rest of the step, too */
 }
 
 void lab_set_cpu(struct lab_actor *actor, unsigned cpu, bool there)
@@ -211,7 +222,7 @@ void lab_set_memory(struct lab *lab, unsigned node, bool there)
 
 unsigned lab_random(struct lab_actor *actor, unsigned n)
 {
-    return player_below(&actor->random, n);
+    return lab_below(&actor->random, n);
 }
 
 bool lab_closing(const struct lab_actor *actor)
@@ -271,7 +282,7 @@ static int player_turns(struct lab *lab, uint64_t *random)
     unsigned still = 0;
 
     while (player_going(lab)) {
-        if (lab_step_actor(lab->actors[player_below(random, lab->nr_actors)]))
+        if (lab_step_actor(lab->actors[lab_below(random, lab->nr_actors)]))
             still = 0;
         else if (++still > PLAYER_STILL * lab->nr_actors)
             return complain(STATUS_FAILED, "the actors wait for each other");
@@ -355,5 +366,6 @@ int lab_play(struct lab *lab)
     for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
         if (topology_has_cpu(&topology, cpu))
             lab->options->design->read(lab, cpu, lab->cpus[cpu].design);
+    lab->closed = true;
     return status;
 }

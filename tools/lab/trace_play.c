@@ -163,9 +163,7 @@ static struct lab_actor *play_begin(struct play *p, const struct trace_event *ev
     }
     p->time = event->time;
     actor->lab = play_lab(p, class);
-    lab_move(actor, cpu);
-    if (cpu != p->stated)
-        stook_topology_cpu((int)(p->stated = cpu));
+    lab_move(actor, p->stated = cpu);
     return actor;
 }
 

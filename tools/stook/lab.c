@@ -3,9 +3,11 @@
  * lab.c - stook lab: a workload played on a machine that a topology describes, and what it cost.
  */
 #include "lab/environment.h"
+#include "lab/order.h"
 #include "lab/sweep.h"
 #include "lab/timing.h"
 #include "stook/command.h"
+#include "stook/lab_order.h"
 #include "stook/lab_trace.h"
 
 #include "os/topology.h"
@@ -54,6 +56,7 @@ enum {
     OPTION_DESIGNS,
     OPTION_SVG,
     OPTION_EVENTS_SVG,
+    OPTION_ORDER_OUT,
 };
 
 /* What was said of them; one command a process. */
@@ -86,6 +89,7 @@ static const struct option lab_long_options[] = {
     {"designs", required_argument, NULL, OPTION_DESIGNS},
     {"svg", required_argument, NULL, OPTION_SVG},
     {"events-svg", required_argument, NULL, OPTION_EVENTS_SVG},
+    {"order-out", required_argument, NULL, OPTION_ORDER_OUT},
     {NULL, 0, NULL, 0},
 };
 
@@ -265,9 +269,37 @@ static bool lab_option(struct lab_options *o, int option, const char *text)
     case OPTION_EVENTS_SVG:
         lab_sweep.events_picture = text;
         return true;
+    case OPTION_ORDER_OUT:
+        o->order_out = text;
+        return true;
     default:
         return false; /* getopt has said why */
     }
+}
+
+static bool lab_option_named(struct lab_options *o, const char *name, const char *text)
+{
+    const struct option *option = lab_long_options;
+
+    while (strcmp(option->name, name) != 0)
+        option++;
+    return lab_option(o, option->val, text);
+}
+
+/* Options that are of one design, and the order of slabs that follows from the objects. */
+static bool lab_agree(struct lab_options *o)
+{
+    if (o->race && (o->design != &lab_upstream_first || o->refill)) {
+        complain(STATUS_USAGE, "lab: --race is of --design upstream-first without --refill");
+        return false;
+    }
+    if (o->refill && o->design != &lab_upstream_first && !lab_sweep.sweeps) {
+        complain(STATUS_USAGE, "lab: --refill is of --design upstream-first");
+        return false;
+    }
+    if (o->order == LAB_ORDER_UNSAID) /* the report's slabs for the report's objects */
+        o->order = o->size == LAB_SIZE ? 2 : LAB_ORDER_AUTO;
+    return true;
 }
 
 static void lab_list(void)
@@ -311,21 +343,17 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         complain(STATUS_USAGE, "lab: bursts of %u do not fit a depth of %u", o->batch, o->depth);
         return false;
     }
-    if (o->race && (o->design != &lab_upstream_first || o->refill)) {
-        complain(STATUS_USAGE, "lab: --race is of --design upstream-first without --refill");
-        return false;
-    }
-    if (o->refill && o->design != &lab_upstream_first && !lab_sweep.sweeps) {
-        complain(STATUS_USAGE, "lab: --refill is of --design upstream-first");
-        return false;
-    }
     if (o->costs && (o->threads || o->scenario != &lab_ublk)) {
         complain(STATUS_USAGE, "lab: time is modelled of ublk, and without --threads");
         return false;
     }
-    if (o->order == LAB_ORDER_UNSAID) /* the report's slabs for the report's objects */
-        o->order = o->size == LAB_SIZE ? 2 : LAB_ORDER_AUTO;
-    return true;
+    if (o->order_out &&
+        (o->threads || o->scenario == &lab_hotplug || lab_sweep.sweeps || lab_sweep.sensitivity)) {
+        complain(STATUS_USAGE,
+                 "lab: --order-out is of one run without --threads, and not of hotplug");
+        return false;
+    }
+    return lab_agree(o);
 }
 
 /* Where a run of a sweep leaves what it found; NULL: it is printed. */
@@ -347,8 +375,12 @@ static int lab_run_on(const struct lab_options *options)
         status = options->design->start(&lab);
     if (status == 0)
         status = options->scenario->prepare(&lab);
+    if (status == 0 && options->order_out)
+        status = order_begin(&lab, options->order_out);
     if (status == 0)
         status = lab_play(&lab);
+    if (status == 0)
+        status = order_end(&lab);
     if (status == 0)
         status = options->design->stop(&lab);
     if (status == 0)
@@ -380,6 +412,8 @@ static int lab_run(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "trace") == 0)
         return lab_trace_run(argc - 1, argv + 1, LAB_MACHINE);
+    if (argc > 1 && strcmp(argv[1], "order") == 0)
+        return lab_order_run(argc - 1, argv + 1, &options, lab_option_named, lab_agree);
     if (!lab_parse(&options, argc, argv))
         return STATUS_USAGE;
     return lab_sweep.sweeps || lab_sweep.sensitivity ? sweep_run(&lab_sweep, &options, lab_run_for)
@@ -392,6 +426,7 @@ const struct command command_lab = {
     "usage: stook lab SCENARIO [OPTIONS]\n"
     "       stook lab sweep ublk [OPTIONS]\n"
     "       stook lab trace FILE [OPTIONS]\n"
+    "       stook lab order FILE [OPTIONS]\n"
     "\n"
     "Plays all CPUs of a simulated machine (docs/topology.md), and prints each CPU's counters and,\n"
     "of the second half of the run, in a million objects: slow paths, slabs allocated, and takings of\n"
@@ -430,6 +465,7 @@ const struct command command_lab = {
     "  --seed S           another history; 1\n"
     "  --threads          a real thread each, instead of a history that the seed determines\n"
     "  --json             one object\n"
+    "  --order-out FILE   the order of all calls, for `stook lab order`\n"
     "\n"
     "of sweep: each design over numbers of CPUs, in the model of time\n"
     "  --cpus A..B        from 1 to 512; 1..512 by default\n"
@@ -444,6 +480,9 @@ const struct command command_lab = {
     "                     position of the recorded one\n"
     "  --gap NS           --time, with no more than that between two events\n"
     "  --capacity, --order, --time, --costs, --json: as above\n"
+    "\n"
+    "of order: exactly the calls of an order file (docs/lab.md), each on its CPU\n"
+    "  --topology, --design, --capacity, --size, --align, --order, --refill, --seed, --json: as above\n"
     "\n"
     "exit status: 0, 1 something failed or was lost, 2 wrong options\n",
     lab_run,
