@@ -68,7 +68,7 @@ for d, design in enumerate(DESIGNS):
         assert again["per_cpu"] == made["per_cpu"], (design, scenario)
         assert again["left"] == 0 and again["before"] == again["after"], (design, scenario)
         assert again["allocs"] == again["frees"] == 6000, again["allocs"]
-        for key in ("slab_size", "objs_per_slab", "sheaf_capacity", "object_size", "cpus"):
+        for key in ("slab_size", "order", "objs_per_slab", "sheaf_capacity", "object_size", "cpus"):
             assert again[key] == made[key], (design, scenario, key)
 # A replay of the other designs' order counts the same calls on the same CPUs.
 for design in DESIGNS:
@@ -96,13 +96,13 @@ assert len(read(ORDER)[1]) == 8000 and run("order", ORDER)["left"] == 0
 
 # Orders of which it is known what happens.  One CPU: ten objects out, seven of them back.
 known = [(2, ALLOC, k) for k in range(10)] + [(2, FREE, k) for k in range(7)]
-known = write("known", known, objects=10)
+known = write("known", known, objects=10, size=60)
 for design in DESIGNS:
     result = run("order", known, "--design", *design, *ONE)
     assert (result["records"], result["allocs"], result["frees"], result["left"]) == (17, 10, 7, 3)
     assert (result["before"]["allocs"], result["before"]["frees"]) == (10, 7), result["before"]
     assert (result["after"]["allocs"], result["after"]["frees"]) == (10, 10), result["after"]
-    assert result["slabs_before"] >= 1 and result["object_size"] == 64
+    assert result["slabs_before"] >= 1 and result["object_size"] == 64  # whole lines
     c, = [c for c in result["per_cpu"] if c["allocs"]]
     assert (c["cpu"], c["frees"]) == (2, 7) and result["per_cpu"][0]["frees"] == 3
     text = lab("order", known, "--design", *design, *ONE)
@@ -124,7 +124,7 @@ assert "1 allocations that had failed" in lab("order", some, *ONE)
 # Size, order and capacity as they are asked for; an order of no calls.
 result = run("order", known, "--design", "upstream", "--size", 100, "--align", 8, "--order", 1,
              "--capacity", 5, *ONE)
-assert (result["slab_size"], result["slab_order"], result["sheaf_capacity"]) == (104, 1, 5), result
+assert (result["slab_size"], result["order"], result["sheaf_capacity"]) == (104, 1, 5), result
 assert run("order", write("none", [], objects=0), *ONE)["allocs"] == 0
 
 # What is refused, and that it is said why.

@@ -23,7 +23,6 @@
 
 enum {
     UPSTREAM_FULL = 10,
-    UPSTREAM_EMPTY = 10,
     UPSTREAM_HEADER = 32, /* bytes of struct slab_sheaf before its objects */
 };
 
@@ -68,13 +67,6 @@ static struct upstream_sheaf *upstream_sheaf_new(struct lab_actor *actor, struct
         timing_work(actor, TIMING_PAGE);
     }
     return sheaf;
-}
-
-static void upstream_sheaf_free(struct lab_actor *actor, struct upstream_own *own,
-                                struct upstream_sheaf *sheaf)
-{
-    kernel_count(actor, &own->objects.cache, KERNEL_sheaf_free, 1);
-    free(sheaf);
 }
 
 static struct upstream_barn *upstream_barn(const struct lab_actor *actor, struct upstream_own *own)
@@ -124,18 +116,6 @@ static struct upstream_sheaf *upstream_get_empty(struct lab_actor *actor, struct
     return sheaf;
 }
 
-static void upstream_put_empty(struct lab_actor *actor, struct upstream_own *own,
-                               struct upstream_barn *barn, struct upstream_sheaf *sheaf)
-{
-    if (!barn || barn->nr_empty >= UPSTREAM_EMPTY) {
-        upstream_sheaf_free(actor, own, sheaf);
-        return;
-    }
-    upstream_lock(actor, own, barn);
-    upstream_push(&barn->empty, &barn->nr_empty, sheaf);
-    timing_unlock(actor, barn->lock);
-}
-
 /* ---- allocation ----------------------------------------------------------------------------- */
 
 /* The CPU's main sheaf has objects again; false: it is empty, and may not be filled. */
@@ -171,10 +151,7 @@ static bool upstream_replace_empty(struct lab_actor *actor, struct upstream_own 
     empty->n = kernel_object_refill(actor, &own->objects, empty->object, own->capacity);
     kernel_count(actor, cache, KERNEL_sheaf_refill, empty->n);
     lab_count(actor, LAB_ALLOC_OUTSIDE, 1);
-    if (!c->spare)
-        c->spare = c->main;
-    else
-        upstream_put_empty(actor, own, barn, c->main);
+    c->spare = c->main;
     c->main = empty;
     return empty->n > 0;
 }
@@ -290,7 +267,7 @@ static int upstream_start_as(struct lab *lab, bool refill, bool any)
     int status = kernel_object_start(lab, &own->objects);
 
     own->refill = refill || lab->options->refill;
-    own->any = any;
+    own->any = own->objects.in_order = any;
     own->capacity = lab->options->capacity;
     if (own->capacity == 0)
         own->capacity =

@@ -300,6 +300,40 @@ void kernel_remove_partial(struct lab_actor *actor, struct kernel_cache *cache,
     timing_work(actor, TIMING_LINK);
 }
 
+void kernel_remove_partials(struct lab_actor *actor, struct kernel_cache *cache, unsigned node,
+                            struct kernel_slab *last, struct list *slabs)
+{
+    struct kernel_node *n = &cache->node[node];
+
+    kernel_neighbour(actor, n, last->link.next);
+    for (struct kernel_slab *slab = NULL; slab != last;) {
+        slab = LIST_ENTRY(n->partial.next, struct kernel_slab, link);
+        timing_line(actor, slab->line); /* its mark: it is on the list no more */
+        list_remove(&slab->link);
+        list_add_tail(slabs, &slab->link);
+        slab->on = KERNEL_NOWHERE;
+        n->nr_partial--;
+    }
+    timing_work(actor, TIMING_LINK);
+}
+
+void kernel_add_partials(struct lab_actor *actor, struct kernel_cache *cache, unsigned node,
+                         struct list *slabs)
+{
+    struct kernel_node *n = &cache->node[node];
+
+    kernel_neighbour(actor, n, n->partial.prev);
+    while (!list_empty(slabs)) {
+        struct kernel_slab *slab = LIST_ENTRY(slabs->next, struct kernel_slab, link);
+        timing_line(actor, slab->line);
+        list_remove(&slab->link);
+        list_add_tail(&n->partial, &slab->link);
+        slab->on = KERNEL_NODE;
+        n->nr_partial++;
+    }
+    timing_work(actor, TIMING_LINK);
+}
+
 /* ---- the end, and what is read -------------------------------------------------------------- */
 
 int kernel_stop(struct kernel_cache *cache)

@@ -107,6 +107,14 @@ void kernel_add_partial(struct lab_actor *actor, struct kernel_cache *cache,
                         struct kernel_slab *slab, bool tail);
 void kernel_remove_partial(struct lab_actor *actor, struct kernel_cache *cache,
                            struct kernel_slab *slab);
+/*
+ * The first slabs of a node's list, up to `last`, to another list, in their order; and all of such a list
+ * to the end of the node's.  Each is one change of the node's list.
+ */
+void kernel_remove_partials(struct lab_actor *actor, struct kernel_cache *cache, unsigned node,
+                            struct kernel_slab *last, struct list *slabs);
+void kernel_add_partials(struct lab_actor *actor, struct kernel_cache *cache, unsigned node,
+                         struct list *slabs);
 /* Ends the run: a slab is put on a list while another has it. */
 void kernel_corrupt(const struct lab_actor *actor, const struct kernel_slab *slab,
                     const char *where);

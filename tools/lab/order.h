@@ -51,8 +51,9 @@ void order_close(struct order *order);
 /* ---- replaying: order_play.c, order_show.c ---------------------------------------------------- */
 
 struct order_result {
-    uint64_t left;             /* objects that were out behind the last record */
-    struct lab_counts *before; /* by CPU: behind the last record, and after what was left was freed */
+    uint64_t left; /* objects that were out behind the last record */
+    struct lab_counts
+        *before; /* by CPU: behind the last record, and after what was left was freed */
     struct lab_counts *after;
     uint64_t slabs_before, slabs_after; /* that there were */
 };

@@ -50,8 +50,9 @@ static int order_check_header(const struct order_header *h, const char *file, ui
     bytes -= sizeof(*h);
     if (bytes % sizeof(struct order_record) != 0 ||
         bytes / sizeof(struct order_record) != h->records)
-        return complain(STATUS_FAILED, "%s: %llu records are announced, %llu bytes of them are there",
-                        file, (order_count)h->records, (order_count)bytes);
+        return complain(STATUS_FAILED,
+                        "%s: %llu records are announced, %llu bytes of them are there", file,
+                        (order_count)h->records, (order_count)bytes);
     return 0;
 }
 

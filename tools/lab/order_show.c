@@ -45,7 +45,7 @@ static void order_json(const struct lab *lab, const struct order *order,
 {
     const struct lab_options *o = lab->options;
 
-    writer_print(w, "{\"order\": ");
+    writer_print(w, "{\"file\": ");
     writer_json(w, file);
     writer_print(w, ",\n \"topology\": ");
     writer_json(w, o->topology);
@@ -60,7 +60,7 @@ static void order_json(const struct lab *lab, const struct order *order,
                  (order_count)order->header.records, (order_count)order->allocs,
                  (order_count)order->frees, (order_count)order->failed, (order_count)result->left);
     writer_print(w,
-                 "\"object_size\": %u, \"slab_size\": %u, \"slab_order\": %u, \"objs_per_slab\": %u, "
+                 "\"object_size\": %u, \"slab_size\": %u, \"order\": %u, \"objs_per_slab\": %u, "
                  "\"sheaf_capacity\": %u,\n ",
                  o->size, lab->stride, lab->order, lab->slab_objects, lab->sheaf_capacity);
     writer_print(w, "\"slabs_before\": %llu, \"slabs_after\": %llu,\n \"before\": ",

@@ -19,11 +19,16 @@
 
 /* Those of a run that a replay has, too. */
 static const struct option lab_order_options[] = {
-    {"topology", required_argument, NULL, 1}, {"design", required_argument, NULL, 1},
-    {"capacity", required_argument, NULL, 1}, {"size", required_argument, NULL, 1},
-    {"align", required_argument, NULL, 1},    {"order", required_argument, NULL, 1},
-    {"seed", required_argument, NULL, 1},     {"refill", no_argument, NULL, 1},
-    {"race", no_argument, NULL, 1},           {"json", no_argument, NULL, 1},
+    {"topology", required_argument, NULL, 1},
+    {"design", required_argument, NULL, 1},
+    {"capacity", required_argument, NULL, 1},
+    {"size", required_argument, NULL, 1},
+    {"align", required_argument, NULL, 1},
+    {"order", required_argument, NULL, 1},
+    {"seed", required_argument, NULL, 1},
+    {"refill", no_argument, NULL, 1},
+    {"race", no_argument, NULL, 1},
+    {"json", no_argument, NULL, 1},
     {NULL, 0, NULL, 0},
 };
 
@@ -80,9 +85,9 @@ int lab_order_run(int argc, char **argv, struct lab_options *options, lab_order_
         return STATUS_USAGE;
     status = order_read(&order, file);
     if (status == 0) {
-        if (options->size == 0) /* not said: as it was recorded */
+        if (options->size == 0) /* not said: as it was recorded, in whole units of the alignment */
             options->size =
-                order.header.object_size < sizeof(void *) ? sizeof(void *) : order.header.object_size;
+                (order.header.object_size + options->align - 1) / options->align * options->align;
         status = agree(options) ? lab_order_play(options, &order, file) : STATUS_USAGE;
     }
     order_close(&order);
