@@ -29,7 +29,8 @@ struct lab_options {
     bool bare;                        /* of stook: no pool before the cache */
     bool classes;                     /* of stook: a cache as malloc's size classes are */
     const struct timing_costs *costs; /* NULL: no time is modelled */
-    const char *order_out;            /* a file for the order of calls; NULL: none */
+    unsigned cores, slice; /* the CPUs share so many cores, for so many steps on average; 0: none */
+    const char *order_out; /* a file for the order of calls; NULL: none */
 };
 
 /*

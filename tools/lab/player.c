@@ -4,6 +4,8 @@
  * until every object is free again.
  *
  * On one thread the next actor is drawn from the seed, so that the same seed makes the same history.
+ * With --cores only so many actors are there to be drawn from at a time, each for a slice of steps, as on
+ * an emulated machine whose CPUs share the host's cores: an actor that waits uses its slice up.
  * With threads each actor is one, and the history is the machine's.  The end is always played on one
  * thread.
  */
@@ -225,6 +227,11 @@ unsigned lab_random(struct lab_actor *actor, unsigned n)
     return lab_below(&actor->random, n);
 }
 
+bool lab_one_by_one(const struct lab_actor *actor)
+{
+    return actor->lab->timing || actor->lab->options->cores;
+}
+
 bool lab_closing(const struct lab_actor *actor)
 {
     return actor->lab->closing;
@@ -277,14 +284,35 @@ static int player_threads(struct lab *lab)
     return n == lab->nr_actors ? 0 : complain(STATUS_FAILED, "only %u threads could be made", n);
 }
 
-static int player_turns(struct lab *lab, uint64_t *random)
+/* A core: which actor is on it, and for how many steps still. */
+struct player_core {
+    unsigned actor, steps;
+};
+
+static struct lab_actor *player_draw(struct lab *lab, struct player_core *core, uint64_t *random)
 {
-    unsigned still = 0;
+    unsigned cores = lab->options->cores;
+
+    if (cores == 0)
+        return lab->actors[lab_below(random, lab->nr_actors)];
+    core += lab_below(random, cores);
+    if (core->steps == 0) {
+        core->actor = lab_below(random, lab->nr_actors);
+        core->steps = 1 + lab_below(random, 2 * lab->options->slice - 1);
+    }
+    core->steps--;
+    return lab->actors[core->actor];
+}
+
+static int player_turns(struct lab *lab, struct player_core *core, uint64_t *random)
+{
+    const uint64_t slice = lab->options->cores ? lab->options->slice : 1;
+    uint64_t still = 0;
 
     while (player_going(lab)) {
-        if (lab_step_actor(lab->actors[lab_below(random, lab->nr_actors)]))
+        if (lab_step_actor(player_draw(lab, core, random)))
             still = 0;
-        else if (++still > PLAYER_STILL * lab->nr_actors)
+        else if (++still > PLAYER_STILL * lab->nr_actors * slice)
             return complain(STATUS_FAILED, "the actors wait for each other");
     }
     return 0;
@@ -347,6 +375,7 @@ int lab_play(struct lab *lab)
 {
     const uint64_t until[] = {lab->options->operations / 2, lab->options->operations};
     struct lab_sums *const sums[] = {&lab->half, &lab->end};
+    struct player_core *core = lab_memory(lab, (lab->options->cores + 1) * sizeof(*core));
     uint64_t random = lab->options->seed;
     int status;
 
@@ -354,7 +383,7 @@ int lab_play(struct lab *lab)
         lab->until = until[phase];
         status = lab->timing             ? timing_play(lab)
                  : lab->options->threads ? player_threads(lab)
-                                         : player_turns(lab, &random);
+                                         : player_turns(lab, core, &random);
         if (status != 0)
             return status;
         if (lab->timing)
