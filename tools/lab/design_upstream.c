@@ -8,7 +8,8 @@
  *                   the CPU's is freed to its slab.  --refill is the report's two patches: refill
  *                   always, a barn on every online node.  (The second meant to accept other objects,
  *                   too, but asks whether the object's node has memory, which it always has.)
- *   upstream        with both, and CPUs of memoryless nodes take objects of any node into their sheaves
+ *   upstream        v7.2: with both, and CPUs of memoryless nodes take objects of any node into their
+ *                   sheaves; refills as they are there (kernel_object.c)
  *
  * Parameters: 60, 26, 12, 4 objects a sheaf below 256 bytes, 1 KiB, a page, above, and then what the
  * sheaf's kmalloc object has room for (calculate_sheaf_capacity: 26 becomes 28); ten full and ten empty

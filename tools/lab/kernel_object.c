@@ -8,6 +8,11 @@
  * for what it needs and no more than fits once that is reached; empties their freelists without it, and
  * gives back what is too much.  The lists of other nodes are tried without waiting, and only while
  * they have more than min_partial slabs.
+ *
+ * v7.0-rc empties the slab first that it took last, frees the rest of a slab object by object to its end,
+ * and discards empty slabs that were not needed.  v7.2 (`in_order`) empties them in the list's order; what
+ * is left of the last one becomes its freelist again, in one step, and all that was not needed goes to the
+ * end of the list.
  */
 #include "lab/kernel_object.h"
 
