@@ -277,6 +277,9 @@ static int upstream_start_as(struct lab *lab, bool refill, bool any)
     own->cpu = lab_memory(lab, topology.cpus * sizeof(own->cpu[0]));
     for (unsigned i = 0; i < topology.cpus; i++)
         own->cpu[i].main = upstream_sheaf_new(NULL, own);
+    /* The CPU that makes the cache makes all of these. */
+    if (status == 0)
+        own->objects.cache.event[lab_cpu_at(0)][KERNEL_sheaf_alloc] = lab_cpus();
     for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++) {
         list_init(&own->barn[node].full);
         list_init(&own->barn[node].empty);
