@@ -134,6 +134,8 @@ def change_slub(slub):
         slub.rename(function, "barn_replace_empty_sheaf", "home_replace_empty_sheaf")
     for function in ("__pcs_replace_full_main", "free_to_pcs_bulk"):
         slub.rename(function, "barn_replace_full_sheaf", "home_replace_full_sheaf")
+    slub.before("__pcs_replace_full_main", r"\bsheaf_flush_unused\b",
+                "\t\tto_flush = home_put_full_sheaf(s, to_flush);\n")
     slub.after("__pcs_replace_full_main", r"\bsheaf_flush_unused\b", "\t\tbarn_trim(s, barn);\n")
     slub.rename("refill_objects", "numa_mem_id", "slab_home_node")
 

@@ -95,3 +95,27 @@ home_replace_full_sheaf(struct node_barn *barn, struct slab_sheaf *full,
 	return ERR_PTR(-E2BIG);
 }
 
+/*
+ * A full sheaf that is about to be flushed goes to the home's barn instead, if
+ * that has room and only lacked an empty sheaf to exchange. Returns an empty
+ * sheaf then, else the same.
+ */
+static struct slab_sheaf *home_put_full_sheaf(struct kmem_cache *s,
+					      struct slab_sheaf *full)
+{
+	struct node_barn *home = get_home_barn(s);
+	struct slab_sheaf *empty;
+
+	if (!home || home == get_barn(s) ||
+	    data_race(home->nr_full) >= barn_limit(home))
+		return full;
+
+	empty = alloc_empty_sheaf(s, __GFP_NOWARN, SLAB_ALLOC_DEFAULT);
+	if (!empty)
+		return full;
+
+	barn_put_full_sheaf(home, full);
+	stat(s, BARN_PUT);
+	return empty;
+}
+
