@@ -5,8 +5,9 @@
 #
 #   build.sh VERSION [--apply FOLDER]    VERSION: 7.2, 6.12, ...
 #
-# --apply FOLDER: a change to the kernel.  `FOLDER/apply TREE` is run once on a copy of the tree, and
-# again on a fresh copy when a file of FOLDER has changed.
+# --apply FOLDER: a change to the kernel.  `FOLDER/apply.py TREE` is run once on a copy of the tree, and
+# again on a fresh copy when a file of FOLDER has changed.  Options that it adds and that are off by
+# default are turned on by $STOOK_KERNEL_OPTIONS, a list of names.
 # Everything is below $STOOK_KERNEL_CACHE, by default build-kernel/ of this repository.  The packages
 # come by apt, which checks their signatures, with lists of our own: the machine's are not touched.
 set -euo pipefail
@@ -88,14 +89,19 @@ fetch() {
 
 # A copy of the built tree, with times, so that make builds only what the change touches.
 changed_tree() {
-    local copy stamp
+    local copy stamp name names=()
     copy=$cache/linux-source-$version-$(basename "$change")
     stamp=$(cd "$change" && find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
     if [ "$(cat "$copy/.stook-change" 2>/dev/null)" != "$stamp" ]; then
         say "copying the tree and applying $change"
         rm -rf "$copy"
         cp -a --reflink=auto "$tree" "$copy"
-        "$change/apply" "$copy" >&2
+        "$change/apply.py" "$copy" >&2
+        read -ra names <<<"${STOOK_KERNEL_OPTIONS-}"
+        for name in "${names[@]}"; do
+            (cd "$copy" && scripts/config -e "$name")
+        done
+        make -s -C "$copy" olddefconfig >&2
         echo "$stamp" >"$copy/.stook-change"
     fi
     tree=$copy

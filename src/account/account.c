@@ -311,12 +311,15 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 {
     size_t size = large_size(object);
     uint32_t hooks = account_large_by();
+    struct large_note note;
 
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
-    *large_note(object) = (struct large_note){
+    note = (struct large_note){
         .owner = owner, .tag = (hooks & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
-    tag_count_alloc(large_note(object)->tag, 1, size);
+    if (note.owner || note.tag)
+        large_set_note(object, note);
+    tag_count_alloc(note.tag, 1, size);
     if (hooks & CACHE_CLOSED_TRACE)
         trace_alloc_large(object, size);
     return true;
@@ -364,7 +367,8 @@ void account_large_clear(void *object)
     if (!note)
         return;
     had = *note;
-    *note = (struct large_note){0};
+    if (had.owner || had.tag)
+        *note = (struct large_note){0};
     if (had.owner)
         group_uncharge(had.owner, large_size(object));
     tag_count_free(had.tag, 1, large_size(object));

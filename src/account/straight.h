@@ -37,7 +37,7 @@ STRAIGHT bool straight_tags(uint32_t way)
  * to one group, malloc's, whose stocks are words.  False: the general way knows more. */
 STRAIGHT bool straight_take(uint32_t way, char *stock, intptr_t rseq, uint32_t owner, uint32_t n)
 {
-    return way & CACHE_CLOSED_OWNER ? group_stock_take(owner, n)
+    return way & CACHE_CLOSED_OWNER ? group_stock_word_try_take(rseq, owner, n)
                                     : group_stock_try_take(stock, rseq, owner, n);
 }
 
@@ -46,7 +46,7 @@ STRAIGHT bool straight_give(uint32_t way, intptr_t rseq, uint32_t owner, uint32_
     uint32_t most = group_stock_most(owner);
 
     return way & CACHE_CLOSED_OWNER
-               ? group_stock_give(owner, n, most)
+               ? group_stock_word_try_give(rseq, owner, n, most)
                : group_stock_try_give(group_stock_row(owner), rseq, owner, n, most);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "account/tag.h"
 
+#include "base/large_bss.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ static struct {
     _Atomic(struct tag_entry *) far;
     _Atomic(struct tag_text *) text;
     _Atomic(const char *) file; /* the last file's name: the next site is often in the same */
-} tags;
+} tags LARGE_BSS;
 
 /* ---- memory --------------------------------------------------------------------------------- */
 

@@ -26,7 +26,8 @@ void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what);
 enum {
     CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
     CACHE_EMPTY_SLABS = 5,
-    CACHE_COLUMN = 8, /* bytes of an owner, of a tag (slab/column.h) */
+    CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
+    CACHE_COLUMN = 8,           /* bytes of an owner, of a tag (slab/column.h) */
 };
 
 static struct stook_cache *cache_of_caches;
@@ -143,9 +144,14 @@ static bool cache_asked(const char *name)
 void cache_boot(void)
 {
     size_t size = (cache_struct_size() + 63) & ~(size_t)63;
-    char *memory = os_map(size * (SHEAF_CLASSES + 1)), name[32];
+    /* Not mapped where it need not be: each mapping that is written to is felt in fork(). */
+    static char room[CACHE_BOOT_ROOM] __attribute__((aligned(64)));
+    static bool used; /* a process that starts once more leaves the first ones as they are */
+    bool fits = !used && size * (SHEAF_CLASSES + 1) <= sizeof(room);
+    char *memory = fits ? room : os_map(size * (SHEAF_CLASSES + 1));
     struct layout layout;
 
+    used = true;
     if (!memory)
         report_fatal("no memory for the first caches");
     cache_random = cache_asked("STOOK_RANDOM");
@@ -164,9 +170,8 @@ void cache_boot(void)
         cache->flags = CACHE_INTERNAL | STOOK_CACHE_NOSHEAF;
         if (!layout_plan(&layout, cache->object_size, cache->align, LAYOUT_WRITABLE))
             report_fatal("no layout for the library's own objects");
-        snprintf(name, sizeof(name), i < SHEAF_CLASSES ? "stook-sheaf-%zu" : "stook-cache",
-                 cache->object_size);
-        cache_setup(cache, &layout, cache_find_index(), name, 0, 0);
+        cache_setup(cache, &layout, cache_find_index(),
+                    i < SHEAF_CLASSES ? sheaf_class_name[i] : "stook-cache", 0, 0);
         if (i < SHEAF_CLASSES)
             sheaf_cache[i] = cache;
         else

@@ -153,7 +153,7 @@ __attribute__((aligned(64))) void stook_free(struct stook_cache *cache, void *ob
 void stook_private_free(struct stook_cache *cache, void *object)
 {
     if (__builtin_expect(account_hooks(cache) != 0, 0))
-        stook_free(cache, object);
+        free_slow(cache, object); /* the head has no sheaf to push to */
     else
         free_checked(cache, object);
 }

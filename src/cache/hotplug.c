@@ -16,6 +16,7 @@
  */
 #include "cache/hotplug.h"
 
+#include "base/large_bss.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
@@ -46,7 +47,7 @@ static struct hotplug {
     uint64_t memory; /* nodes with memory, as the arena was told */
     uint64_t idle;   /* nodes where, and near which, no thread may run: their barns hold nothing */
     struct stook_cache *cache[STOOK_CACHES_MAX];
-} hotplug;
+} hotplug LARGE_BSS;
 
 static __thread bool hotplug_inside;
 static __thread uint64_t hotplug_seen; /* this thread's CPUs at its last look, as a hash */

@@ -30,8 +30,8 @@ void stook_private_view(struct stook_private_view *view)
     init_once();
     view->areas = percpu.areas;
     view->rseq_offset = percpu.rseq_offset;
-    view->base = pagemap.base;
-    view->entries = pagemap.entry;
+    view->base = pagemap.middle;
+    view->entries = pagemap_at((void *)pagemap.middle);
 }
 
 void stook_private_on_growing(void (*fn)(size_t bytes))

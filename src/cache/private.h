@@ -19,7 +19,7 @@
 struct stook_private_view {
     const char *areas; /* CPU 0's (stook/inline.h); nobody ever installs a sheaf in slot 0 */
     intptr_t rseq_offset;
-    uintptr_t base;          /* of the window that all objects lie in */
+    uintptr_t base;          /* of what all objects lie in */
     const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/traced.h"
 
+#include "base/large_bss.h"
 #include "account/account.h"
 #include "account/trace.h"
 #include "account/trace_file.h"
@@ -26,7 +27,7 @@ static struct {
     char path[PATH_MAX];
     size_t limit;
     bool all;
-} traced_wish;
+} traced_wish LARGE_BSS;
 
 /* Every cache's calls go by the hooks, or no more.  Under the cache list's lock. */
 static void traced_close(bool close)

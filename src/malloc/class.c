@@ -154,10 +154,15 @@ static void class_name(char name[CLASS_NAME], size_t size)
     *name = '\0';
 }
 
-/* Sizes whose class is there from the start: what handlers and threads that cannot make one get. */
+/*
+ * Sizes whose class is there from the start: what handlers and threads that cannot make one get.  32, 128,
+ * 512 and so on to SIZES_MAX.
+ */
 static bool class_is_first(unsigned class)
 {
-    return (sizes_of(class) & (sizes_of(class) - 1)) == 0;
+    size_t size = sizes_of(class);
+
+    return (size & (size - 1)) == 0 && __builtin_ctzll(size) % 2 == __builtin_ctzll(SIZES_MAX) % 2;
 }
 
 /* Makes a class and lets the fast way know it; NULL without memory.  One thread at a time. */
@@ -245,14 +250,14 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
     return object;
 }
 
-static void *class_small(size_t size, const void *from)
+/* A class without a cache yet. */
+static __attribute__((noinline, cold)) void *class_small_first(unsigned class, const void *from)
 {
-    unsigned class = sizes_class(size);
     int saved = errno;
     struct stook_cache *cache = class_get(class);
     void *object = cache ? stook_private_alloc(cache, from) : NULL;
 
-    if (__builtin_expect(object != NULL, 1))
+    if (object)
         return object;
     if (cache)
         return class_alloc_larger(class, from);
@@ -261,6 +266,18 @@ static void *class_small(size_t size, const void *from)
     if (object)
         errno = saved;
     return object;
+}
+
+static void *class_small(size_t size, const void *from)
+{
+    unsigned class = sizes_class(size);
+    struct stook_cache *cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
+    void *object;
+
+    if (__builtin_expect(!cache, 0))
+        return class_small_first(class, from);
+    object = stook_private_alloc(cache, from);
+    return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, from);
 }
 
 void *class_alloc(size_t size, const void *from)

@@ -15,10 +15,11 @@ static _Atomic uint32_t start_state;
 
 void start_malloc(void)
 {
-    int saved = errno;
+    int saved;
 
     if (once_is_done(&start_state))
         return;
+    saved = errno;
     /* First, and outside of the state: registering for fork may allocate. */
     (void)stook_mode(NULL);
     if (once_begin(&start_state)) {

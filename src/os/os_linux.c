@@ -287,6 +287,9 @@ int os_read_file(const char *path, char *buf, size_t size)
         if (n <= 0)
             break;
         got += (size_t)n;
+        if (got % 4096 !=
+            0) /* sysfs gives all it has at once; a call less tells that this is the end */
+            break;
     }
     (void)raw_close(fd);
     buf[got] = '\0';

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/topology.h"
 
+#include "base/large_bss.h"
 #include "base/report.h"
 #include "os/os.h"
 #include "os/topology_text.h"
@@ -20,6 +21,8 @@ static int topology_read(const char *name, char *buf, size_t size)
 {
     char path[256];
 
+    if (!*topology_root) /* printing touches pages that a start has no need of */
+        return os_read_file(name, buf, size);
     snprintf(path, sizeof(path), "%s%s", topology_root, name);
     return os_read_file(path, buf, size);
 }
@@ -162,7 +165,10 @@ static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *bu
     bool stated;
     uint64_t known = nodes > 0 ? ~(uint64_t)0 >> (64 - nodes) : ~(uint64_t)0;
 
-    t->online_nodes = topology_read_nodes("/sys/devices/system/node/online", buf, size) & known;
+    /* Node 0 and no other: then that is online, and a file less is read. */
+    t->online_nodes =
+        possible == 1 ? 1
+                      : topology_read_nodes("/sys/devices/system/node/online", buf, size) & known;
     possible = (possible | t->online_nodes) & known;
     stated = t->online_nodes != 0;
     if (!stated || !(possible & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
@@ -202,11 +208,10 @@ static void topology_read_cpus(struct topology *t, char *buf, size_t size)
         t->online_cpus[i] = online[i] & t->possible_cpus[i];
 }
 
-static void topology_read_limits(struct topology *t, char *buf, size_t size)
+static void topology_read_limits(struct topology *t)
 {
     unsigned long mask[TOPOLOGY_CPUS_MAX / (8 * sizeof(unsigned long))];
     long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
-    unsigned long long quota = 0, period = 0;
 
     for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
         t->allowed_cpus += (unsigned)__builtin_popcountl(mask[i]);
@@ -215,14 +220,22 @@ static void topology_read_limits(struct topology *t, char *buf, size_t size)
         for (unsigned cpu = 0; cpu < t->cpus; cpu++)
             topology_add_cpu(cpu, t->possible_cpus);
     }
-    if (topology_read("/sys/fs/cgroup/cpu.max", buf, size) > 0 &&
-        sscanf(buf, "%llu %llu", &quota, &period) == 2 && period > 0)
-        t->quota_percent = (unsigned)(quota * 100 / period);
+}
+
+unsigned topology_quota(void)
+{
+    unsigned long long quota = 0, period = 0;
+    char buf[64];
+
+    if (topology.simulated || topology_read("/sys/fs/cgroup/cpu.max", buf, sizeof(buf)) <= 0 ||
+        sscanf(buf, "%llu %llu", &quota, &period) != 2 || period == 0)
+        return 0;
+    return (unsigned)(quota * 100 / period);
 }
 
 void topology_init(void)
 {
-    static char buf[4096]; /* init runs once, on one thread */
+    char buf[4096]; /* init runs once, at a moment with room on the stack */
     const char *text = topology.simulated ? NULL : os_getenv("STOOK_TOPOLOGY");
     int saved = errno;
 
@@ -230,7 +243,7 @@ void topology_init(void)
         report_warn("STOOK_TOPOLOGY is no topology: the machine's own is used");
     if (!topology.simulated) {
         topology_read_cpus(&topology, buf, sizeof(buf));
-        topology_read_limits(&topology, buf, sizeof(buf));
+        topology_read_limits(&topology);
         topology_read_all_nodes(&topology, 0, buf, sizeof(buf));
         topology_settle(&topology);
     }
@@ -268,8 +281,8 @@ static unsigned topology_follow_cpus(const struct topology *now, bool nodes)
 
 unsigned topology_reread(void)
 {
-    static struct topology now; /* one thread at a time */
-    static char buf[4096];
+    static struct topology now LARGE_BSS; /* one thread at a time */
+    static char buf[4096] LARGE_BSS;
     unsigned changed;
     bool nodes;
 

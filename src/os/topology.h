@@ -30,7 +30,6 @@ struct topology {
     unsigned cpus;                 /* highest possible CPU number + 1 */
     unsigned nodes;                /* highest possible node number + 1 */
     _Atomic unsigned allowed_cpus; /* in this thread's affinity at start; then: any thread's */
-    unsigned quota_percent;        /* cgroup CPU quota in percent of one CPU; 0: none */
     _Atomic unsigned memories;     /* nodes that have memory */
     bool simulated;                /* a text states all this, threads state their CPUs */
     _Atomic uint64_t online_nodes; /* bit per node */
@@ -51,6 +50,9 @@ extern const char *topology_root __attribute__((visibility("hidden")));
 
 /* Reads what the kernel states, unless the topology is simulated or STOOK_TOPOLOGY asks for it. */
 void topology_init(void);
+
+/* The cgroup's CPU quota now, in percent of one CPU; 0: none. */
+unsigned topology_quota(void);
 
 /* Homes and orders, from nodes, memory and distances; all CPUs are online where none is said to be. */
 void topology_settle(struct topology *t);

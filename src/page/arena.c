@@ -206,28 +206,38 @@ size_t arena_trim(void)
 
 /* ---- metadata ------------------------------------------------------------------------------- */
 
-void *arena_alloc_meta(const void *address, size_t bytes, bool nospin)
+/* Runs have theirs with their block's metadata, a note a page. */
+static uint64_t *arena_note_at(const void *object, bool span)
 {
-    struct zone *zone = zone_of(address);
-    struct block *block = zone_block(zone_index(address));
-    uint32_t at;
+    uint32_t index = zone_index(object);
 
-    if (!lock_enter(&zone->lock, LOCK_ARENA, nospin))
-        return NULL;
-    at = arena_take_granules(block, bytes);
-    lock_drop(&zone->lock, LOCK_ARENA);
-    return at ? arena_meta(address, at) : NULL;
+    if (span)
+        return &zone_block(index)->span_note;
+    return (uint64_t *)(void *)(zone_meta(index) + BLOCK_META - BLOCK_NOTES) +
+           arena_page_index(object);
 }
 
-void arena_free_meta(const void *address, void *meta, size_t bytes)
+void arena_will_note(void)
 {
-    struct zone *zone = zone_of(address);
-    struct block *block = zone_block(zone_index(address));
+    if (!atomic_load_explicit(&zone_all.noted, memory_order_relaxed))
+        atomic_store_explicit(&zone_all.noted, true, memory_order_relaxed);
+}
 
-    lock_take(&zone->lock, LOCK_ARENA);
-    block_put_meta(block, zone_granules(zone_index(address)), arena_granule(address, meta),
-                   arena_granules(bytes));
-    lock_drop(&zone->lock, LOCK_ARENA);
+void *arena_note(const void *object, bool span)
+{
+    return arena_note_at(object, span);
+}
+
+/* Where nothing was ever noted, no note is touched. */
+void arena_unnote(const void *object, bool span)
+{
+    uint64_t *note;
+
+    if (!atomic_load_explicit(&zone_all.noted, memory_order_relaxed))
+        return;
+    note = arena_note_at(object, span);
+    if (*note != 0)
+        *note = 0;
 }
 
 uint32_t arena_granule(const void *address, const void *meta)

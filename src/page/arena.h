@@ -23,7 +23,7 @@
 enum {
     ARENA_GRANULE = 32,                /* a slab's descriptor never straddles a cache line */
     ARENA_RUN_PAGES_MAX = BLOCK_PAGES, /* larger requests take whole blocks */
-    BLOCK_SPAN_META = 32,              /* bytes */
+    ARENA_NOTE = 8,                    /* bytes of what is said of a large object */
 };
 
 /* A run of pages, or NULL with errno ENOMEM.  *zeroed: the pages read as zero. */
@@ -47,24 +47,17 @@ void arena_span_free(void *span, size_t blocks);
 void arena_span_free_clean(void *span, size_t blocks);
 bool arena_span_extend(void *span, size_t blocks, size_t more);
 /*
- * Room for a descriptor of the span that begins in a block, in the block's header: a span writes to no
- * other metadata.  NULL: no span with a descriptor begins at `address`, which is any of the arena.
+ * ARENA_NOTE bytes for whoever owns a run or a span: zeros when it is made, if arena_unnote() was called before
+ * it was freed.  Memory that is not touched before somebody writes a note.
  */
-void *arena_span_meta(const void *address);
-/* Writes the descriptor in, or takes it off; false: it was off already, and then another thread has it. */
-void arena_span_mark(const void *address, const void *meta, size_t bytes);
-bool arena_span_unmark(const void *address);
+void *arena_note(const void *object, bool span);
+void arena_will_note(void); /* before the first that is not zero is written */
+void arena_unnote(const void *object, bool span);
 /* Huge pages under blocks of a span are asked for, or refused; only what changes costs a call. */
 void arena_span_advise(void *at, size_t blocks, bool huge);
 /* The blocks' pages were moved to those of `to`: what was said of huge pages went with them. */
 void arena_span_moved(void *from, void *to, size_t blocks);
 
-/*
- * Memory for a descriptor of something in the block of `address`: granules of that block's own
- * metadata, released with the block.  NULL: the block's metadata is full.
- */
-void *arena_alloc_meta(const void *address, size_t bytes, bool nospin);
-void arena_free_meta(const void *address, void *meta, size_t bytes);
 /* The granule number of a descriptor in its block, and back. */
 uint32_t arena_granule(const void *address, const void *meta);
 static inline void *arena_meta(const void *address, uint32_t granule)

@@ -83,7 +83,7 @@ static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
     if (at < 0 && (always || zone_may_split()))
         at = arena_span_mapped(zone, n, align, ARENA_SPAN_ANY);
     if (at < 0)
-        at = zone_grow(zone, n, align, ZONE_LOOSE);
+        at = zone_grow(zone, n, align, ZONE_LOOSE, true);
     if (at >= 0)
         return at;
     zone_open_tails(zone);
@@ -106,6 +106,8 @@ static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
 
     for (uint32_t i = 0; i < n; i++) {
         struct block *block = zone_block(at + i);
+        if (block->state == BLOCK_UNUSED) /* new ones: nothing is written */
+            continue;
         zone_mark_used(zone, block, BLOCK_SPAN);
         dirty += block_take(block, 0, BLOCK_PAGES);
         if (block->shown < BLOCK_PAGES)
@@ -142,30 +144,6 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
     return zone_address((uint32_t)at);
 }
 
-void *arena_span_meta(const void *address)
-{
-    struct block *block = zone_block(zone_index(address));
-
-    if ((uintptr_t)address % BLOCK_SIZE != 0 ||
-        atomic_load_explicit(&block->span, memory_order_acquire) == 0)
-        return NULL;
-    return block->span_meta;
-}
-
-void arena_span_mark(const void *address, const void *meta, size_t bytes)
-{
-    struct block *block = zone_block(zone_index(address));
-
-    memcpy(block->span_meta, meta, bytes);
-    atomic_store_explicit(&block->span, 1, memory_order_release);
-}
-
-bool arena_span_unmark(const void *address)
-{
-    return atomic_exchange_explicit(&zone_block(zone_index(address))->span, 0,
-                                    memory_order_acq_rel) != 0;
-}
-
 /* Without the lock: of a block in a span, only the span's owner touches these. */
 void arena_span_advise(void *at, size_t blocks, bool huge)
 {
@@ -178,9 +156,20 @@ void arena_span_moved(void *from, void *to, size_t blocks)
     for (size_t i = 0; i < blocks; i++) {
         struct block *block = zone_block(zone_index(to) + (uint32_t)i);
         const struct block *source = zone_block(zone_index(from) + (uint32_t)i);
+        if (block->huge == source->huge && block->plain == source->plain)
+            continue;
         block->huge = source->huge;
         block->plain = source->plain;
     }
+}
+
+/* A block's first span is freed: from here on its header says what the block is. */
+static void arena_span_open(struct block *block)
+{
+    if (block->state != BLOCK_UNUSED)
+        return;
+    block->state = BLOCK_SPAN;
+    block->shown = BLOCK_PAGES;
 }
 
 static void arena_span_put(void *span, size_t blocks, bool keep)
@@ -192,6 +181,7 @@ static void arena_span_put(void *span, size_t blocks, bool keep)
     zone->used_pages -= blocks * BLOCK_PAGES;
     for (uint32_t i = 0; i < blocks; i++) {
         struct block *block = zone_block(at + i);
+        arena_span_open(block);
         block_put(block, 0, BLOCK_PAGES, keep);
         zone_mark_free(zone, block);
     }
@@ -228,7 +218,7 @@ static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
 
     if (arena_span_is_free(zone, at, n))
         return zone_remap(zone, at, n) == 0;
-    return tail->next == at && zone_grow(zone, n, 1, ZONE_LOOSE) == at;
+    return tail->next == at && zone_grow(zone, n, 1, ZONE_LOOSE, true) == at;
 }
 
 bool arena_span_extend(void *span, size_t blocks, size_t more)

@@ -14,15 +14,18 @@
 
 enum {
     BLOCK_WORDS = BLOCK_PAGES / 64,
-    BLOCK_GRANULES = BLOCK_META / ARENA_GRANULE,
-    BLOCK_FIRST_GRANULE = BLOCK_GRANULES / 8 / ARENA_GRANULE, /* before it: their map, 1: in use */
+    BLOCK_NOTES = BLOCK_PAGES * ARENA_NOTE, /* bytes at the metadata's end: a note a page */
+    BLOCK_GRANULES = (BLOCK_META - BLOCK_NOTES) / ARENA_GRANULE,
+    BLOCK_BIG = 8,        /* runs of at least an eighth of a block: no more begin in one */
+    BLOCK_FIRST_GRANULE = /* before it: their map, 1: in use */
+    (BLOCK_GRANULES / 8 + ARENA_GRANULE - 1) / ARENA_GRANULE,
 };
 
 enum block_state {
-    BLOCK_UNUSED, /* never taken into use */
-    BLOCK_FREE,   /* no page taken */
-    BLOCK_RUNS,   /* cut into runs */
-    BLOCK_SPAN,   /* part of a span; or busy: its memory is being given back */
+    BLOCK_UNUSED, /* never taken into use; or in its first span, and nothing of the header is written */
+    BLOCK_FREE, /* no page taken */
+    BLOCK_RUNS, /* cut into runs */
+    BLOCK_SPAN, /* part of a span; or busy: its memory is being given back */
 };
 
 struct block {
@@ -39,9 +42,9 @@ struct block {
     bool huge, plain;           /* huge pages were asked for, refused; or nothing was said */
     bool home;                  /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
-    /* The first block of a span: its owner's, who clears `span` before the span is freed. */
-    _Atomic uint32_t span;
-    uint64_t span_meta[BLOCK_SPAN_META / 8];
+    /* Runs of many pages that begin in it (page/begin.c): their owners'.  0: none. */
+    uint32_t big[BLOCK_BIG];
+    uint64_t span_note; /* of the span that begins here, if one was ever written (arena_note()) */
 };
 _Static_assert(sizeof(struct block) <= BLOCK_HEADER,
                "a block's header has its place in the window");

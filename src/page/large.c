@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "os/os.h"
 #include "page/arena.h"
+#include "page/begin.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -12,15 +13,13 @@ enum {
     LARGE_SLACK = 8, /* an object may be larger than asked by 1/8 of its size */
 };
 
+/* In an object that a handler left to be freed. */
 struct large {
-    uint32_t pages;     /* of the object; of a span: all pages of its blocks */
-    uint32_t blocks;    /* 0: a run */
-    struct large *next; /* among those that a handler left to be freed */
-    void *object;
-    struct large_note note;
+    struct large *next;
+    struct extent extent;
 };
 
-_Static_assert(sizeof(struct large) <= BLOCK_SPAN_META, "a span's descriptor lies in a header");
+_Static_assert(sizeof(struct large_note) == ARENA_NOTE, "a note has its place in the arena");
 
 static _Atomic uint64_t large_objects, large_pages;
 
@@ -40,30 +39,16 @@ static void large_account(uint64_t objects, uint64_t pages)
     atomic_fetch_add_explicit(&large_pages, pages, memory_order_relaxed);
 }
 
-static struct large *large_of(const void *object)
-{
-    uint32_t entry;
-
-    if (!pagemap_covers(object) || (uintptr_t)object % PAGE_SIZE != 0)
-        return NULL;
-    entry = *pagemap_at(object);
-    if (entry == 0)
-        return arena_span_meta(object);
-    if (pagemap_cache(entry) != 0)
-        return NULL;
-    return arena_meta(object, pagemap_granule(entry));
-}
-
 /* Huge pages, but not under a last block that is used in part: that would be mostly waste. */
-static void large_advise(const struct large *large, size_t size)
+static void large_advise(void *object, size_t blocks, size_t size)
 {
     size_t whole = size >> BLOCK_SHIFT;
-    char *rest = (char *)large->object + (whole << BLOCK_SHIFT);
+    char *rest = (char *)object + (whole << BLOCK_SHIFT);
 
-    if (((size_t)large->blocks << BLOCK_SHIFT) - size <= size / LARGE_SLACK)
-        whole = large->blocks;
-    arena_span_advise(large->object, whole, true);
-    arena_span_advise(rest, large->blocks - whole, false);
+    if ((blocks << BLOCK_SHIFT) - size <= size / LARGE_SLACK)
+        whole = blocks;
+    arena_span_advise(object, whole, true);
+    arena_span_advise(rest, blocks - whole, false);
 }
 
 /* Else it is a span of blocks. */
@@ -72,38 +57,13 @@ static bool large_is_run(size_t pages, size_t align)
     return pages <= ARENA_RUN_PAGES_MAX && align <= BLOCK_SIZE;
 }
 
-/* Back to the arena; the descriptor is gone already. */
+/* Back to the arena; it is not found any more. */
 static void large_release(void *object, size_t pages, size_t blocks)
 {
     if (blocks == 0)
         arena_free_run(object, pages);
     else
         arena_span_free(object, blocks);
-}
-
-/* Writes the descriptor: from here on it is found. */
-static bool large_list(void *object, size_t pages, size_t blocks, bool nospin)
-{
-    struct large made = {(uint32_t)pages, (uint32_t)blocks, NULL, object, {0}}, *large;
-
-    if (blocks > 0) {
-        arena_span_mark(object, &made, sizeof(made));
-        return true;
-    }
-    large = arena_alloc_meta(object, sizeof(*large), nospin);
-    if (!large)
-        return false;
-    *large = made;
-    *pagemap_at(object) = pagemap_entry(0, arena_granule(object, large));
-    return true;
-}
-
-/* Of two that free the same object at once, one sees it gone. */
-static bool large_unlist(const struct large *large)
-{
-    if (large->blocks > 0)
-        return arena_span_unmark(large->object);
-    return __atomic_exchange_n(pagemap_at(large->object), 0, __ATOMIC_ACQ_REL) != 0;
 }
 
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed)
@@ -124,58 +84,56 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
     }
     if (!object)
         return NULL;
-    if (!large_list(object, pages, blocks, nospin)) {
-        large_release(object, pages, blocks);
-        errno = ENOMEM;
-        return NULL;
-    }
+    begin_set(object, (struct extent){(uint32_t)pages, (uint32_t)blocks});
     if (blocks > 0)
-        large_advise(large_of(object), size);
+        large_advise(object, blocks, size);
     large_account(1, pages);
     return object;
 }
 
 size_t large_size(const void *object)
 {
-    const struct large *large = large_of(object);
-
-    return large ? (size_t)large->pages * PAGE_SIZE : 0;
+    return (size_t)begin_find(object).pages * PAGE_SIZE;
 }
 
 struct large_note *large_note(const void *object)
 {
-    struct large *large = large_of(object);
+    struct extent extent = begin_find(object);
 
-    return large ? &large->note : NULL;
+    return extent.pages > 0 ? arena_note(object, extent.blocks > 0) : NULL;
 }
 
-static void large_finish(struct large *large)
+void large_set_note(void *object, struct large_note note)
 {
-    void *object = large->object;
-    size_t pages = large->pages, blocks = large->blocks;
+    arena_will_note();
+    *large_note(object) = note;
+}
 
-    large_account(-(uint64_t)1, -(uint64_t)pages);
-    if (blocks == 0)
-        arena_free_meta(object, large, sizeof(*large));
-    large_release(object, pages, blocks);
+static void large_finish(void *object, struct extent extent)
+{
+    large_account(-(uint64_t)1, -(uint64_t)extent.pages);
+    large_release(object, extent.pages, extent.blocks);
 }
 
 bool large_free(void *object, bool nospin)
 {
-    struct large *large = large_of(object);
+    struct extent extent = begin_clear(object);
 
-    if (!large || !large_unlist(large))
+    if (extent.pages == 0)
         return false;
+    arena_unnote(object, extent.blocks > 0);
     if (nospin) {
         struct context *context = context_self();
+        struct large *large = object;
         struct large *next = atomic_load_explicit(&context->large, memory_order_relaxed);
+        large->extent = extent;
         /* Handlers nest, they do not run side by side: an exchange that fails is tried again. */
         do {
             large->next = next;
         } while (!atomic_compare_exchange_weak_explicit(
             &context->large, &next, large, memory_order_relaxed, memory_order_relaxed));
     } else {
-        large_finish(large);
+        large_finish(object, extent);
     }
     return true;
 }
@@ -187,84 +145,84 @@ void large_settle(void)
 
     while (large) {
         struct large *next = large->next;
-        large_finish(large);
+        large_finish(large, large->extent);
         large = next;
     }
 }
 
-static bool large_resize_run(struct large *large, size_t pages)
+static bool large_resize_run(void *object, struct extent had, size_t pages)
 {
-    if (pages > large->pages) {
-        if (!arena_extend_run(large->object, large->pages, pages - large->pages))
+    if (pages > had.pages) {
+        if (!arena_extend_run(object, had.pages, pages - had.pages))
             return false;
-        large_account(0, pages - large->pages);
+        large_account(0, pages - had.pages);
     } else {
-        size_t rest = large->pages - pages;
-        if (rest <= large->pages / LARGE_SLACK)
+        size_t rest = had.pages - pages;
+        if (rest <= had.pages / LARGE_SLACK)
             return true;
         large_account(0, -(uint64_t)rest);
-        arena_free_run((char *)large->object + pages * PAGE_SIZE, rest);
+        arena_free_run((char *)object + pages * PAGE_SIZE, rest);
     }
-    large->pages = (uint32_t)pages;
+    begin_change(object, (struct extent){(uint32_t)pages, 0});
     return true;
 }
 
-static bool large_resize_span(struct large *large, size_t size)
+static bool large_resize_span(void *object, size_t had, size_t size)
 {
-    size_t blocks = large_blocks_of(size), had = large->blocks;
-    char *end = (char *)large->object + (blocks << BLOCK_SHIFT);
+    size_t blocks = large_blocks_of(size);
+    char *end = (char *)object + (blocks << BLOCK_SHIFT);
 
     if (blocks > had) {
-        if (!arena_span_extend(large->object, had, blocks - had))
+        if (!arena_span_extend(object, had, blocks - had))
             return false;
         large_account(0, (blocks - had) * BLOCK_PAGES);
     } else if (blocks < had) {
-        char *unused = (char *)large->object + large_pages_of(size) * PAGE_SIZE;
+        char *unused = (char *)object + large_pages_of(size) * PAGE_SIZE;
         large_account(0, -(uint64_t)((had - blocks) * BLOCK_PAGES));
         large_release(end, 0, had - blocks);
         os_release(unused, (size_t)(end - unused));
     }
-    large->blocks = (uint32_t)blocks;
-    large->pages = (uint32_t)(blocks * BLOCK_PAGES);
-    large_advise(large, size);
+    begin_change(object, (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks});
+    large_advise(object, blocks, size);
     return true;
 }
 
 bool large_resize(void *object, size_t size)
 {
-    struct large *large = large_of(object);
+    struct extent had = begin_find(object);
     size_t pages = large_pages_of(size);
 
-    if (!large || size == 0)
+    if (had.pages == 0 || size == 0)
         return false;
-    if (large->blocks > 0)
-        return large_resize_span(large, size);
-    return pages <= ARENA_RUN_PAGES_MAX && large_resize_run(large, pages);
+    if (had.blocks > 0)
+        return large_resize_span(object, had.blocks, size);
+    return pages <= ARENA_RUN_PAGES_MAX && large_resize_run(object, had, pages);
 }
 
 void *large_move(unsigned zone, void *object, size_t size)
 {
-    struct large *large = large_of(object);
-    size_t pages, blocks;
+    struct extent had = begin_find(object);
+    struct large_note note;
     void *moved;
 
-    if (!large || large->blocks == 0 || large_blocks_of(size) < large->blocks)
+    if (had.blocks == 0 || large_blocks_of(size) < had.blocks)
         return NULL;
     moved = large_alloc(zone, size, BLOCK_SIZE, false, NULL);
     if (!moved)
         return NULL;
-    pages = large->pages;
-    blocks = large->blocks;
-    if (!os_move(object, moved, pages * PAGE_SIZE)) {
+    if (!os_move(object, moved, (size_t)had.pages * PAGE_SIZE)) {
         (void)large_free(moved, false);
         return NULL;
     }
-    arena_span_moved(object, moved, blocks);
-    large_advise(large_of(moved), size);
-    large_of(moved)->note = large->note;
-    (void)large_unlist(large);
-    large_account(-(uint64_t)1, -(uint64_t)pages);
-    arena_span_free_clean(object, blocks);
+    arena_span_moved(object, moved, had.blocks);
+    large_advise(moved, begin_find(moved).blocks, size);
+    note = *large_note(object);
+    if (note.owner || note.tag)
+        large_set_note(moved, note);
+    (void)begin_clear(object);
+    arena_unnote(object, true);
+    large_account(-(uint64_t)1, -(uint64_t)had.pages);
+    arena_span_free_clean(object, had.blocks);
     return moved;
 }
 

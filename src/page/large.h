@@ -2,9 +2,8 @@
 /*
  * large.h - objects of whole pages: runs within a block, spans of blocks above.
  *
- * A large object begins at a page.  The first page of a run has no cache and the granule of the run's
- * descriptor in the page map, all other pages have no entry.  A span's descriptor lies in the header of
- * its first block, and a span has no entry at all.  What a program does not touch costs nothing.
+ * A large object begins at a page, and has no descriptor but its length (page/begin.h).  What a program
+ * does not touch costs nothing.
  */
 #ifndef STOOK_PAGE_LARGE_H
 #define STOOK_PAGE_LARGE_H
@@ -37,6 +36,8 @@ struct large_note {
     uint32_t owner, tag;
 };
 struct large_note *large_note(const void *object);
+/* What is not zero is written with this alone. */
+void large_set_note(void *object, struct large_note note);
 
 /* The large objects alive and the bytes of their pages: racy sums. */
 void large_count(uint64_t *objects, uint64_t *bytes);

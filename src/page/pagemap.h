@@ -3,7 +3,8 @@
  * pagemap.h - one 32-bit entry a page of the window, flat: address -> cache in one load.
  *
  *   bits 0-15   the cache's slot index (0: no slab; slot 0 never gets a sheaf on any CPU)
- *   bits 16-31  where the page's slab or run descriptor lies: granule in its block's metadata
+ *   bits 16-31  where the page's slab descriptor lies: granule in its block's metadata; without a cache,
+ *               the pages of the run that begins here (page/begin.h)
  *
  * An entry is written before the first object of its page is handed out and cleared after the
  * last came back, under the arena's lock or by the only owner of the pages; readers hold an
@@ -24,23 +25,27 @@ enum {
     BLOCK_PAGES = BLOCK_SIZE / PAGE_SIZE,
     BLOCK_META = 320 << 10, /* room for the worst layout: 512 slabs of 256 outside links each */
     BLOCK_HEADER = 256,     /* of struct block */
+    PAGEMAP_ZONE_BITS = 8,  /* of a block's word in `zone`: above them, blocks of a span */
+    PAGEMAP_ZONE = (1 << PAGEMAP_ZONE_BITS) - 1,
 };
 
 /*
  * The window as every lookup sees it.  Constant after window_init() but for `low` and `high`, which
- * window.c moves under its lock: blocks of objects lie in [base, base + low), the library's own in
- * [base + high, base + size), nothing in between.  Below `low` and from `high` on every page has an
- * entry and every block a header and a byte in `zone`, in places that were skipped, too.
+ * window.c moves under its lock.  It is used from a place within it outwards: blocks of objects lie in
+ * [middle, middle + low), the library's own in [base + high, middle), and so all that is mapped of each part
+ * is in one piece.  There every page has an entry and every block a header and a word in `zone`, in places
+ * that were skipped, too.
  */
 struct pagemap {
-    uintptr_t base;      /* of the window, aligned to a block */
+    uintptr_t base;      /* of the window, aligned to a block: block 0 */
+    uintptr_t middle;    /* where objects begin */
     size_t size;         /* of the window; 0 before init: no address is ours */
-    _Atomic size_t low;  /* grows */
-    _Atomic size_t high; /* shrinks */
+    _Atomic size_t low;  /* bytes of blocks of objects; grows */
+    _Atomic size_t high; /* from base to the library's own blocks; shrinks */
     uint32_t *entry;     /* one a page of the window */
     char *meta;          /* BLOCK_META bytes a block */
     char *header;        /* BLOCK_HEADER bytes a block */
-    uint8_t *zone;       /* one a block */
+    uint32_t *zone; /* one a block: its zone; where a span begins, also how many blocks it has */
     unsigned zones; /* objects of node n are in zone n, the library's own in zone zones/2 + n */
 };
 extern struct pagemap pagemap __attribute__((visibility("hidden")));
@@ -49,19 +54,19 @@ extern struct pagemap pagemap __attribute__((visibility("hidden")));
  * an address comes to a thread after the store that covers it. */
 static inline int pagemap_is_low(const void *address)
 {
-    return (uintptr_t)address - pagemap.base <
+    return (uintptr_t)address - pagemap.middle <
            atomic_load_explicit(&pagemap.low, memory_order_relaxed);
 }
 
 /* Any pointer may be asked. */
 static inline int pagemap_covers(const void *address)
 {
-    size_t high;
+    uintptr_t own;
 
     if (__builtin_expect(pagemap_is_low(address), 1))
         return 1;
-    high = atomic_load_explicit(&pagemap.high, memory_order_relaxed);
-    return (uintptr_t)address - pagemap.base - high < pagemap.size - high;
+    own = pagemap.base + atomic_load_explicit(&pagemap.high, memory_order_relaxed);
+    return (uintptr_t)address - own < pagemap.middle - own;
 }
 
 /* Only of addresses that pagemap_covers(). */
@@ -85,10 +90,10 @@ static inline uint32_t pagemap_granule(uint32_t entry)
     return entry >> 16;
 }
 
-/* Zone and node of an address of the arena: a byte a block, 64 blocks a cache line. */
+/* Zone and node of an address of the arena: a word a block, 16 blocks a cache line. */
 static inline unsigned pagemap_zone(const void *address)
 {
-    return pagemap.zone[((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT];
+    return pagemap.zone[((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT] & PAGEMAP_ZONE;
 }
 
 static inline unsigned pagemap_node(const void *address)

@@ -15,6 +15,9 @@ enum {
     WINDOW_TRIES = 4,            /* random places, of each width */
     WINDOW_SKIP_MIN = 16,        /* blocks over which a taken place is skipped, */
     WINDOW_SKIP_MAX = 32 * 1024, /* doubling up to 64 GiB */
+    WINDOW_OWN_SHARE = 4,        /* of the window for the library's own objects, one in so many */
+    WINDOW_ROUND = 1024,  /* in large windows: blocks from the bottom to the middle, and some: */
+    WINDOW_ODD = 512 + 8, /* the first blocks of both sides have headers and zones on one page */
 };
 
 /* Sanitizers' shadows know only some addresses, and lie at others. */
@@ -43,10 +46,11 @@ struct pagemap pagemap;
 
 /* The parts that lookups read, mapped page by page and for holes, too; and their bytes a block. */
 enum window_part { WINDOW_ENTRIES, WINDOW_HEADERS, WINDOW_ZONES, WINDOW_PARTS };
-static const size_t window_bytes[WINDOW_PARTS] = {BLOCK_PAGES * sizeof(uint32_t), BLOCK_HEADER, 1};
+static const size_t window_bytes[WINDOW_PARTS] = {BLOCK_PAGES * sizeof(uint32_t), BLOCK_HEADER,
+                                                  sizeof(uint32_t)};
 
 struct window_side {
-    size_t at[WINDOW_PARTS]; /* offsets: low: mapped below; high: mapped from there on */
+    size_t at[WINDOW_PARTS]; /* offsets: a part is mapped from high's to low's */
     uint32_t skip;           /* blocks to skip next */
 };
 
@@ -76,17 +80,25 @@ static size_t window_blocks(void)
     return pagemap.size >> BLOCK_SHIFT;
 }
 
+/* The first block of objects. */
+static uint32_t window_middle(void)
+{
+    return (uint32_t)((pagemap.middle - pagemap.base) >> BLOCK_SHIFT);
+}
+
+static uint32_t window_choose_middle(size_t size)
+{
+    size_t blocks = (size >> BLOCK_SHIFT) / WINDOW_OWN_SHARE;
+
+    return (uint32_t)(blocks < WINDOW_ROUND ? blocks
+                                            : blocks / WINDOW_ROUND * WINDOW_ROUND - WINDOW_ODD);
+}
+
 static char *window_part(enum window_part part)
 {
     return part == WINDOW_ENTRIES   ? (char *)pagemap.entry
            : part == WINDOW_HEADERS ? pagemap.header
                                     : (char *)pagemap.zone;
-}
-
-/* Bytes of a part for all blocks. */
-static size_t window_whole(enum window_part part)
-{
-    return window_pages(window_blocks() * window_bytes[part]);
 }
 
 /* Offsets of metadata, entries, headers, zones and of the end. */
@@ -98,7 +110,7 @@ static void window_layout(size_t size, size_t at[5])
     at[1] = at[0] + window_round(blocks * BLOCK_META) + WINDOW_GAP;
     at[2] = at[1] + window_round(blocks * window_bytes[WINDOW_ENTRIES]) + WINDOW_GAP;
     at[3] = at[2] + window_round(blocks * BLOCK_HEADER) + WINDOW_GAP;
-    at[4] = at[3] + window_round(blocks);
+    at[4] = at[3] + window_round(blocks * window_bytes[WINDOW_ZONES]);
 }
 
 static void window_place(uintptr_t base, size_t size)
@@ -107,16 +119,18 @@ static void window_place(uintptr_t base, size_t size)
 
     window_layout(size, at);
     pagemap.base = base;
+    pagemap.middle = base + ((uintptr_t)window_choose_middle(size) << BLOCK_SHIFT);
     pagemap.size = size;
     pagemap.meta = (char *)base + at[0];
     pagemap.entry = (uint32_t *)(void *)(base + at[1]);
     pagemap.header = (char *)base + at[2];
-    pagemap.zone = (uint8_t *)base + at[3];
+    pagemap.zone = (uint32_t *)(void *)(base + at[3]);
     atomic_store_explicit(&pagemap.low, 0, memory_order_relaxed);
-    atomic_store_explicit(&pagemap.high, size, memory_order_relaxed);
+    atomic_store_explicit(&pagemap.high, pagemap.middle - base, memory_order_relaxed);
     window.low = window.high = (struct window_side){{0}, WINDOW_SKIP_MIN};
     for (unsigned part = 0; part < WINDOW_PARTS; part++)
-        window.high.at[part] = window_whole(part);
+        window.low.at[part] = window.high.at[part] =
+            window_middle() * window_bytes[part] / window.page * window.page;
 }
 
 static int window_map(void *address, size_t size)
@@ -140,15 +154,11 @@ static bool window_unmap(void *address, size_t size)
 /* Maps a part for blocks [first, first + n), next to what its side has of it. */
 static int window_cover(enum window_part part, uint32_t first, uint32_t n, bool top)
 {
-    size_t *low = &window.low.at[part], *high = &window.high.at[part], begin = *low, end = *high;
-    size_t from = first * window_bytes[part] / window.page * window.page;
-    size_t to = window_pages((first + n) * window_bytes[part]);
+    size_t *low = &window.low.at[part], *high = &window.high.at[part];
+    size_t begin = top ? first * window_bytes[part] / window.page * window.page : *low;
+    size_t end = top ? *high : window_pages((first + n) * window_bytes[part]);
     int error;
 
-    if (top && from > begin)
-        begin = from;
-    if (!top && to < end)
-        end = to;
     if (begin >= end)
         return 0;
     error = window_map(window_part(part) + begin, end - begin);
@@ -179,13 +189,16 @@ static char *window_block(uint32_t first)
 
 int window_retake(uint32_t first, uint32_t n)
 {
-    int error = window_map(window_meta(first), (size_t)n * BLOCK_META);
+    /* Blocks first: what a limit refuses is refused by one call. */
+    int error = window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
 
     if (error)
         return error;
-    error = window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
+    error = window_map(window_meta(first), (size_t)n * BLOCK_META);
     if (error)
-        (void)window_unmap(window_meta(first), (size_t)n * BLOCK_META);
+        (void)window_unmap(window_block(first), (size_t)n << BLOCK_SHIFT);
+    else
+        os_dump(window_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
     return error;
 }
 
@@ -211,12 +224,19 @@ static int window_take_at(uint32_t first, uint32_t n, bool top)
 
 static uint32_t window_low(void)
 {
-    return (uint32_t)(atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> BLOCK_SHIFT);
+    return window_middle() +
+           (uint32_t)(atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> BLOCK_SHIFT);
 }
 
 static uint32_t window_high(void)
 {
     return (uint32_t)(atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> BLOCK_SHIFT);
+}
+
+/* Blocks that the window has beyond a frontier. */
+static uint32_t window_room(bool top)
+{
+    return top ? window_high() : (uint32_t)window_blocks() - window_low();
 }
 
 /* Release: who sees the bound sees what was mapped and written below it. */
@@ -226,21 +246,29 @@ static void window_advance(uint32_t first, uint32_t n, bool top)
         atomic_store_explicit(&pagemap.high, (size_t)first << BLOCK_SHIFT, memory_order_release);
         return;
     }
-    atomic_store_explicit(&pagemap.low, (size_t)(first + n) << BLOCK_SHIFT, memory_order_release);
+    first += n - window_middle();
+    atomic_store_explicit(&pagemap.low, (size_t)first << BLOCK_SHIFT, memory_order_release);
     if (window.grown)
-        window.grown((size_t)(first + n) << BLOCK_SHIFT);
+        window.grown((size_t)first << BLOCK_SHIFT);
+}
+
+/* Says whose blocks are; none of them is the first of a span. */
+static void window_mark(uint32_t first, uint32_t n, unsigned zone)
+{
+    for (uint32_t i = first; i < first + n; i++)
+        pagemap.zone[i] = zone;
 }
 
 /* Something else lies at the frontier.  The map goes on over it: its entries say that nothing is. */
 static bool window_skip(bool top)
 {
     struct window_side *side = top ? &window.high : &window.low;
-    uint32_t room = window_high() - window_low(), n = side->skip < room ? side->skip : room;
+    uint32_t room = window_room(top), n = side->skip < room ? side->skip : room;
     uint32_t first = top ? window_high() - n : window_low();
 
     if (n == 0 || window_cover_map(first, n, top) != 0)
         return false;
-    memset(pagemap.zone + first, UINT8_MAX, n);
+    window_mark(first, n, UINT8_MAX);
     window_advance(first, n, top);
     if (side->skip < WINDOW_SKIP_MAX)
         side->skip *= 2;
@@ -252,7 +280,7 @@ static bool window_needed(const struct window_ask *ask, bool top, uint32_t *firs
 {
     uint64_t base = pagemap.base >> BLOCK_SHIFT, low = window_low(), high = window_high(), at;
 
-    if (ask->need > high - low + (ask->end - ask->next) || ask->align > window_blocks())
+    if (ask->need > window_room(top) + (ask->end - ask->next) || ask->align > window_blocks())
         return false;
     if (top) {
         if (ask->need > high)
@@ -261,19 +289,19 @@ static bool window_needed(const struct window_ask *ask, bool top, uint32_t *firs
         at -= at % ask->align;
         *first = (uint32_t)(at - base);
         *count = (uint32_t)(high - *first);
-        return at >= base + low;
+        return at >= base;
     }
     at = base + (ask->end == low ? ask->next : low);
     at = (at + ask->align - 1) / ask->align * ask->align;
     *first = (uint32_t)low;
     *count = (uint32_t)(at + ask->need - base - low);
-    return at + ask->need <= base + high;
+    return at + ask->need <= base + window_blocks();
 }
 
 /* As many as are wanted; where that is refused, as many as are needed. */
 static int window_try(const struct window_ask *ask, bool top, uint32_t *first, uint32_t *count)
 {
-    uint32_t room = window_high() - window_low(), want = ask->want < room ? ask->want : room;
+    uint32_t room = window_room(top), want = ask->want < room ? ask->want : room;
 
     if (want > *count) {
         uint32_t from = top ? *first + *count - want : *first;
@@ -302,7 +330,7 @@ bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, u
         error = ENOMEM;
     }
     if (!error) {
-        memset(pagemap.zone + *first, (int)zone, *count);
+        window_mark(*first, *count, zone);
         side->skip = WINDOW_SKIP_MIN;
         window_advance(*first, *count, top);
     }
@@ -312,32 +340,35 @@ bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, u
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* The map's ends are mapped, a block at either end could be: 0, or why not. */
+/*
+ * The map's first pages are mapped: 0, or why not.  They lie above all blocks, so there are such addresses, and
+ * blocks whose place is taken are skipped like any other; under a limit a block is mapped for a trial.
+ */
 static int window_probe(void)
 {
-    uint32_t last = (uint32_t)window_blocks() - 1;
-    int error = window_take_at(0, 1, false);
+    uint32_t first = window_middle();
+    struct rlimit limit;
+    int error = 0;
 
-    if (error)
-        return error;
-    (void)window_give(0, 1);
-    error = window_take_at(last, 1, true);
-    if (error)
-        return error;
-    (void)window_give(last, 1);
-    return 0;
+    for (unsigned part = 0; part < WINDOW_PARTS; part++)
+        if ((error = window_cover(part, first, 1, false)) ||
+            (error = window_cover(part, first - 1, 1, true)))
+            return error;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
+        return 0;
+    error = window_retake(first, 1);
+    if (!error)
+        (void)window_give(first, 1);
+    return error;
 }
 
 /* What of the map is mapped goes. */
 static void window_clear(void)
 {
-    for (unsigned part = 0; part < WINDOW_PARTS; part++) {
-        size_t low = window.low.at[part], high = window.high.at[part], end = window_whole(part);
-        if (low > 0)
-            (void)window_unmap(window_part(part), low);
-        if (high < end)
-            (void)window_unmap(window_part(part) + high, end - high);
-    }
+    for (unsigned part = 0; part < WINDOW_PARTS; part++)
+        if (window.low.at[part] > window.high.at[part])
+            (void)window_unmap(window_part(part) + window.high.at[part],
+                               window.low.at[part] - window.high.at[part]);
 }
 
 static bool window_find(size_t size)

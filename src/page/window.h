@@ -2,12 +2,12 @@
 /*
  * window.h - the window of address space that all blocks lie in, and what of it is taken.
  *
- * A window has room for blocks, for their metadata and their headers, for the page map and for a byte a
+ * A window has room for blocks, for their metadata and their headers, for the page map and for a word a
  * block with the block's zone, each at a fixed distance, so that lookups are arithmetic.  It begins at an address
  * chosen at random for each process, where neither the kernel nor the loader puts anything by itself,
  * and it is not reserved: memory is mapped in steps as it is needed, and the process's virtual size
- * is what it uses.  Blocks of objects grow from the bottom up, blocks of the library's own objects
- * from the top down.  A place where something else is mapped already is skipped.
+ * is what it uses.  From a place within it blocks of objects grow up, blocks of the library's own
+ * objects down.  A place where something else is mapped already is skipped.
  *
  * Where no window can be had (sanitizers, emulators, narrow machines) a smaller range is reserved
  * without access, and the steps are taken within it; nothing above knows the difference.
@@ -52,7 +52,7 @@ int window_retake(uint32_t first, uint32_t n);
 size_t window_mapped(void);
 
 /*
- * `fn` is told how many bytes from pagemap.base on may hold objects, at once and whenever it grows; under
+ * `fn` is told how many bytes from pagemap.middle on may hold objects, at once and whenever it grows; under
  * the window's lock.
  */
 void window_on_growing(void (*fn)(size_t bytes));

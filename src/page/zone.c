@@ -175,6 +175,7 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     uint32_t index = zone_block_index(block);
     unsigned pages = block->ndirty, taken;
     bool whole = block->state == BLOCK_FREE;
+    bool noted = atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
     /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
        another thread may give back other pages of it meanwhile. */
     bool split = !whole && block->huge && (!block->home || zone_may_split());
@@ -202,7 +203,7 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     if (split)
         os_huge(zone_address(index), BLOCK_SIZE, false);
     block_each_run(mask, zone_release_run, zone_address(index));
-    if (whole && block->meta_high > 0) /* no granule is in use: zeros say so, too */
+    if (whole && (block->meta_high > 0 || noted)) /* no granule is in use: zeros say so, too */
         os_release(zone_meta(index), BLOCK_META);
 
     lock_take(&zone->lock, LOCK_ARENA);
@@ -302,7 +303,7 @@ static struct block *zone_clean(struct zone *zone, bool huge)
 
 static struct block *zone_new(struct zone *zone, enum zone_kind kind)
 {
-    int64_t index = zone_grow(zone, 1, 1, kind);
+    int64_t index = zone_grow(zone, 1, 1, kind, false);
 
     return index < 0 ? NULL : zone_block((uint32_t)index);
 }

@@ -58,12 +58,13 @@ struct zone {
 enum zone_huge { ZONE_HUGE_NEVER, ZONE_HUGE_FULL, ZONE_HUGE_ALWAYS };
 
 struct zones {
-    struct zone zone[ZONE_COUNT_MAX];
     size_t reserve_pages; /* the tunable */
     enum zone_huge huge;
+    _Atomic bool noted;      /* arena_will_note() */
     bool bind;               /* zones' memory comes from their nodes */
     _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
     _Atomic uint32_t holes;  /* runs of blocks that are gone */
+    struct zone zone[ZONE_COUNT_MAX];
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));
 
@@ -127,13 +128,16 @@ void zone_mark_free(struct zone *zone, struct block *block);
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state);
 /* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
-/* Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1. */
-int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind);
+/*
+ * Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1.  They are free, or
+ * with `raw` part of a span, and then their headers are not written.
+ */
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind, bool raw);
 /* The first so many pages of a block are in core dumps, and more with them. */
 void zone_show(struct block *block, unsigned pages);
 /* There are no new ones: what is mapped for either kind is free for both. */
 void zone_open_tails(struct zone *zone);
-/* The block is the zone's, and was used: its metadata can be read. */
+/* The block is the zone's, and its header says what it is: it was used, but not only by one span. */
 bool zone_has(const struct zone *zone, uint32_t index);
 /* The pages of all its blocks, and their metadata, come from its node. */
 void zone_bind(struct zone *zone);

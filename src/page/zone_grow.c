@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    ZONE_STEP_SHARE = 16,
+    ZONE_STEP_SHARE = 64,
     ZONE_STEP_MIN = 2, /* blocks */
     ZONE_STEP_MAX = 512,
     ZONE_SHOW = 16, /* core dumps have so many pages more at a time */
@@ -24,9 +24,14 @@ static unsigned zone_number(const struct zone *zone)
     return (unsigned)(zone - zone_all.zone);
 }
 
+static bool zone_owns(const struct zone *zone, uint32_t index)
+{
+    return (pagemap.zone[index] & PAGEMAP_ZONE) == zone_number(zone);
+}
+
 bool zone_has(const struct zone *zone, uint32_t index)
 {
-    return index >= zone->first && index < zone->end && pagemap.zone[index] == zone_number(zone) &&
+    return index >= zone->first && index < zone->end && zone_owns(zone, index) &&
            zone_block(index)->state != BLOCK_UNUSED;
 }
 
@@ -43,7 +48,7 @@ static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n
 /* Its own and mapped; in the place of what is gone may lie what others have mapped. */
 static bool zone_can_bind(const struct zone *zone, uint32_t index)
 {
-    return pagemap.zone[index] == zone_number(zone) && !zone_is_gone(zone, index);
+    return zone_owns(zone, index) && !zone_is_gone(zone, index);
 }
 
 void zone_bind(struct zone *zone)
@@ -57,36 +62,27 @@ void zone_bind(struct zone *zone)
     }
 }
 
-static void zone_dump(uint32_t from, uint32_t to, bool wanted)
+/* Core dumps have the program's objects, and not the library's own: those blocks are left out as a whole. */
+static bool zone_is_own(const struct zone *zone)
 {
-    if (from >= to)
-        return;
-    os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, wanted);
-    os_dump(zone_meta(from), (size_t)(to - from) * BLOCK_META, wanted);
+    return zone_number(zone) >= pagemap.zones / 2;
 }
 
-/* Of a block with so many pages in core dumps, the bytes of metadata. */
-static size_t zone_shown_meta(unsigned pages)
+static void zone_dump(const struct zone *zone, uint32_t from, uint32_t to, bool wanted)
 {
-    size_t page = os_page_size(), bytes = (size_t)BLOCK_META * pages / BLOCK_PAGES;
-
-    if (pages > 0)
-        bytes += BLOCK_FIRST_GRANULE * ARENA_GRANULE;
-    bytes = (bytes + page - 1) / page * page;
-    return bytes < BLOCK_META ? bytes : BLOCK_META;
+    if (from < to && !zone_is_own(zone))
+        os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, wanted);
 }
 
 void zone_show(struct block *block, unsigned pages)
 {
     uint32_t index = zone_block_index(block);
     unsigned from = block->shown, to = pages + pages / 4;
-    size_t meta = zone_shown_meta(from);
 
     to = (to + ZONE_SHOW - 1) / ZONE_SHOW * ZONE_SHOW;
     if (to > BLOCK_PAGES)
         to = BLOCK_PAGES;
     os_dump(zone_address(index) + (size_t)from * PAGE_SIZE, (size_t)(to - from) * PAGE_SIZE, true);
-    os_dump(zone_meta(index) + meta, zone_shown_meta(to) - meta, true);
     block->shown = (uint16_t)to;
 }
 
@@ -114,6 +110,9 @@ static bool zone_make_maps(struct zone *zone)
         uint64_t *maps = os_map(ZONE_MAPS * words * sizeof(uint64_t));
         if (!maps)
             return false;
+        /* As the areas of CPUs, beside which they come to lie: one mapping. */
+        os_huge(maps, ZONE_MAPS * words * sizeof(uint64_t), false);
+        os_dump(maps, ZONE_MAPS * words * sizeof(uint64_t), false);
         for (unsigned kind = 0; kind < ZONE_KINDS; kind++)
             zone->free_map[kind] = maps + kind * words;
         zone->gone = maps + ZONE_KINDS * words;
@@ -146,13 +145,15 @@ static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32
     if (!zone_make_maps(zone) || !window_take(zone_number(zone), &ask, &first, &count))
         return false;
     if (first != tail->end) {
-        zone_dump(tail->next, tail->end, true);
+        zone_dump(zone, tail->next, tail->end, true);
         zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = first;
     }
     tail->end = first + count;
     tail->fresh = first;
     zone->mapped[kind] += count;
+    if (zone_is_own(zone))
+        os_dump(zone_address(first), (size_t)count << BLOCK_SHIFT, false);
     if (first < zone->first || zone->first == zone->end)
         zone->first = first;
     if (first + count > zone->end)
@@ -167,7 +168,7 @@ void zone_open_tails(struct zone *zone)
 {
     for (unsigned kind = 0; kind < ZONE_KINDS; kind++) {
         struct zone_tail *tail = &zone->tail[kind];
-        zone_dump(tail->next, tail->end, true);
+        zone_dump(zone, tail->next, tail->end, true);
         zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = tail->end;
     }
@@ -180,11 +181,11 @@ static uint64_t zone_aligned(uint32_t index, uint32_t align)
     return (base + index + align - 1) / align * align - base;
 }
 
-int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind)
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind, bool raw)
 {
     struct zone_tail *tail = &zone->tail[kind];
     uint64_t at = zone_aligned(tail->next, align);
-    bool shown = n > 1 || zone->opened >= ZONE_SMALL_BLOCKS;
+    bool shown = raw || zone->opened >= ZONE_SMALL_BLOCKS || zone_is_own(zone);
     uint32_t to, hide;
 
     tail->fresh = tail->end;
@@ -195,9 +196,10 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind 
     }
     to = (uint32_t)at + n;
     hide = shown ? to : tail->next;
-    zone_dump(tail->next, hide < tail->fresh ? hide : tail->fresh, true);
-    zone_dump(hide > tail->fresh ? hide : tail->fresh, tail->end, false);
-    zone_open(zone, kind, tail->next, to, shown);
+    zone_dump(zone, tail->next, hide < tail->fresh ? hide : tail->fresh, true);
+    zone_dump(zone, hide > tail->fresh ? hide : tail->fresh, tail->end, false);
+    zone_open(zone, kind, tail->next, raw ? (uint32_t)at : to, shown);
+    zone->opened += raw ? n : 0;
     tail->next = to;
     return (int64_t)at;
 }

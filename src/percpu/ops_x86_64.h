@@ -98,55 +98,70 @@ typedef long long op_two __attribute__((vector_size(16), may_alias));
 #define OP_POINT(m, n, offset) "leaq " offset "(%[" m "], %[" n "], 8), %%r9\n\t"
 
 /*
- * Copies move 64 bytes a turn where the CPU has AVX2 (`wide`), else and below eight pointers 32, and
- * the last three pointers one by one: pointers that were pushed singly a moment ago are still in
- * the store buffer, which forwards no two stores to one load.
+ * One and two pointers have ways of their own, with one taken branch each.  Others move 64 bytes a turn
+ * where the CPU has AVX2 (`wide`), else and below eight pointers 32, and the last three pointers one by
+ * one: pointers that were pushed singly a moment ago are still in the store buffer, which forwards
+ * no two stores to one load.
  *
- * rdx: where the caller's array is at, rcx: pointers left, r9: from there to the other side.  The
- * steps of a move are the macros' arguments: 8, 32 and 64 bytes.
+ * rax: where the caller's array is at, r8: pointers left, then a pointer; r9: the sheaf's side, then from
+ * the array there.  What is clobbered is no register of arguments, so that the caller of a section keeps
+ * its own without saving others.  The steps of a move are the macros' arguments: a pointer at a
+ * place of both sides, then 32 and 64 bytes.
  */
-#define OP_CLOBBERS_COPY "rcx", "rdx", "r8", "r9", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
+#define OP_CLOBBERS_COPY "rax", "r8", "r9", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4",
 #define OP_INPUT_WIDE [wide] "m"(percpu.wide)
 #define OP_COPY(objects, k, COPY_8, COPY_32, COPY_64, BEFORE, NARROW, AFTER)                      \
-    "movq %[" objects "], %%rdx\n\t"                                                              \
-    "subq %%rdx, %%r9\n\t"                                                                        \
-    "movl %k[" k "], %%ecx\n\t" BEFORE                                                            \
-    "subl $8, %%ecx\n\t"                                                                           \
+    "cmpl $2, %k[" k "]\n\t"                                                                       \
     "jb 5f\n\t"                                                                                    \
+    "ja 6f\n\t" COPY_8("8(%[" objects "])", "8(%%r9)")                                             \
+    "jmp 5f\n"                                                                                     \
+    "6:\n\t"                                                                                       \
+    "movq %[" objects "], %%rax\n\t"                                                               \
+    "subq %%rax, %%r9\n\t"                                                                         \
+    "movl %k[" k "], %%r8d\n\t" BEFORE                                                             \
+    "subl $8, %%r8d\n\t"                                                                           \
+    "jb 12f\n\t"                                                                                   \
     "cmpb $0, %[wide]\n\t"                                                                         \
-    "je 5f\n"                                                                                      \
+    "je 12f\n"                                                                                     \
     "9:\n\t" COPY_64                                                                               \
-    "addq $64, %%rdx\n\t"                                                                          \
-    "subl $8, %%ecx\n\t"                                                                           \
+    "addq $64, %%rax\n\t"                                                                          \
+    "subl $8, %%r8d\n\t"                                                                           \
     "jae 9b\n\t" NARROW                                                                            \
     "vzeroupper\n"                                                                                 \
-    "5:\n\t"                                                                                       \
-    "addl $4, %%ecx\n\t"                                                                           \
+    "12:\n\t"                                                                                      \
+    "addl $4, %%r8d\n\t"                                                                           \
     "js 10f\n"                                                                                     \
     "8:\n\t" COPY_32                                                                               \
-    "addq $32, %%rdx\n\t"                                                                          \
-    "subl $4, %%ecx\n\t"                                                                           \
+    "addq $32, %%rax\n\t"                                                                          \
+    "subl $4, %%r8d\n\t"                                                                           \
     "jae 8b\n"                                                                                     \
     "10:\n\t" AFTER                                                                                \
-    "testl $2, %%ecx\n\t"                                                                          \
-    "jz 12f\n\t" COPY_8 "addq $8, %%rdx\n\t" COPY_8 "addq $8, %%rdx\n"                             \
-    "12:\n\t"                                                                                      \
-    "testl $1, %%ecx\n\t"                                                                          \
-    "jz 7f\n\t" COPY_8 "7:\n\t" STOOK_OP_STEP
+    "testl $3, %k[" k "]\n\t"                                                                      \
+    "jz 7f\n\t"                                                                                    \
+    "testl $2, %k[" k "]\n\t"                                                                      \
+    "jz 13f\n\t" COPY_8("(%%rax)", "(%%rax, %%r9)") COPY_8("8(%%rax)", "8(%%rax, %%r9)")           \
+    "addq $16, %%rax\n"                                                                            \
+    "13:\n\t"                                                                                      \
+    "testl $1, %k[" k "]\n\t"                                                                      \
+    "jz 7f\n\t" COPY_8("(%%rax)", "(%%rax, %%r9)")                                                 \
+    "jmp 7f\n"                                                                                     \
+    "5:\n\t" COPY_8("(%[" objects "])", "(%%r9)")                                                  \
+    "7:\n\t" STOOK_OP_STEP
 
 /* k pointers from the point to the array. */
+#define OP_COPY_OUT_8(array, sheaf)                                                               \
+    "movq " sheaf ", %%r8\n\t"                                                                     \
+    "movq %%r8, " array "\n\t"
 #define OP_COPY_OUT(objects, k)                                                                   \
-    OP_COPY(objects, k,                                                                           \
-            "movq (%%rdx, %%r9), %%r8\n\t"                                                        \
-            "movq %%r8, (%%rdx)\n\t",                                                             \
-            "movups (%%rdx, %%r9), %%xmm0\n\t"                                                    \
-            "movups 16(%%rdx, %%r9), %%xmm1\n\t"                                                  \
-            "movups %%xmm0, (%%rdx)\n\t"                                                          \
-            "movups %%xmm1, 16(%%rdx)\n\t",                                                       \
-            "vmovdqu (%%rdx, %%r9), %%ymm0\n\t"                                                   \
-            "vmovdqu 32(%%rdx, %%r9), %%ymm1\n\t"                                                 \
-            "vmovdqu %%ymm0, (%%rdx)\n\t"                                                         \
-            "vmovdqu %%ymm1, 32(%%rdx)\n\t",                                                      \
+    OP_COPY(objects, k, OP_COPY_OUT_8,                                                            \
+            "movups (%%rax, %%r9), %%xmm0\n\t"                                                    \
+            "movups 16(%%rax, %%r9), %%xmm1\n\t"                                                  \
+            "movups %%xmm0, (%%rax)\n\t"                                                          \
+            "movups %%xmm1, 16(%%rax)\n\t",                                                       \
+            "vmovdqu (%%rax, %%r9), %%ymm0\n\t"                                                   \
+            "vmovdqu 32(%%rax, %%r9), %%ymm1\n\t"                                                 \
+            "vmovdqu %%ymm0, (%%rax)\n\t"                                                         \
+            "vmovdqu %%ymm1, 32(%%rax)\n\t",                                                      \
             "", "", "")
 
 /*
@@ -154,23 +169,24 @@ typedef long long op_two __attribute__((vector_size(16), may_alias));
  * time are compared by the low halves of pointers, so that an object at a multiple of 4 GiB is taken
  * for one; the caller puts that down another way.
  */
+#define OP_COPY_IN_8(array, sheaf)                                                                \
+    "movq " array ", %%r8\n\t"                                                                     \
+    "testq %%r8, %%r8\n\t"                                                                         \
+    "jz %l[leave]\n\t"                                                                             \
+    "movq %%r8, " sheaf "\n\t"
 #define OP_COPY_IN(objects, k)                                                                    \
-    OP_COPY(objects, k,                                                                           \
-            "movq (%%rdx), %%r8\n\t"                                                              \
-            "testq %%r8, %%r8\n\t"                                                                \
-            "jz %l[leave]\n\t"                                                                    \
-            "movq %%r8, (%%rdx, %%r9)\n\t",                                                       \
-            "movups (%%rdx), %%xmm0\n\t"                                                          \
-            "movups 16(%%rdx), %%xmm1\n\t"                                                        \
-            "movups %%xmm0, (%%rdx, %%r9)\n\t"                                                    \
-            "movups %%xmm1, 16(%%rdx, %%r9)\n\t"                                                  \
+    OP_COPY(objects, k, OP_COPY_IN_8,                                                             \
+            "movups (%%rax), %%xmm0\n\t"                                                          \
+            "movups 16(%%rax), %%xmm1\n\t"                                                        \
+            "movups %%xmm0, (%%rax, %%r9)\n\t"                                                    \
+            "movups %%xmm1, 16(%%rax, %%r9)\n\t"                                                  \
             "shufps $0x88, %%xmm1, %%xmm0\n\t"                                                    \
             "pcmpeqd %%xmm2, %%xmm0\n\t"                                                          \
             "por %%xmm0, %%xmm3\n\t",                                                             \
-            "vmovdqu (%%rdx), %%ymm0\n\t"                                                         \
-            "vmovdqu 32(%%rdx), %%ymm1\n\t"                                                       \
-            "vmovdqu %%ymm0, (%%rdx, %%r9)\n\t"                                                   \
-            "vmovdqu %%ymm1, 32(%%rdx, %%r9)\n\t"                                                 \
+            "vmovdqu (%%rax), %%ymm0\n\t"                                                         \
+            "vmovdqu 32(%%rax), %%ymm1\n\t"                                                       \
+            "vmovdqu %%ymm0, (%%rax, %%r9)\n\t"                                                   \
+            "vmovdqu %%ymm1, 32(%%rax, %%r9)\n\t"                                                 \
             "vpcmpeqq %%ymm2, %%ymm0, %%ymm0\n\t"                                                 \
             "vpcmpeqq %%ymm2, %%ymm1, %%ymm1\n\t"                                                 \
             "vpor %%ymm0, %%ymm3, %%ymm3\n\t"                                                     \

@@ -50,13 +50,6 @@ static long percpu_membarrier(int command, unsigned flags, int cpu)
     return r;
 }
 
-static int percpu_registered_cpu(intptr_t offset)
-{
-    const char *rseq = (const char *)__builtin_thread_pointer() + offset;
-
-    return (int)*(const volatile int32_t *)(const void *)(rseq + 4);
-}
-
 /* NULL where the process can use sections, else why it cannot. */
 static const char *percpu_refusal(void)
 {
@@ -123,7 +116,7 @@ static size_t percpu_areas_size(void)
 
 /*
  * One mapping for all rows.  Huge pages would make the areas of CPUs that are hardly used resident;
- * core dumps have only what is in use (percpu_use()).
+ * core dumps have the program's own memory, and not these.
  */
 static void percpu_init_areas(void)
 {
@@ -191,8 +184,6 @@ static bool percpu_use(unsigned cpu, bool nospin)
 
     if ((topology.simulated && !online) || !lock_enter(&percpu.lock, LOCK_PERCPU, nospin))
         return false;
-    if (atomic_load_explicit(&percpu.used[cpu], memory_order_relaxed) == PERCPU_UNUSED)
-        os_dump(percpu_slot_at((int)cpu, 0), PERCPU_AREA_SIZE, true);
     atomic_store(&percpu.used[cpu], PERCPU_USED);
     lock_drop(&percpu.lock, LOCK_PERCPU);
     if (!online) { /* it was made after the topology was read */
@@ -245,7 +236,7 @@ uint32_t percpu_pop_bulk(uintptr_t offset, void **objects, uint32_t want)
 
     if (!percpu.rseq)
         return locked_pop_bulk(percpu_cpu(), offset, objects, want);
-    for (int i = 0; i < PERCPU_RETRIES; i++) {
+    for (int i = 0; want > 0 && i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
             rseq_pop_bulk(percpu.areas + offset, percpu.rseq_offset, objects, want, &taken);
         if (r != RSEQ_ABORTED)
@@ -260,7 +251,7 @@ uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
 
     if (!percpu.rseq)
         return locked_push_bulk(percpu_cpu(), offset, objects, have);
-    for (int i = 0; i < PERCPU_RETRIES; i++) {
+    for (int i = 0; have > 0 && i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
             rseq_push_bulk(percpu.areas + offset, percpu.rseq_offset, objects, have, &put);
         if (r != RSEQ_ABORTED)

@@ -140,6 +140,15 @@ void percpu_slot_init(unsigned index);
 /* The CPU this thread runs on, or states (topology.h); negative when it is not registered. */
 int percpu_cpu(void);
 
+/* The CPU in the struct rseq that lies so far behind the thread pointer: percpu.rseq_offset, where the
+ * number is negative for threads that are not registered, and for all in locked mode. */
+static inline __attribute__((always_inline)) int percpu_registered_cpu(intptr_t offset)
+{
+    const char *rseq = (const char *)__builtin_thread_pointer() + offset;
+
+    return (int)*(const volatile int32_t *)(const void *)(rseq + 4);
+}
+
 /* The node whose barn a thread on that CPU uses; it may be elsewhere right after. */
 static inline unsigned percpu_node(int cpu)
 {

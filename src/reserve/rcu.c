@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "reserve/rcu.h"
 
+#include "base/large_bss.h"
 #include "account/account.h"
 #include "base/cancel.h"
 #include "base/context.h"
@@ -38,7 +39,7 @@ static bool rcu_sections;
 static struct rcu_cache {
     _Atomic bool used; /* a slot of it may have an rcu sheaf */
     _Atomic uint64_t sheaves, pushed, loose, barn, flushed;
-} rcu_caches[STOOK_CACHES_MAX];
+} rcu_caches[STOOK_CACHES_MAX] LARGE_BSS;
 static _Atomic unsigned rcu_caches_end; /* the highest that was ever used + 1 */
 
 static void rcu_count(_Atomic uint64_t *counter, uint64_t n)

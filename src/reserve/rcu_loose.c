@@ -6,12 +6,13 @@
  * sheaves to fall back on.
  */
 #include "base/report.h"
+#include "base/large_bss.h"
 #include "reserve/rcu.h"
 #include "slab/node.h"
 
 #include <string.h>
 
-static _Atomic(void *) rcu_loose_cell[RCU_CELLS];
+static _Atomic(void *) rcu_loose_cell[RCU_CELLS] LARGE_BSS;
 static _Atomic unsigned rcu_loose_cells; /* taken; a guide, not exact while others are here */
 
 static struct rcu_loose_spare {
@@ -20,7 +21,7 @@ static struct rcu_loose_spare {
         char room[sizeof(struct sheaf) + (RCU_MIXED + RCU_RIDE_WORDS) * sizeof(void *)];
     };
     _Atomic bool taken;
-} rcu_loose_spares[RCU_SPARES];
+} rcu_loose_spares[RCU_SPARES] LARGE_BSS;
 
 static struct sheaf *rcu_loose_sheaf(unsigned node, bool nospin)
 {

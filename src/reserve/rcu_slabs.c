@@ -6,6 +6,7 @@
  * those that came meanwhile.  So it needs no memory, and cannot fail.
  */
 #include "base/cancel.h"
+#include "base/large_bss.h"
 #include "base/context.h"
 #include "reserve/rcu.h"
 #include "slab/slab.h"
@@ -18,7 +19,7 @@ static struct {
     _Atomic bool busy;           /* a batch waits, or is about to */
     struct stook_rcu_head head;
     _Atomic uint32_t of[STOOK_CACHES_MAX]; /* slabs that wait, by cache */
-} rcu_slabs;
+} rcu_slabs LARGE_BSS;
 
 static struct slab *rcu_slabs_next(const struct slab *slab)
 {

@@ -10,6 +10,10 @@
 struct stook_cache *sheaf_cache[SHEAF_CLASSES];
 
 const uint16_t sheaf_class_size[SHEAF_CLASSES] = {64, 128, 192, 320, 576, 1088, 2048, 4096, 8192};
+const char sheaf_class_name[SHEAF_CLASSES][sizeof("stook-sheaf-8192")] = {
+    "stook-sheaf-64",   "stook-sheaf-128",  "stook-sheaf-192",
+    "stook-sheaf-320",  "stook-sheaf-576",  "stook-sheaf-1088",
+    "stook-sheaf-2048", "stook-sheaf-4096", "stook-sheaf-8192"};
 _Static_assert(sizeof(struct sheaf) + STOOK_SHEAF_CAPACITY_MAX * sizeof(void *) <= 8192,
                "the largest sheaf has a class");
 

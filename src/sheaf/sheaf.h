@@ -13,6 +13,9 @@ enum { SHEAF_CLASSES = 9 };
 /* Bytes of each class: whole cache lines, for 6, 14, 22, 38, 70, 134, 254, 510 and 1022
  * objects. */
 extern const uint16_t sheaf_class_size[SHEAF_CLASSES] __attribute__((visibility("hidden")));
+/* Of their caches; written out, since printing touches pages that a start has no need of. */
+extern const char sheaf_class_name[SHEAF_CLASSES][sizeof("stook-sheaf-8192")]
+    __attribute__((visibility("hidden")));
 
 /* One cache a size class of sheaves; set by cache_boot() before the first sheaf. */
 extern struct stook_cache *sheaf_cache[SHEAF_CLASSES] __attribute__((visibility("hidden")));

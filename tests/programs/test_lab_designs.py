@@ -56,6 +56,18 @@ for d, design in enumerate(OLD):
     gone = run(design, "hotplug", "--operations", "20k")["gone"]
     assert gone["cpus"] > 0 and gone["sheaves"] > 0 and gone["sheaves_left"] == 0, gone
 
+# CPUs that share two cores, as an emulated machine's: pairs run in turns, so full sheaves pile up on one node and are
+# missing on the other.  A core for one step at a time is like any CPU next.
+CROSS = ("ublk", "--pairing", "cross-node", "--kept", 0, "--operations", "60k")
+even = run(("upstream",), *CROSS, "--cores", 2, "--slice", 1)
+slices = run(("upstream",), *CROSS, "--cores", 2, "--slice", 5000)
+for result in even, slices:
+    assert total(result, "allocs") == total(result, "frees") == 60000
+assert total(slices, "barn_put_fail") > 20 * total(even, "barn_put_fail"), total(slices, "barn_put_fail")
+assert total(slices, "sheaf_refill") > 2 * total(even, "sheaf_refill"), total(slices, "sheaf_refill")
+assert total(slices, "barn_get") < total(even, "barn_get") / 2, total(slices, "barn_get")
+assert slices == run(("upstream",), *CROSS, "--cores", 2, "--slice", 5000)
+
 # The same bytes on any machine, sanitized or not.  A change of what a design does is written down here
 # again by `tests/programs/test_lab_designs.py --write`, and is to be explained.
 GOLDEN = os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/data/lab_golden.txt")
@@ -181,6 +193,8 @@ for arguments, why in ((("ublk", "--race"), "--race is of --design upstream-firs
                        (("ublk", "--refill"), "--refill is of --design upstream-first"),
                        (("local", "--time"), "time is modelled of ublk"),
                        (("ublk", "--time", "--threads"), "without --threads"),
+                       (("ublk", "--cores", 2, "--threads"), "--cores is without --threads"),
+                       (("ublk", "--cores", 2, "--time"), "--cores is without --threads"),
                        (("sweep", "ublk", "--designs", "stook,magic"), "magic is none"),
                        (("sweep", "ublk", "--cpus", "9..8"), "1..512, say"),
                        (("ublk", "--costs", "/nowhere"), "No such file")):

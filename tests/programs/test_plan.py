@@ -3,6 +3,7 @@
 # needs: tool
 """stook plan: figures that were worked out by hand, its three ways to show them, a machine's caches from
 each format, and what it says to bad input."""
+import itertools
 import json
 import os
 import re
@@ -109,17 +110,22 @@ def check_hand_made():
     assert r["slab_bytes"] == 65536 << r["order"]
 
     # Everything adds up, for many objects.
+    marked = 0
     for size in range(1, 3000, 331):
-        for align in (2, 8, 64, 512):
-            r = layout("--size", size, "--align", align, "--columns", "group,tag,track,link")
+        for align, links in itertools.product((2, 8, 64, 512), ((), ("--library",))):
+            r = layout("--size", size, "--align", align, "--columns", "group,tag,track,link", *links)
+            marked += r["mark_bytes"]
+            in_free = any(c["name"] == "link" and c["place"] == "free-object" for c in r["columns"])
+            assert r["mark_bytes"] == (1 if links and in_free else 0), r
             inside = sum(c["bytes"] for c in r["columns"]
                          if c["base"] == "slab" and c["place"] != "free-object")
             outside = sum(c["bytes"] for c in r["columns"] if c["base"] == "descriptor")
             assert r["objects"] * (size + inside) + r["waste"]["alignment"] + \
                 r["waste"]["leftover"] == r["slab_bytes"], r
-            assert r["objects"] * outside + r["waste"]["gaps_outside"] == r["outside_bytes"], r
+            assert r["objects"] * (outside + r["mark_bytes"]) + r["waste"]["gaps_outside"] == r["outside_bytes"], r
             near(r["bytes_per_object"], (r["slab_bytes"] + r["outside_bytes"] + 32) / r["objects"])
             assert r["extra_bytes_per_object"] <= r["extra_bytes_per_object_outside"] + 1e-9, r
+    assert marked > 0
 
 
 def check_shown():

@@ -239,25 +239,33 @@ static void check_block(const struct block *block, const char *base)
         CHECK(pagemap.entry[page + i] == 0, "page %u of a free block has an entry", page + i);
 }
 
+/* Mapped and never used; other blocks without a header are in their first span. */
+static bool check_is_tail(const struct zone *zone, uint32_t index)
+{
+    for (unsigned kind = 0; kind < ZONE_KINDS; kind++)
+        if (index >= zone->tail[kind].next && index < zone->tail[kind].end)
+            return true;
+    return false;
+}
+
 static void check_arena(void)
 {
     size_t taken = 0, warm = 0, blocks = 0, clean = 0;
     struct arena_stat stat;
 
-    for (size_t at = 0; at < pagemap.size; at += BLOCK_SIZE) {
+    for (char *base = (char *)pagemap.base + pagemap.high;
+         base < (char *)pagemap.middle + pagemap.low; base += BLOCK_SIZE) {
         const struct block *block;
-        char *base;
-        if (at == pagemap.low) /* nothing between */
-            at = pagemap.high;
-        if (at == pagemap.size)
-            break;
-        base = (char *)pagemap.base + at;
         block = zone_block(zone_index(base));
-        if (pagemap_zone(base) >= pagemap.zones || block->state == BLOCK_UNUSED)
+        if (pagemap_zone(base) >= pagemap.zones || check_is_tail(zone_of(base), zone_index(base)))
             continue; /* skipped, or taken from the window and not used yet */
-        CHECK((pagemap_zone(base) >= pagemap.zones / 2) == (at >= pagemap.high),
-              "a block of zone %u at %zx", pagemap_zone(base), at);
+        CHECK((pagemap_zone(base) >= pagemap.zones / 2) == ((uintptr_t)base < pagemap.middle),
+              "a block of zone %u at %p", pagemap_zone(base), (void *)base);
         blocks++;
+        if (block->state == BLOCK_UNUSED) {
+            taken += BLOCK_PAGES;
+            continue;
+        }
         check_block(block, base);
         taken += BLOCK_PAGES - block->nfree;
         warm += block->ndirty;

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* link: malloc */
 /*
- * prog_cancel calls     each call, again and again, by a thread with a pending cancel that holds a mutex:
- *                       it is cancelled nowhere but at its own pthread_testcancel()
+ * prog_cancel calls     each call, again and again, by a thread with a pending cancel that holds a mutex, while
+ *                       another thread allocates: it is cancelled nowhere but at its own
+ *                       pthread_testcancel(), callbacks that contain such points return, and fork works after it
  * prog_cancel fork N    N times a real-time thread with a pending cancel forks beside threads that
  *                       allocate on its CPU, and is not cancelled in fork()
  */
+#include <fcntl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stook/group.h>
+#include <stook/kmalloc.h>
+#include <stook/stat.h>
 #include <stook/stook.h>
 #include <sys/syscall.h>
 
@@ -18,6 +23,7 @@ enum { OBJECTS = 3000, WORKERS = 4 };
 static struct stook_cache *cache;
 static void *object[OBJECTS];
 static _Atomic int stop;
+static _Atomic int round_now;
 
 static void malloc_free(void)
 {
@@ -114,6 +120,74 @@ static void typed_topology(void)
     (void)stook_cached_bytes();
 }
 
+static void kmalloc_free(void)
+{
+    stook_kfree(stook_kmalloc(100, 0));
+    stook_kfree(stook_kmalloc(1000000, STOOK_ZERO));
+}
+
+static void capacity(void)
+{
+    if (stook_cache_set_capacity(cache, 20))
+        give_up("no capacity of 20");
+    (void)stook_cached_bytes_set_max(64 << 20);
+}
+
+static void group(void)
+{
+    struct stook_group *one = stook_group_create("cancelled", NULL, 1 << 20);
+
+    if (!one || stook_group_destroy(one))
+        give_up("no group");
+}
+
+static int null;
+
+static void report(void)
+{
+    (void)stook_report(null, STOOK_REPORT_TABLE);
+    (void)stook_report(null, STOOK_REPORT_JSON);
+    (void)stook_cache_show_json(cache, null);
+}
+
+static void bag(void)
+{
+    struct stook_bag *one = stook_bag_create(4);
+    int token;
+
+    (void)stook_bag_put(one, &token);
+    (void)stook_bag_take(one);
+    if (round_now == 0)
+        (void)stook_bag_wait(one); /* nothing comes: it sleeps for a second */
+    stook_bag_destroy(one);
+}
+
+static unsigned called_back;
+
+static void cancellation_point(void *one)
+{
+    (void)one;
+    pthread_testcancel();
+    usleep(1);
+    called_back++;
+}
+
+static void callbacks(void)
+{
+    struct stook_cache_args args = {
+        .size = sizeof(args), .ctor = cancellation_point, .dtor = cancellation_point};
+    struct stook_cache *one = stook_cache_create("called back", 2000, &args);
+
+    called_back = 0;
+    for (int i = 0; i < 40; i++)
+        object[i] = stook_alloc(one, 0);
+    for (int i = 0; i < 40; i++)
+        stook_free(one, object[i]);
+    stook_cache_shrink(one);
+    if (stook_cache_destroy(one) || called_back < 80)
+        give_up("%u callbacks of 80", called_back);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -130,13 +204,17 @@ static const struct {
     {"stook_alloc_bulk", typed_bulk},
     {"stook_cache_create", typed_cache},
     {"stook_topology_update", typed_topology},
+    {"stook_kmalloc", kmalloc_free},
+    {"stook_cache_set_capacity", capacity},
+    {"stook_group_create", group},
+    {"stook_report", report},
+    {"stook_bag_wait", bag},
+    {"constructors and destructors", callbacks},
 };
 
 enum { CALLS = sizeof(calls) / sizeof(calls[0]), ROUNDS = 30 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic int round_now;
-
 static void *cancelled_main(void *context)
 {
     int call = (int)(intptr_t)context;
@@ -152,11 +230,25 @@ static void *cancelled_main(void *context)
     return NULL;
 }
 
+static void *neighbour_main(void *context)
+{
+    (void)context;
+    while (!stop) {
+        free(memset(malloc(300000), 1, 300000));
+        stook_free(cache, stook_alloc(cache, 0));
+    }
+    return NULL;
+}
+
 static int all_calls(void)
 {
     int bad = 0;
+    pthread_t neighbour;
 
     cache = stook_cache_create("objects", 300, NULL);
+    null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (!cache || null < 0 || pthread_create(&neighbour, NULL, neighbour_main, NULL))
+        give_up("no cache, file or thread");
     for (int i = 0; i < CALLS; i++) {
         pthread_t thread;
         void *result = NULL;
@@ -172,7 +264,11 @@ static int all_calls(void)
         } else {
             pthread_mutex_unlock(&mutex);
         }
+        forked(); /* no lock is left, no slot closed */
+        typed_topology();
     }
+    stop = 1;
+    pthread_join(neighbour, NULL);
     return bad;
 }
 

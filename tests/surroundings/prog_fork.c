@@ -2,7 +2,6 @@
 /*
  * prog_fork CLASS N      N forks by a thread of a scheduling class, beside a thread of the ordinary class
  *                        on its CPU that takes and gives back pages; says how often fork() yielded
- * prog_fork stdio N      N forks beside a thread in fflush(NULL) and one that reads lines
  */
 #include "surroundings/exercise.h"
 #include "surroundings/filter.h"
@@ -120,63 +119,11 @@ static void by_class(const char *name, int times)
     pthread_join(worker, NULL);
 }
 
-static void *flush_main(void *context)
-{
-    while (!stop) {
-        fflush(NULL);
-        sched_yield();
-    }
-    return context;
-}
-
-/* Holds a stream's lock while it allocates. */
-static void *read_main(void *context)
-{
-    while (!stop) {
-        FILE *file = fopen("/proc/self/maps", "re");
-        char *line = NULL;
-        size_t size = 0;
-        while (file && getline(&line, &size, file) > 0) {
-            free(line);
-            line = NULL;
-            size = 0;
-        }
-        free(line);
-        if (file)
-            fclose(file);
-    }
-    return context;
-}
-
-static void beside_stdio(int times)
-{
-    pthread_t thread[3];
-    void *(*const mains[])(void *) = {flush_main, read_main, read_main};
-
-    for (int i = 0; i < 3; i++)
-        if (pthread_create(&thread[i], NULL, mains[i], NULL))
-            give_up("a thread cannot be made");
-    for (int i = 0; i < times; i++) {
-        pid_t child = fork();
-        int status;
-        if (child == 0)
-            _exit(0);
-        if (child < 0 || waitpid(child, &status, 0) != child || status)
-            give_up("fork %d", i);
-    }
-    stop = 1;
-    for (int i = 0; i < 3; i++)
-        pthread_join(thread[i], NULL);
-}
-
 int main(int argc, char **argv)
 {
     if (argc < 3)
         give_up("prog_fork: what?");
-    if (strcmp(argv[1], "stdio") == 0)
-        beside_stdio(atoi(argv[2]));
-    else
-        by_class(argv[1], atoi(argv[2]));
+    by_class(argv[1], atoi(argv[2]));
     say("yields %u\ndone 1\n", yields);
     return 0;
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # needs: preload
 # modes: default locked
-"""fork() from each scheduling class, beside a thread that gives pages back on the same CPU, and beside
-threads inside stdio: it comes back, and does not spin for a thread that cannot run."""
+"""fork() from each scheduling class, beside a thread that gives pages back on the same CPU: it comes back,
+and does not spin for a thread that cannot run."""
 from surroundings import check, finish, program, run, served, skip
 
 FORKS = 60
@@ -21,6 +21,4 @@ for name in ("other", "batch", "idle", "fifo", "rr", "deadline"):
     print(name, yields, "yields")
     check(yields <= YIELDS_MOST * forks, f"fork of {name}: {yields} yields in {forks} forks")
 
-done = run(served(program("fork", "stdio", 300), True), timeout=60)
-check(done.status == 0, f"fork beside stdio: {done}")
 finish()

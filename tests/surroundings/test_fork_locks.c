@@ -3,13 +3,11 @@
 /* needs: malloc native */
 /*
  * fork beside what other libraries lock: stdio's streams, and a mutex that a fork handler takes while
- * another thread allocates under it; and from threads of each scheduling class.
+ * another thread allocates under it.  prog_fork.c has the scheduling classes.
  */
 #include "support/malloc_calls.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -170,92 +168,11 @@ static void test_a_foreign_handler(void **state)
         pthread_join(threads[i], NULL);
 }
 
-/* ---- scheduling classes --------------------------------------------------------------------- */
-
-static atomic_bool refused;
-
-static void pin(void)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++)
-            if (CPU_ISSET(cpu, &set)) { /* the first: all threads on one */
-                CPU_ZERO(&set);
-                CPU_SET(cpu, &set);
-                (void)sched_setaffinity(0, sizeof(set), &set);
-                return;
-            }
-}
-
-/* Of the usual class on the same CPU: gives pages back, moves pointers, holds locks. */
-static void *disturb(void *unused)
-{
-    enum { N = 100 };
-    void *objects[N];
-
-    pin();
-    while (!atomic_load(&stop)) {
-        for (unsigned i = 0; i < N; i++) {
-            objects[i] = t_malloc(i % 2 ? 200000 : 512);
-            memset(objects[i], 1, i % 2 ? 200000 : 512);
-        }
-        for (unsigned i = 0; i < N; i++)
-            t_free(objects[i]);
-        (void)t_malloc_trim(0);
-    }
-    return unused;
-}
-
-static void *fork_as(void *class)
-{
-    struct sched_param param = {0};
-    int policy = *(const int *)class;
-
-    pin();
-    if (policy == SCHED_FIFO || policy == SCHED_RR)
-        param.sched_priority = 10;
-    if (sched_setscheduler(0, policy, &param) != 0) {
-        atomic_store(&refused, true);
-        return NULL;
-    }
-    for (unsigned i = 0; i < FORKS / 10; i++) {
-        fork_child();
-        usleep(2000);
-    }
-    return NULL;
-}
-
-static void test_scheduling_classes(void **state)
-{
-    int classes[] = {SCHED_OTHER, SCHED_BATCH, SCHED_IDLE, SCHED_FIFO, SCHED_RR};
-    bool skipped = false;
-
-    (void)state;
-    for (unsigned i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
-        pthread_t other, thread;
-        atomic_store(&stop, false);
-        atomic_store(&refused, false);
-        assert_int_equal(pthread_create(&other, NULL, disturb, NULL), 0);
-        assert_int_equal(pthread_create(&thread, NULL, fork_as, &classes[i]), 0);
-        pthread_join(thread, NULL);
-        atomic_store(&stop, true);
-        pthread_join(other, NULL);
-        skipped |= atomic_load(&refused);
-    }
-    if (skipped) {
-        print_message("real-time classes are not permitted here\n");
-        skip();
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stdio),
         cmocka_unit_test(test_a_foreign_handler),
-        cmocka_unit_test(test_scheduling_classes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

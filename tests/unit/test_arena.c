@@ -168,7 +168,8 @@ static void spans(void **unused)
             assert_int_equal((uintptr_t)span % (aligns[a] * BLOCK_SIZE), 0);
             assert_int_equal(stat_now().used - used, blocks * BLOCK_SIZE);
             for (size_t b = 0; b < blocks; b++) {
-                assert_int_equal(block_of(span + b * BLOCK_SIZE)->state, BLOCK_SPAN);
+                unsigned block = block_of(span + b * BLOCK_SIZE)->state;
+                assert_true(block == BLOCK_SPAN || block == BLOCK_UNUSED);
                 assert_true(!zeroed || span[b * BLOCK_SIZE + 77] == 0);
                 span[b * BLOCK_SIZE + 77] = 1;
             }
@@ -234,42 +235,44 @@ static void too_much(void **unused)
 
 static void metadata_is_outside(void **unused)
 {
-    char *run = arena_alloc_run(0, 4, 1, false, NULL), *meta[3];
+    char *slab[3];
+    void *meta[3];
 
     (void)unused;
     for (unsigned i = 0; i < 3; i++) {
-        meta[i] = arena_alloc_meta(run, 10 + 100 * i, false);
-        assert_non_null(meta[i]);
+        slab[i] = arena_alloc_slab(0, 1, false, 10 + 100 * i, false, &meta[i]);
+        assert_non_null(slab[i]);
         assert_false(pagemap_covers(meta[i]));
         assert_int_equal((uintptr_t)meta[i] % ARENA_GRANULE, 0);
-        assert_ptr_equal(arena_meta(run, arena_granule(run, meta[i])), meta[i]);
+        assert_ptr_equal(arena_meta(slab[i], arena_granule(slab[i], meta[i])), meta[i]);
         memset(meta[i], 0xff, 10 + 100 * i);
     }
     for (unsigned i = 0; i < 3; i++)
-        arena_free_meta(run, meta[i], 10 + 100 * i);
-    arena_free_run(run, 4);
+        arena_free_slab(slab[i], 1, meta[i], 10 + 100 * i);
     check_all(NULL, 0);
 }
 
 /* A block whose metadata is full cannot take a slab; another one does. */
 static void slab_beside_full_metadata(void **unused)
 {
-    static void *meta[BLOCK_GRANULES];
-    char *run = arena_alloc_run(0, 1, 1, false, NULL), *slab;
-    void *descriptor;
-    size_t n = 0;
+    enum { LARGE = 64 << 10, SLABS = 8 }; /* a block has room for four such descriptors */
+    void *meta[SLABS];
+    char *slab[SLABS];
+    unsigned blocks = 0;
 
     (void)unused;
-    while ((meta[n] = arena_alloc_meta(run, ARENA_GRANULE, false)))
-        n++;
-    assert_true(n > (BLOCK_GRANULES - BLOCK_FIRST_GRANULE) * 9 / 10);
-    slab = arena_alloc_slab(0, 1, false, 200, false, &descriptor);
-    assert_non_null(slab);
-    assert_true(block_of(slab) != block_of(run));
-    arena_free_slab(slab, 1, descriptor, 200);
-    while (n-- > 0)
-        arena_free_meta(run, meta[n], ARENA_GRANULE);
-    arena_free_run(run, 1);
+    for (unsigned n = 0; n < SLABS; n++) {
+        slab[n] = arena_alloc_slab(0, 1, false, LARGE, false, &meta[n]);
+        assert_non_null(slab[n]);
+        memset(meta[n], 0xff, LARGE);
+        for (unsigned i = 0; i < n; i++)
+            assert_true((char *)meta[i] + LARGE <= (char *)meta[n] ||
+                        (char *)meta[n] + LARGE <= (char *)meta[i]);
+        blocks += n == 0 || block_of(slab[n]) != block_of(slab[n - 1]);
+    }
+    assert_true(blocks > 1);
+    for (unsigned n = 0; n < SLABS; n++)
+        arena_free_slab(slab[n], 1, meta[n], LARGE);
     check_all(NULL, 0);
 }
 

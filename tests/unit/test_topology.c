@@ -127,7 +127,7 @@ static void nothing_there(void **unused)
     assert_int_equal(topology.nodes, 1);
     assert_int_equal(topology.memory_nodes, 1);
     assert_true(topology.allowed_cpus >= 1);
-    assert_int_equal(topology.quota_percent, 0);
+    assert_int_equal((int)topology_quota(), 0);
     assert_int_equal(topology_home(topology.cpus - 1), 0);
 }
 
@@ -149,7 +149,7 @@ static void one_node(void **unused)
     init();
     assert_int_equal(topology.cpus, 8);
     assert_int_equal(topology.nodes, 1);
-    assert_int_equal(topology.quota_percent, 150);
+    assert_int_equal((int)topology_quota(), 150);
 }
 
 /* Nodes 0, 2 and 5; CPUs with a gap; node 2 has CPUs and no memory, and is nearer to node 5. */

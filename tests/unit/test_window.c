@@ -82,7 +82,8 @@ static int blocks_in_the_way(void *arg)
 {
     bool own = arg != NULL;
     size_t size = os_page_size();
-    char *at = (char *)pagemap.base + (own ? pagemap.high : pagemap.low), *place;
+    char *at = own ? (char *)pagemap.base + pagemap.high : (char *)pagemap.middle + pagemap.low,
+         *place;
 
     place = own ? at - (size_t)AHEAD * BLOCK_SIZE : at + (size_t)AHEAD * BLOCK_SIZE;
     MUST(!is_mapped(place) && plant(place, size) == place);
@@ -100,7 +101,7 @@ static int blocks_in_the_way(void *arg)
 static int metadata_in_the_way(void *arg)
 {
     size_t size = os_page_size();
-    uint32_t index = (uint32_t)(pagemap.low >> BLOCK_SHIFT) + AHEAD;
+    uint32_t index = zone_index((char *)pagemap.middle + pagemap.low) + AHEAD;
     char *place = zone_meta(index), *block = zone_address(index);
 
     (void)arg;
@@ -116,7 +117,7 @@ static int metadata_in_the_way(void *arg)
 static int map_in_the_way(void *arg)
 {
     size_t size = os_page_size();
-    char *place = (char *)pagemap.entry + size * 8;
+    char *place = (char *)pagemap_at((void *)pagemap.middle) + size * 8;
     uint32_t end = (uint32_t)(size * 8 / sizeof(uint32_t) / BLOCK_PAGES);
     struct stook_cache *cache;
     static struct check_object held[400];
@@ -228,7 +229,7 @@ static int tails_are_not_dumped(void *arg)
 
     (void)arg;
     MUST(arena_alloc_run(0, 1, 1, false, NULL));
-    wanted = pagemap.base + pagemap.low - os_page_size();
+    wanted = pagemap.middle + pagemap.low - os_page_size();
     smaps = fopen("/proc/self/smaps", "r");
     MUST(smaps);
     while (fgets(line, sizeof(line), smaps)) {
@@ -262,8 +263,7 @@ struct window_case {
 /* Where a range is reserved nothing can be planted, and limits are another matter. */
 static bool there_is_a_window(void)
 {
-    return !getenv("STOOK_EMULATED") &&
-           !is_mapped((char *)pagemap.base + (pagemap.low + pagemap.high) / 2);
+    return !getenv("STOOK_EMULATED") && !is_mapped((char *)pagemap.base + pagemap.high / 2);
 }
 
 static void run(void **state)

@@ -152,7 +152,7 @@ static struct kernel_slab *partial_get(struct lab_actor *actor, struct partial_o
 
     if (topology_has_memory(node) && (slab = partial_of_node(actor, own, node)))
         return slab;
-    if (lab_random(actor, 1024) > cache->defrag_ratio)
+    if (!kernel_looks_far(actor, cache))
         return NULL;
     for (unsigned i = 0; i < topology.memories && !slab; i++) {
         unsigned other = topology_near(node, i);

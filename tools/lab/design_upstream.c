@@ -8,7 +8,8 @@
  *                   the CPU's is freed to its slab.  --refill is the report's two patches: refill
  *                   always, a barn on every online node.  (The second meant to accept other objects,
  *                   too, but asks whether the object's node has memory, which it always has.)
- *   upstream        with both, and CPUs of memoryless nodes take objects of any node into their sheaves
+ *   upstream        v7.2: with both, and CPUs of memoryless nodes take objects of any node into their
+ *                   sheaves; refills as they are there (kernel_object.c)
  *
  * Parameters: 60, 26, 12, 4 objects a sheaf below 256 bytes, 1 KiB, a page, above, and then what the
  * sheaf's kmalloc object has room for (calculate_sheaf_capacity: 26 becomes 28); ten full and ten empty
@@ -23,7 +24,6 @@
 
 enum {
     UPSTREAM_FULL = 10,
-    UPSTREAM_EMPTY = 10,
     UPSTREAM_HEADER = 32, /* bytes of struct slab_sheaf before its objects */
 };
 
@@ -68,13 +68,6 @@ static struct upstream_sheaf *upstream_sheaf_new(struct lab_actor *actor, struct
         timing_work(actor, TIMING_PAGE);
     }
     return sheaf;
-}
-
-static void upstream_sheaf_free(struct lab_actor *actor, struct upstream_own *own,
-                                struct upstream_sheaf *sheaf)
-{
-    kernel_count(actor, &own->objects.cache, KERNEL_sheaf_free, 1);
-    free(sheaf);
 }
 
 static struct upstream_barn *upstream_barn(const struct lab_actor *actor, struct upstream_own *own)
@@ -124,18 +117,6 @@ static struct upstream_sheaf *upstream_get_empty(struct lab_actor *actor, struct
     return sheaf;
 }
 
-static void upstream_put_empty(struct lab_actor *actor, struct upstream_own *own,
-                               struct upstream_barn *barn, struct upstream_sheaf *sheaf)
-{
-    if (!barn || barn->nr_empty >= UPSTREAM_EMPTY) {
-        upstream_sheaf_free(actor, own, sheaf);
-        return;
-    }
-    upstream_lock(actor, own, barn);
-    upstream_push(&barn->empty, &barn->nr_empty, sheaf);
-    timing_unlock(actor, barn->lock);
-}
-
 /* ---- allocation ----------------------------------------------------------------------------- */
 
 /* The CPU's main sheaf has objects again; false: it is empty, and may not be filled. */
@@ -160,7 +141,7 @@ static bool upstream_replace_empty(struct lab_actor *actor, struct upstream_own 
         return true;
     }
     kernel_count(actor, cache, KERNEL_barn_get_fail, 1);
-    if (!own->refill)
+    if (!own->refill && !actor->waits)
         return false;
     if (c->spare) {
         empty = c->spare;
@@ -171,10 +152,7 @@ static bool upstream_replace_empty(struct lab_actor *actor, struct upstream_own 
     empty->n = kernel_object_refill(actor, &own->objects, empty->object, own->capacity);
     kernel_count(actor, cache, KERNEL_sheaf_refill, empty->n);
     lab_count(actor, LAB_ALLOC_OUTSIDE, 1);
-    if (!c->spare)
-        c->spare = c->main;
-    else
-        upstream_put_empty(actor, own, barn, c->main);
+    c->spare = c->main;
     c->main = empty;
     return empty->n > 0;
 }
@@ -290,7 +268,7 @@ static int upstream_start_as(struct lab *lab, bool refill, bool any)
     int status = kernel_object_start(lab, &own->objects);
 
     own->refill = refill || lab->options->refill;
-    own->any = any;
+    own->any = own->objects.in_order = any;
     own->capacity = lab->options->capacity;
     if (own->capacity == 0)
         own->capacity =
@@ -299,6 +277,9 @@ static int upstream_start_as(struct lab *lab, bool refill, bool any)
     own->cpu = lab_memory(lab, topology.cpus * sizeof(own->cpu[0]));
     for (unsigned i = 0; i < topology.cpus; i++)
         own->cpu[i].main = upstream_sheaf_new(NULL, own);
+    /* The CPU that makes the cache makes all of these. */
+    if (status == 0)
+        own->objects.cache.event[lab_cpu_at(0)][KERNEL_sheaf_alloc] = lab_cpus();
     for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++) {
         list_init(&own->barn[node].full);
         list_init(&own->barn[node].empty);

@@ -8,8 +8,15 @@
  * for what it needs and no more than fits once that is reached; empties their freelists without it, and
  * gives back what is too much.  The lists of other nodes are tried without waiting, and only while
  * they have more than min_partial slabs.
+ *
+ * v7.0-rc empties the slab first that it took last, frees the rest of a slab object by object to its end,
+ * and discards empty slabs that were not needed.  v7.2 (`in_order`) empties them in the list's order; what
+ * is left of the last one becomes its freelist again, in one step, and all that was not needed goes to the
+ * end of the list.
  */
 #include "lab/kernel_object.h"
+
+enum { OBJECT_LOOKAHEAD = 3 };
 
 int kernel_object_start(struct lab *lab, struct kernel_objects *own)
 {
@@ -48,11 +55,6 @@ static int object_node(struct lab_actor *actor, struct kernel_cache *cache, unsi
         return topology_has_memory(node) && cache->node[node].nr_partial > 0 ? (int)node : -1;
     other = topology_near(node, i - 1);
     return cache->node[other].nr_partial > cache->min_partial ? (int)other : -1;
-}
-
-static bool object_others(struct lab_actor *actor, struct kernel_cache *cache)
-{
-    return lab_random(actor, 1024) <= cache->defrag_ratio;
 }
 
 /* ---- one ------------------------------------------------------------------------------------ */
@@ -117,7 +119,7 @@ void *kernel_object_alloc(struct lab_actor *actor, struct kernel_objects *own)
 
     kernel_count(actor, &own->cache, KERNEL_alloc_slowpath, 1);
     for (unsigned i = 0; i <= topology.memories && !object; i++) {
-        if (i == 1 && !object_others(actor, &own->cache))
+        if (i == 1 && !kernel_looks_far(actor, &own->cache))
             break;
         if ((node = object_node(actor, &own->cache, i)) >= 0)
             object = object_of_node(actor, own, (unsigned)node);
@@ -196,20 +198,28 @@ void kernel_object_free(struct lab_actor *actor, struct kernel_objects *own,
     kernel_unlock(actor, cache, slab->node);
 }
 
+/*
+ * Backwards from the last object: those of its slab go together, until three of other slabs were met
+ * (build_detached_freelist).
+ */
 void kernel_object_flush(struct lab_actor *actor, struct kernel_objects *own, void **objects,
                          unsigned n)
 {
     while (n > 0) {
         void *tail = objects[--n], *head = tail;
         struct kernel_slab *slab = kernel_slab_of(tail);
-        unsigned same = 1;
-        for (unsigned i = n; i-- > 0;)
-            if (kernel_slab_of(objects[i]) == slab) {
-                *kernel_next(objects[i]) = head;
-                head = objects[i];
-                objects[i] = objects[--n];
-                same++;
+        unsigned same = 1, others = 0;
+        for (unsigned i = n; i > 0 && others < OBJECT_LOOKAHEAD;) {
+            void *object = objects[--i];
+            if (kernel_slab_of(object) != slab) {
+                others++;
+                continue;
             }
+            *kernel_next(object) = head;
+            head = object;
+            objects[i] = objects[--n];
+            same++;
+        }
         kernel_object_free(actor, own, slab, head, tail, same);
     }
 }
@@ -263,8 +273,8 @@ static void object_give_back(struct lab_actor *actor, struct kernel_objects *own
     }
 }
 
-static unsigned object_refill_node(struct lab_actor *actor, struct kernel_objects *own,
-                                   unsigned node, void **objects, unsigned n)
+static unsigned object_refill_first(struct lab_actor *actor, struct kernel_objects *own,
+                                    unsigned node, void **objects, unsigned n)
 {
     struct list slabs;
     unsigned got = 0;
@@ -293,6 +303,64 @@ static unsigned object_refill_node(struct lab_actor *actor, struct kernel_object
     return got;
 }
 
+/* ---- refill, as in v7.2 ---------------------------------------------------------------------- */
+
+/* Slabs with n free objects together, off the node's list in its order. */
+static void object_take_in_order(struct lab_actor *actor, struct kernel_objects *own, unsigned node,
+                                 unsigned n, struct list *slabs)
+{
+    struct kernel_node *from = &own->cache.node[node];
+    struct kernel_slab *last = NULL;
+    unsigned total = 0;
+
+    kernel_lock(actor, &own->cache, node);
+    for (struct list *link = from->partial.next; link != &from->partial && total < n;
+         link = link->next) {
+        last = LIST_ENTRY(link, struct kernel_slab, link);
+        total += (unsigned)(last->objects - last->inuse);
+    }
+    if (last)
+        kernel_remove_partials(actor, &own->cache, node, last, slabs);
+    kernel_unlock(actor, &own->cache, node);
+}
+
+static unsigned object_refill_in_order(struct lab_actor *actor, struct kernel_objects *own,
+                                       unsigned node, void **objects, unsigned n)
+{
+    struct kernel_cache *cache = &own->cache;
+    struct list slabs;
+    unsigned got = 0;
+
+    list_init(&slabs);
+    object_take_in_order(actor, own, node, n, &slabs);
+    while (!list_empty(&slabs) && got < n) {
+        struct kernel_slab *slab = LIST_ENTRY(slabs.next, struct kernel_slab, link);
+        unsigned left;
+        void *head;
+        list_remove(&slab->link);
+        for (head = kernel_slab_take(actor, cache, slab, &left); head && got < n; left--) {
+            timing_object(actor, head);
+            objects[got++] = head;
+            head = *kernel_next(head);
+        }
+        if (!head)
+            continue;
+        /* The rest is the slab's freelist again: no object of it is read. */
+        kernel_lock(actor, cache, node);
+        timing_line(actor, slab->line);
+        slab->freelist = head;
+        slab->inuse = (uint16_t)(slab->objects - left);
+        kernel_add_partial(actor, cache, slab, true);
+        kernel_unlock(actor, cache, node);
+    }
+    if (!list_empty(&slabs)) {
+        kernel_lock(actor, cache, node);
+        kernel_add_partials(actor, cache, node, &slabs);
+        kernel_unlock(actor, cache, node);
+    }
+    return got;
+}
+
 unsigned kernel_object_refill(struct lab_actor *actor, struct kernel_objects *own, void **objects,
                               unsigned n)
 {
@@ -300,12 +368,14 @@ unsigned kernel_object_refill(struct lab_actor *actor, struct kernel_objects *ow
     int node;
 
     for (unsigned i = 0; i <= topology.memories && got < n; i++) {
-        if (i == 1 && !object_others(actor, &own->cache))
+        if (i == 1 && !kernel_looks_far(actor, &own->cache))
             break;
         node = object_node(actor, &own->cache, i);
         if (node < 0 || (i > 0 && timing_busy(actor, own->cache.node[node].lock)))
             continue;
-        got += object_refill_node(actor, own, (unsigned)node, objects + got, n - got);
+        got += own->in_order
+                   ? object_refill_in_order(actor, own, (unsigned)node, objects + got, n - got)
+                   : object_refill_first(actor, own, (unsigned)node, objects + got, n - got);
     }
     for (before = n; got < n && before != got;) {
         before = got;

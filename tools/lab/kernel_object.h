@@ -23,6 +23,7 @@ struct kernel_race {
 struct kernel_objects {
     struct kernel_cache cache;
     struct kernel_race race;
+    bool in_order; /* refills as in v7.2 */
 };
 
 int kernel_object_start(struct lab *lab, struct kernel_objects *own);

@@ -113,6 +113,9 @@ int kernel_start(struct lab *lab, struct kernel_cache *cache)
     if (!kernel_wake())
         return complain(STATUS_FAILED, "no memory for the arena");
     cache->event = lab_memory(lab, topology.cpus * sizeof(cache->event[0]));
+    cache->random = lab_memory(lab, topology.cpus * sizeof(cache->random[0]));
+    for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+        cache->random[cpu] = lab_seed(~(options->seed + cpu));
     for (unsigned node = 0; node < TOPOLOGY_NODES_MAX; node++) {
         list_init(&cache->node[node].partial);
         cache->node[node].lock = timing_place(lab, "list_lock", (int)node);
@@ -135,6 +138,12 @@ void kernel_leave(struct kernel_cache *cache)
 {
     if (cache->lab->options->threads)
         pthread_mutex_unlock(&cache->calls);
+}
+
+/* Drawn from the CPU's generator, not the actor's: the same calls draw the same whoever makes them. */
+bool kernel_looks_far(struct lab_actor *actor, struct kernel_cache *cache)
+{
+    return lab_below(&cache->random[actor->cpu], 1024) <= cache->defrag_ratio;
 }
 
 /* ---- slabs ---------------------------------------------------------------------------------- */
@@ -288,6 +297,40 @@ void kernel_remove_partial(struct lab_actor *actor, struct kernel_cache *cache,
     list_remove(&slab->link);
     slab->on = KERNEL_NOWHERE;
     cache->node[slab->node].nr_partial--;
+    timing_work(actor, TIMING_LINK);
+}
+
+void kernel_remove_partials(struct lab_actor *actor, struct kernel_cache *cache, unsigned node,
+                            struct kernel_slab *last, struct list *slabs)
+{
+    struct kernel_node *n = &cache->node[node];
+
+    kernel_neighbour(actor, n, last->link.next);
+    for (struct kernel_slab *slab = NULL; slab != last;) {
+        slab = LIST_ENTRY(n->partial.next, struct kernel_slab, link);
+        timing_line(actor, slab->line); /* its mark: it is on the list no more */
+        list_remove(&slab->link);
+        list_add_tail(slabs, &slab->link);
+        slab->on = KERNEL_NOWHERE;
+        n->nr_partial--;
+    }
+    timing_work(actor, TIMING_LINK);
+}
+
+void kernel_add_partials(struct lab_actor *actor, struct kernel_cache *cache, unsigned node,
+                         struct list *slabs)
+{
+    struct kernel_node *n = &cache->node[node];
+
+    kernel_neighbour(actor, n, n->partial.prev);
+    while (!list_empty(slabs)) {
+        struct kernel_slab *slab = LIST_ENTRY(slabs->next, struct kernel_slab, link);
+        timing_line(actor, slab->line);
+        list_remove(&slab->link);
+        list_add_tail(&n->partial, &slab->link);
+        slab->on = KERNEL_NODE;
+        n->nr_partial++;
+    }
     timing_work(actor, TIMING_LINK);
 }
 

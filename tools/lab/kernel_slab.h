@@ -65,6 +65,7 @@ struct kernel_cache {
     bool freeing; /* the call under way frees */
     struct kernel_node node[TOPOLOGY_NODES_MAX];
     uint64_t (*event)[KERNEL_EVENT_COUNT]; /* by CPU */
+    uint64_t *random;                      /* by CPU: get_cycles() of the kernel's draws */
 };
 
 static inline void kernel_count(struct lab_actor *actor, struct kernel_cache *cache,
@@ -85,6 +86,8 @@ void kernel_enter(struct kernel_cache *cache, bool freeing);
 void kernel_leave(struct kernel_cache *cache);
 
 struct kernel_slab *kernel_slab_of(const void *object);
+/* One draw in 1024 / defrag_ratio: this refill looks at other nodes' lists (remote_node_defrag_ratio). */
+bool kernel_looks_far(struct lab_actor *actor, struct kernel_cache *cache);
 /* From the nearest memory, all objects free and on no list; or NULL. */
 struct kernel_slab *kernel_slab_new(struct lab_actor *actor, struct kernel_cache *cache);
 void kernel_slab_discard(struct lab_actor *actor, struct kernel_cache *cache,
@@ -104,6 +107,14 @@ void kernel_add_partial(struct lab_actor *actor, struct kernel_cache *cache,
                         struct kernel_slab *slab, bool tail);
 void kernel_remove_partial(struct lab_actor *actor, struct kernel_cache *cache,
                            struct kernel_slab *slab);
+/*
+ * The first slabs of a node's list, up to `last`, to another list, in their order; and all of such a list
+ * to the end of the node's.  Each is one change of the node's list.
+ */
+void kernel_remove_partials(struct lab_actor *actor, struct kernel_cache *cache, unsigned node,
+                            struct kernel_slab *last, struct list *slabs);
+void kernel_add_partials(struct lab_actor *actor, struct kernel_cache *cache, unsigned node,
+                         struct list *slabs);
 /* Ends the run: a slab is put on a list while another has it. */
 void kernel_corrupt(const struct lab_actor *actor, const struct kernel_slab *slab,
                     const char *where);

@@ -29,6 +29,8 @@ struct lab_options {
     bool bare;                        /* of stook: no pool before the cache */
     bool classes;                     /* of stook: a cache as malloc's size classes are */
     const struct timing_costs *costs; /* NULL: no time is modelled */
+    unsigned cores, slice; /* the CPUs share so many cores, for so many steps on average; 0: none */
+    const char *order_out; /* a file for the order of calls; NULL: none */
 };
 
 /*
@@ -113,7 +115,8 @@ struct lab_actor {
     lab_step step;
     void *own;
     uint64_t random;
-    int64_t out;              /* objects allocated less freed by this actor */
+    int64_t out; /* objects allocated less freed by this actor */
+    bool waits;  /* its allocations may wait at once; else a pool tries without first */
     struct lab_counts *count; /* of its CPU */
 };
 
@@ -125,14 +128,16 @@ struct lab {
     _Atomic uint64_t begun; /* operations claimed */
     uint64_t until;         /* the phase ends there */
     bool closing;
-    void *memory;            /* a list of what lab_memory() gave */
-    void *design;            /* the design's own */
+    bool closed;  /* what the design gives back at its end is nobody's call, and is not counted */
+    void *memory; /* a list of what lab_memory() gave */
+    void *design; /* the design's own */
     struct lab_counts *cpus; /* by CPU number */
     /* What the design says of itself, for the output. */
     unsigned stride, order, slab_objects, sheaf_capacity;
-    struct lab_sums half, end; /* at half of the operations, and at all */
-    struct timing *timing;     /* NULL: no time is modelled */
-    struct lab_gone gone;      /* one actor at a time changes the machine */
+    struct lab_sums half, end;      /* at half of the operations, and at all */
+    struct timing *timing;          /* NULL: no time is modelled */
+    struct lab_gone gone;           /* one actor at a time changes the machine */
+    struct order_writer *order_out; /* NULL: the order of calls is not written */
 };
 
 /* Counters of CPUs: several actors may be on one, each on its thread. */
@@ -140,7 +145,7 @@ static inline void lab_count(struct lab_actor *actor, enum lab_event event, uint
 {
     uint64_t *word = &actor->count->event[event];
 
-    if (n == 0)
+    if (n == 0 || actor->lab->closed)
         return;
     if (actor->lab->options->threads)
         __atomic_fetch_add(word, n, __ATOMIC_RELAXED);
@@ -152,10 +157,19 @@ static inline void lab_count(struct lab_actor *actor, enum lab_event event, uint
 void lab_ready(struct lab *lab, const struct lab_options *options);
 int lab_play(struct lab *lab);
 void lab_over(struct lab *lab);
+/* From a generator: 0 to n - 1.  The first state of one, for each number another. */
+unsigned lab_below(uint64_t *state, unsigned n);
+uint64_t lab_seed(uint64_t number);
 /* A step of an actor, on its CPU; false: there was nothing to do. */
 bool lab_step_actor(struct lab_actor *actor);
 
 /* output.c: to standard output; a status. */
 int lab_print(const struct lab *lab);
+/* Parts of it: what objects and slabs are, and counters by CPU; as a listing, summed, one object a CPU. */
+struct writer;
+void lab_list_objects(const struct lab *lab, struct writer *w);
+void lab_list_counters(const struct lab *lab, const struct lab_counts *cpus, struct writer *w);
+void lab_json_sums(const struct lab *lab, const struct lab_counts *cpus, struct writer *w);
+void lab_json_cpus(const struct lab *lab, const struct lab_counts *cpus, struct writer *w);
 
 #endif

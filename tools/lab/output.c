@@ -61,17 +61,17 @@ static const char *output_name(const struct lab *lab, unsigned number)
 
 /* ---- for people ----------------------------------------------------------------------------- */
 
-static void output_listing(const struct lab *lab, struct writer *w)
+void lab_list_counters(const struct lab *lab, const struct lab_counts *cpus, struct writer *w)
 {
     const char *name;
 
     for (unsigned number = 0; (name = output_name(lab, number)) != NULL; number++) {
         uint64_t sum = 0;
         for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
-            sum += output_counter(&lab->cpus[cpu], number);
+            sum += output_counter(&cpus[cpu], number);
         writer_print(w, "%s:%llu", name, (output_number)sum);
         for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
-            uint64_t n = output_counter(&lab->cpus[cpu], number);
+            uint64_t n = output_counter(&cpus[cpu], number);
             if (n > 0)
                 writer_print(w, " C%u=%llu", cpu, (output_number)n);
         }
@@ -175,6 +175,13 @@ static void output_time(const struct lab *lab, struct writer *w)
     }
 }
 
+void lab_list_objects(const struct lab *lab, struct writer *w)
+{
+    writer_print(w, "object_size:%u\nslab_size:%u\norder:%u\nobjs_per_slab:%u\nsheaf_capacity:%u\n",
+                 lab->options->size, lab->stride, lab->order, lab->slab_objects,
+                 lab->sheaf_capacity);
+}
+
 static void output_text(const struct lab *lab, struct writer *w)
 {
     const struct lab_options *o = lab->options;
@@ -191,9 +198,8 @@ static void output_text(const struct lab *lab, struct writer *w)
                      lab->pairs, o->depth, o->batch, lab_pairings[o->pairing], o->kept);
     else
         writer_print(w, "working set      %u, bursts of %u\n", o->depth, o->batch);
-    writer_print(w, "object_size:%u\nslab_size:%u\norder:%u\nobjs_per_slab:%u\nsheaf_capacity:%u\n",
-                 o->size, lab->stride, lab->order, lab->slab_objects, lab->sheaf_capacity);
-    output_listing(lab, w);
+    lab_list_objects(lab, w);
+    lab_list_counters(lab, lab->cpus, w);
     output_steady_half(lab, w);
     if (lab->timing)
         output_time(lab, w);
@@ -290,11 +296,26 @@ static void output_json_gone(const struct lab *lab, struct writer *w)
     output_key(w, "node_bytes", gone->node_bytes, "},\n ");
 }
 
-static void output_json_cpus(const struct lab *lab, struct writer *w)
+void lab_json_sums(const struct lab *lab, const struct lab_counts *cpus, struct writer *w)
 {
     const char *name;
 
-    writer_print(w, "\"per_cpu\": [");
+    writer_print(w, "{");
+    for (unsigned number = 0; (name = output_name(lab, number)) != NULL; number++) {
+        uint64_t sum = 0;
+        for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
+            sum += output_counter(&cpus[cpu], number);
+        writer_print(w, "%s", number ? ", " : "");
+        output_key(w, name, sum, "");
+    }
+    writer_print(w, "}");
+}
+
+void lab_json_cpus(const struct lab *lab, const struct lab_counts *cpus, struct writer *w)
+{
+    const char *name;
+
+    writer_print(w, "[");
     for (unsigned i = 0; i < lab_cpus(); i++) {
         unsigned cpu = lab_cpu_at(i);
         writer_print(w, "%s\n  {", i ? "," : "");
@@ -303,7 +324,7 @@ static void output_json_cpus(const struct lab *lab, struct writer *w)
         output_key(w, "home", topology_home(cpu), "");
         for (unsigned number = 0; (name = output_name(lab, number)) != NULL; number++) {
             writer_print(w, ", ");
-            output_key(w, name, output_counter(&lab->cpus[cpu], number), "");
+            output_key(w, name, output_counter(&cpus[cpu], number), "");
         }
         writer_print(w, "}");
     }
@@ -345,7 +366,8 @@ static void output_json(const struct lab *lab, struct writer *w)
     output_json_gone(lab, w);
     output_json_locks(lab, w);
     output_json_time(lab, w);
-    output_json_cpus(lab, w);
+    writer_print(w, "\"per_cpu\": ");
+    lab_json_cpus(lab, lab->cpus, w);
     writer_print(w, "}\n");
 }
 

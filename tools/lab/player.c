@@ -4,9 +4,12 @@
  * until every object is free again.
  *
  * On one thread the next actor is drawn from the seed, so that the same seed makes the same history.
+ * With --cores only so many actors are there to be drawn from at a time, each for a slice of steps, as on
+ * an emulated machine whose CPUs share the host's cores: an actor that waits uses its slice up.
  * With threads each actor is one, and the history is the machine's.  The end is always played on one
  * thread.
  */
+#include "lab/order.h"
 #include "lab/timing.h"
 #include "stook/command.h"
 
@@ -31,9 +34,14 @@ static uint64_t player_next(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static unsigned player_below(uint64_t *state, unsigned n)
+unsigned lab_below(uint64_t *state, unsigned n)
 {
     return (unsigned)((player_next(state) >> 32) * n >> 32);
+}
+
+uint64_t lab_seed(uint64_t number)
+{
+    return player_next(&number);
 }
 
 /* ---- what scenarios call -------------------------------------------------------------------- */
@@ -82,7 +90,6 @@ void *lab_memory(struct lab *lab, size_t bytes)
 struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *own)
 {
     struct lab_actor *actor = lab_memory(lab, sizeof(*actor));
-    uint64_t seed = lab->options->seed + lab->nr_actors + 1;
 
     if (!lab->actors)
         lab->actors = lab_memory(lab, PLAYER_ACTORS_MAX * sizeof(lab->actors[0]));
@@ -93,7 +100,7 @@ struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *
     actor->lab = lab;
     actor->step = step;
     actor->own = own;
-    actor->random = player_next(&seed);
+    actor->random = lab_seed(lab->options->seed + lab->nr_actors + 1);
     actor->number = lab->nr_actors;
     lab_move(actor, cpu);
     lab->actors[lab->nr_actors++] = actor;
@@ -146,6 +153,8 @@ void *lab_alloc(struct lab_actor *actor)
     actor->out++;
     timing_object_used(actor, object);
     lab_count(actor, LAB_ALLOCS, 1);
+    if (actor->lab->order_out)
+        order_note_alloc(actor, object);
     return object;
 }
 
@@ -158,6 +167,8 @@ void lab_free(struct lab_actor *actor, void *object)
     actor->out--;
     timing_object_freed(actor, object);
     lab_count(actor, LAB_FREES, 1);
+    if (actor->lab->order_out)
+        order_note_free(actor, object);
     actor->lab->options->design->free(actor, object);
 }
 
@@ -165,6 +176,8 @@ void lab_move(struct lab_actor *actor, unsigned cpu)
 {
     actor->cpu = cpu;
     actor->count = &actor->lab->cpus[cpu];
+    stook_topology_cpu(
+        (int)cpu); /* the library's CPU is the actor's for the rest of the step, too */
 }
 
 void lab_set_cpu(struct lab_actor *actor, unsigned cpu, bool there)
@@ -211,7 +224,12 @@ void lab_set_memory(struct lab *lab, unsigned node, bool there)
 
 unsigned lab_random(struct lab_actor *actor, unsigned n)
 {
-    return player_below(&actor->random, n);
+    return lab_below(&actor->random, n);
+}
+
+bool lab_one_by_one(const struct lab_actor *actor)
+{
+    return actor->lab->timing || actor->lab->options->cores;
 }
 
 bool lab_closing(const struct lab_actor *actor)
@@ -266,14 +284,35 @@ static int player_threads(struct lab *lab)
     return n == lab->nr_actors ? 0 : complain(STATUS_FAILED, "only %u threads could be made", n);
 }
 
-static int player_turns(struct lab *lab, uint64_t *random)
+/* A core: which actor is on it, and for how many steps still. */
+struct player_core {
+    unsigned actor, steps;
+};
+
+static struct lab_actor *player_draw(struct lab *lab, struct player_core *core, uint64_t *random)
 {
-    unsigned still = 0;
+    unsigned cores = lab->options->cores;
+
+    if (cores == 0)
+        return lab->actors[lab_below(random, lab->nr_actors)];
+    core += lab_below(random, cores);
+    if (core->steps == 0) {
+        core->actor = lab_below(random, lab->nr_actors);
+        core->steps = 1 + lab_below(random, 2 * lab->options->slice - 1);
+    }
+    core->steps--;
+    return lab->actors[core->actor];
+}
+
+static int player_turns(struct lab *lab, struct player_core *core, uint64_t *random)
+{
+    const uint64_t slice = lab->options->cores ? lab->options->slice : 1;
+    uint64_t still = 0;
 
     while (player_going(lab)) {
-        if (lab_step_actor(lab->actors[player_below(random, lab->nr_actors)]))
+        if (lab_step_actor(player_draw(lab, core, random)))
             still = 0;
-        else if (++still > PLAYER_STILL * lab->nr_actors)
+        else if (++still > PLAYER_STILL * lab->nr_actors * slice)
             return complain(STATUS_FAILED, "the actors wait for each other");
     }
     return 0;
@@ -336,6 +375,7 @@ int lab_play(struct lab *lab)
 {
     const uint64_t until[] = {lab->options->operations / 2, lab->options->operations};
     struct lab_sums *const sums[] = {&lab->half, &lab->end};
+    struct player_core *core = lab_memory(lab, (lab->options->cores + 1) * sizeof(*core));
     uint64_t random = lab->options->seed;
     int status;
 
@@ -343,7 +383,7 @@ int lab_play(struct lab *lab)
         lab->until = until[phase];
         status = lab->timing             ? timing_play(lab)
                  : lab->options->threads ? player_threads(lab)
-                                         : player_turns(lab, &random);
+                                         : player_turns(lab, core, &random);
         if (status != 0)
             return status;
         if (lab->timing)
@@ -355,5 +395,6 @@ int lab_play(struct lab *lab)
     for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
         if (topology_has_cpu(&topology, cpu))
             lab->options->design->read(lab, cpu, lab->cpus[cpu].design);
+    lab->closed = true;
     return status;
 }

@@ -61,6 +61,8 @@ void lab_set_memory(struct lab *lab, unsigned node, bool there);
 /* From the actor's own generator: 0 to n - 1. */
 unsigned lab_random(struct lab_actor *actor, unsigned n);
 bool lab_closing(const struct lab_actor *actor);
+/* Other CPUs act between two calls of this one: a step is one call, if the scenario can do that. */
+bool lab_one_by_one(const struct lab_actor *actor);
 /* Operations begun, of this many: what a scenario with phases goes by. */
 uint64_t lab_begun(const struct lab_actor *actor, uint64_t *of);
 

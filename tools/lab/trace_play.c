@@ -163,9 +163,7 @@ static struct lab_actor *play_begin(struct play *p, const struct trace_event *ev
     }
     p->time = event->time;
     actor->lab = play_lab(p, class);
-    lab_move(actor, cpu);
-    if (cpu != p->stated)
-        stook_topology_cpu((int)(p->stated = cpu));
+    lab_move(actor, p->stated = cpu);
     return actor;
 }
 
@@ -278,7 +276,6 @@ static uint64_t play_sheaves(const struct play *p, const struct lab *lab, uint64
 
     if (lab->sheaf_capacity == 0)
         return 0;
-    made += ours ? 0 : p->cpus; /* Linux makes the first of each CPU with the cache */
     return made * ((ours ? PLAY_SHEAF_HEAD : PLAY_KERNEL_SHEAF_HEAD) +
                    lab->sheaf_capacity * sizeof(void *));
 }

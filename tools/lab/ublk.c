@@ -21,7 +21,7 @@
 enum { UBLK_POOL = 257 };
 
 /*
- * Where time is modelled a step is one object.  A burst is plugged: it is queued when it is complete, as
+ * Where steps are one call (lab_one_by_one()) a step is one object.  A burst is plugged: it is queued when it is complete, as
  * the block layer does.
  */
 struct ublk_submitter {
@@ -35,7 +35,7 @@ struct ublk_completer {
     void **kept;                      /* objects that it does not give back */
     unsigned seen, nr_kept;           /* of the first so many that it had */
     unsigned queues;
-    unsigned at, taken; /* where time is modelled: of which queue a batch is being answered */
+    unsigned at, taken; /* of steps of one call: of which queue a batch is being answered */
     struct lab_channel *queue[];
 };
 
@@ -53,7 +53,7 @@ static bool ublk_submit(struct lab_actor *actor)
         for (unsigned i = 0; i < submitter->left; i++)
             timing_work(actor, TIMING_REAP);
     }
-    n = actor->lab->timing && submitter->left > 0 ? 1 : submitter->left;
+    n = lab_one_by_one(actor) && submitter->left > 0 ? 1 : submitter->left;
     submitter->left -= n;
     for (unsigned i = 0; i < n; i++) {
         timing_work(actor, TIMING_SUBMIT);
@@ -103,7 +103,7 @@ static bool ublk_complete(struct lab_actor *actor)
     struct ublk_completer *completer = actor->own;
     bool busy = false;
 
-    if (actor->lab->timing && !lab_closing(actor))
+    if (lab_one_by_one(actor) && !lab_closing(actor))
         return ublk_serve(actor);
     while (lab_closing(actor) && completer->nr_kept > 0)
         lab_free(actor, completer->kept[--completer->nr_kept]);

@@ -18,7 +18,7 @@ enum {
     SVG_ROWS = 16,     /* of a slab, at most */
     SVG_EACH = 700,    /* more objects than this are not drawn one by one */
     SVG_PART_MIN = 46, /* of an object's stride: so that a name fits near it */
-    SVG_PARTS = 2 * LAYOUT_COLUMNS + 4,
+    SVG_PARTS = 2 * LAYOUT_COLUMNS + 5,
 };
 
 /* What a stretch of bytes is. */
@@ -26,6 +26,7 @@ enum svg_kind {
     SVG_GROUP = LAYOUT_GROUP, /* to LAYOUT_LINK: columns */
     SVG_OBJECT = LAYOUT_COLUMNS,
     SVG_DESCRIPTOR,
+    SVG_MARKS,
     SVG_ALIGNMENT, /* waste, by cause, hatched */
     SVG_END,
     SVG_GAP,
@@ -42,6 +43,7 @@ static const struct {
     [LAYOUT_LINK] = {"link", "#1f8a70"},
     [SVG_OBJECT] = {"object", "#b9d0e8"},
     [SVG_DESCRIPTOR] = {"descriptor", "#7d8894"},
+    [SVG_MARKS] = {"marks", "#b5546f"},
     [SVG_ALIGNMENT] = {"wasted: alignment", "url(#alignment)"},
     [SVG_END] = {"wasted: end of the slab", "url(#end)"},
     [SVG_GAP] = {"wasted: between arrays", "url(#gap)"},
@@ -316,6 +318,8 @@ static void svg_outside(struct svg *svg)
     uint64_t at = 0;
 
     n = svg_add(parts, n, &at, SVG_DESCRIPTOR, SVG_GAP, 0, LAYOUT_DESCRIPTOR);
+    n = svg_add(parts, n, &at, SVG_MARKS, SVG_GAP, LAYOUT_DESCRIPTOR,
+                (uint64_t)layout->marks * layout->objects);
     for (unsigned i = 0; i < columns; i++) {
         struct layout_column column = layout_column(layout, which[i], false);
         n = svg_add(parts, n, &at, (enum svg_kind)which[i], SVG_GAP, column.offset,
@@ -377,6 +381,9 @@ static void svg_legend(struct svg *svg)
         svg_cause(svg, (enum svg_kind)i, name,
                   column.place == LAYOUT_FREE ? 0 : (uint64_t)layout->objects * column.element);
     }
+    if (layout->marks)
+        svg_cause(svg, SVG_MARKS, "marks, 1 byte: behind the descriptor",
+                  (uint64_t)layout->marks * layout->objects);
     svg_cause(svg, SVG_DESCRIPTOR, "descriptor", account->descriptor);
     svg_cause(svg, SVG_ALIGNMENT, svg_kinds[SVG_ALIGNMENT].name, account->rounding);
     svg_cause(svg, SVG_END, svg_kinds[SVG_END].name, account->leftover);

@@ -14,7 +14,7 @@ struct text_part {
     char letter;
     uint64_t from, bytes;
 };
-enum { TEXT_PARTS = 2 * LAYOUT_COLUMNS + 4 };
+enum { TEXT_PARTS = 2 * LAYOUT_COLUMNS + 5 };
 
 static const char text_letters[LAYOUT_COLUMNS] = {
     [LAYOUT_GROUP] = 'G', [LAYOUT_TAG] = 'T', [LAYOUT_TRACK] = 'D', [LAYOUT_LINK] = 'L'};
@@ -99,6 +99,8 @@ static void text_slab(const struct plan *plan)
     n = 0;
     at = 0;
     n = text_add(parts, n, &at, "descriptor", '@', 0, LAYOUT_DESCRIPTOR);
+    n = text_add(parts, n, &at, "marks", 'M', LAYOUT_DESCRIPTOR,
+                 (uint64_t)layout->marks * layout->objects);
     columns = plan_columns(layout, true, which);
     for (unsigned i = 0; i < columns; i++) {
         struct layout_column column = layout_column(layout, which[i], false);
@@ -119,6 +121,7 @@ static void text_waste_line(const char *cause, uint64_t bytes, const struct plan
 static void text_waste(const struct plan *plan)
 {
     const struct layout_account *account = &plan->chosen.account;
+    const struct layout *layout = &plan->chosen.layout;
 
     printf("\n%-32s %9s  %9s\n", "where the bytes are", "a slab", "an object");
     text_waste_line("objects", account->objects, plan);
@@ -129,6 +132,10 @@ static void text_waste(const struct plan *plan)
     text_waste_line("wasted at the slab's end", account->leftover, plan);
     text_waste_line("wasted between outside arrays", account->gaps_outside, plan);
     text_waste_line("descriptor", account->descriptor, plan);
+    if (layout->marks)
+        printf(
+            "\n%u byte of the columns outside is each object's mark, which says whether it is free\n",
+            layout->marks);
     printf("\nthe columns cost %.4g bytes an object; in arrays outside %.4g\n", plan->extra,
            plan->extra_outside);
 }
@@ -209,13 +216,14 @@ void plan_print_json(const struct plan *plan)
     printf("{\n  \"size\": %zu,\n  \"align\": %zu,\n  \"page_size\": %u,\n  \"links\": \"%s\",\n"
            "  \"writable\": %s,\n  \"stride\": %u,\n  \"order\": %u,\n  \"objects\": %u,\n"
            "  \"min_order\": %u,\n  \"min_objects\": %u,\n  \"slab_bytes\": %llu,\n"
-           "  \"leftover\": %llu,\n  \"outside_bytes\": %llu,\n",
+           "  \"leftover\": %llu,\n  \"outside_bytes\": %llu,\n  \"mark_bytes\": %u,\n",
            options->size, options->align, 1u << options->page_shift,
            options->library ? "library" : "bytes", plan_writable(options) ? "true" : "false",
            layout->stride, layout->order, layout->objects, layout->min_order, layout->min_objects,
            (unsigned long long)account->slab,
            (unsigned long long)(account->slab - (uint64_t)layout->objects * layout->stride),
-           (unsigned long long)(layout_meta(layout, layout->objects) - LAYOUT_DESCRIPTOR));
+           (unsigned long long)(layout_meta(layout, layout->objects) - LAYOUT_DESCRIPTOR),
+           layout->marks);
     printf("  \"bytes_per_object\": %.12g,\n  \"extra_bytes_per_object\": %.12g,\n"
            "  \"extra_bytes_per_object_outside\": %.12g,\n"
            "  \"waste\": {\"alignment\": %llu, \"leftover\": %llu, \"gaps_outside\": %llu, "

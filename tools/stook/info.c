@@ -161,10 +161,11 @@ static void info_size(struct writer *w, uint64_t bytes)
 
 static void info_cpus(struct writer *w)
 {
+    unsigned quota = topology_quota();
+
     writer_print(w, "%u possible, %u allowed here, ", topology.cpus, topology.allowed_cpus);
-    if (topology.quota_percent)
-        writer_print(w, "a quota of %u.%02u CPUs", topology.quota_percent / 100,
-                     topology.quota_percent % 100);
+    if (quota)
+        writer_print(w, "a quota of %u.%02u CPUs", quota / 100, quota % 100);
     else
         writer_print(w, "no quota");
 }
@@ -308,7 +309,7 @@ static void info_json(struct writer *w, const struct info *info)
     info_count(w, "possible", topology.cpus, ", ");
     info_count(w, "allowed", topology.allowed_cpus, ", ");
     info_key(w, "online", info->cpus_online, ", ");
-    info_maybe(w, "quota_percent", topology.quota_percent, "},\n");
+    info_maybe(w, "quota_percent", topology_quota(), "},\n");
     info_json_nodes(w);
     writer_print(w, " \"topology\": {\"simulated\": %s, ", topology.simulated ? "true" : "false");
     info_key(w, "text", info_topology(info), "},\n");

@@ -3,9 +3,12 @@
  * lab.c - stook lab: a workload played on a machine that a topology describes, and what it cost.
  */
 #include "lab/environment.h"
+#include "lab/order.h"
 #include "lab/sweep.h"
 #include "lab/timing.h"
 #include "stook/command.h"
+#include "stook/lab_help.h"
+#include "stook/lab_order.h"
 #include "stook/lab_trace.h"
 
 #include "os/topology.h"
@@ -54,6 +57,9 @@ enum {
     OPTION_DESIGNS,
     OPTION_SVG,
     OPTION_EVENTS_SVG,
+    OPTION_ORDER_OUT,
+    OPTION_CORES,
+    OPTION_SLICE,
 };
 
 /* What was said of them; one command a process. */
@@ -86,6 +92,9 @@ static const struct option lab_long_options[] = {
     {"designs", required_argument, NULL, OPTION_DESIGNS},
     {"svg", required_argument, NULL, OPTION_SVG},
     {"events-svg", required_argument, NULL, OPTION_EVENTS_SVG},
+    {"order-out", required_argument, NULL, OPTION_ORDER_OUT},
+    {"cores", required_argument, NULL, OPTION_CORES},
+    {"slice", required_argument, NULL, OPTION_SLICE},
     {NULL, 0, NULL, 0},
 };
 
@@ -265,9 +274,41 @@ static bool lab_option(struct lab_options *o, int option, const char *text)
     case OPTION_EVENTS_SVG:
         lab_sweep.events_picture = text;
         return true;
+    case OPTION_CORES:
+        return lab_unsigned("cores", text, 1, 4096, &o->cores);
+    case OPTION_SLICE:
+        return lab_unsigned("slice", text, 1, 1000000, &o->slice);
+    case OPTION_ORDER_OUT:
+        o->order_out = text;
+        return true;
     default:
         return false; /* getopt has said why */
     }
+}
+
+static bool lab_option_named(struct lab_options *o, const char *name, const char *text)
+{
+    const struct option *option = lab_long_options;
+
+    while (strcmp(option->name, name) != 0)
+        option++;
+    return lab_option(o, option->val, text);
+}
+
+/* Options that are of one design, and the order of slabs that follows from the objects. */
+static bool lab_agree(struct lab_options *o)
+{
+    if (o->race && (o->design != &lab_upstream_first || o->refill)) {
+        complain(STATUS_USAGE, "lab: --race is of --design upstream-first without --refill");
+        return false;
+    }
+    if (o->refill && o->design != &lab_upstream_first && !lab_sweep.sweeps) {
+        complain(STATUS_USAGE, "lab: --refill is of --design upstream-first");
+        return false;
+    }
+    if (o->order == LAB_ORDER_UNSAID) /* the report's slabs for the report's objects */
+        o->order = o->size == LAB_SIZE ? 2 : LAB_ORDER_AUTO;
+    return true;
 }
 
 static void lab_list(void)
@@ -311,21 +352,21 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         complain(STATUS_USAGE, "lab: bursts of %u do not fit a depth of %u", o->batch, o->depth);
         return false;
     }
-    if (o->race && (o->design != &lab_upstream_first || o->refill)) {
-        complain(STATUS_USAGE, "lab: --race is of --design upstream-first without --refill");
-        return false;
-    }
-    if (o->refill && o->design != &lab_upstream_first && !lab_sweep.sweeps) {
-        complain(STATUS_USAGE, "lab: --refill is of --design upstream-first");
-        return false;
-    }
     if (o->costs && (o->threads || o->scenario != &lab_ublk)) {
         complain(STATUS_USAGE, "lab: time is modelled of ublk, and without --threads");
         return false;
     }
-    if (o->order == LAB_ORDER_UNSAID) /* the report's slabs for the report's objects */
-        o->order = o->size == LAB_SIZE ? 2 : LAB_ORDER_AUTO;
-    return true;
+    if (o->cores && (o->threads || o->costs)) {
+        complain(STATUS_USAGE, "lab: --cores is without --threads and without --time");
+        return false;
+    }
+    if (o->order_out &&
+        (o->threads || o->scenario == &lab_hotplug || lab_sweep.sweeps || lab_sweep.sensitivity)) {
+        complain(STATUS_USAGE,
+                 "lab: --order-out is of one run without --threads, and not of hotplug");
+        return false;
+    }
+    return lab_agree(o);
 }
 
 /* Where a run of a sweep leaves what it found; NULL: it is printed. */
@@ -347,8 +388,12 @@ static int lab_run_on(const struct lab_options *options)
         status = options->design->start(&lab);
     if (status == 0)
         status = options->scenario->prepare(&lab);
+    if (status == 0 && options->order_out)
+        status = order_begin(&lab, options->order_out);
     if (status == 0)
         status = lab_play(&lab);
+    if (status == 0)
+        status = order_end(&lab);
     if (status == 0)
         status = options->design->stop(&lab);
     if (status == 0)
@@ -373,6 +418,7 @@ static int lab_run(int argc, char **argv)
         .depth = 128,
         .batch = 32,
         .kept = 94,
+        .slice = 1000,
         .size = LAB_SIZE,
         .align = 64,
         .order = LAB_ORDER_UNSAID,
@@ -380,6 +426,8 @@ static int lab_run(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "trace") == 0)
         return lab_trace_run(argc - 1, argv + 1, LAB_MACHINE);
+    if (argc > 1 && strcmp(argv[1], "order") == 0)
+        return lab_order_run(argc - 1, argv + 1, &options, lab_option_named, lab_agree);
     if (!lab_parse(&options, argc, argv))
         return STATUS_USAGE;
     return lab_sweep.sweeps || lab_sweep.sensitivity ? sweep_run(&lab_sweep, &options, lab_run_for)
@@ -389,62 +437,6 @@ static int lab_run(int argc, char **argv)
 const struct command command_lab = {
     "lab",
     "play a workload on a machine that a text describes, and count every event",
-    "usage: stook lab SCENARIO [OPTIONS]\n"
-    "       stook lab sweep ublk [OPTIONS]\n"
-    "       stook lab trace FILE [OPTIONS]\n"
-    "\n"
-    "Plays all CPUs of a simulated machine (docs/topology.md), and prints each CPU's counters and,\n"
-    "of the second half of the run, in a million objects: slow paths, slabs allocated, and takings of\n"
-    "the locks that CPUs share, by distance.  It measures no time; --time models it.\n"
-    "\n"
-    "scenarios:\n"
-    "  ublk               bursts allocated on one CPU, freed one by one on another (--pairing)\n"
-    "  local              every CPU allocates and frees its own bursts\n"
-    "  producer-consumer  half of the CPUs allocate, for all of the other half\n"
-    "  fork-exec          bursts of some hundred objects, given back on another CPU\n"
-    "  random-walk        threads with a working set, on another CPU after every batch\n"
-    "  hotplug            half of the CPUs go and come back, node by node, four times\n"
-    "\n"
-    "  --topology T       a text or a file, e.g. topologies/eight-nodes.topo; by default the machine\n"
-    "                     of topologies/ublk.topo\n"
-    "  --operations N     objects allocated and freed, 1M by default\n"
-    "  --queues N         16 by default, or as many as there are pairs of CPUs (ublk,\n"
-    "                     producer-consumer)\n"
-    "  --depth N          objects in flight of a queue, or a working set; 128\n"
-    "  --batch N          objects of a burst; 32\n"
-    "  --kept N           objects that each completer keeps, of its first 257 (ublk); 94\n"
-    "  --pairing P        where what queue q's CPU allocates is freed (ublk): adjacent (the CPU\n"
-    "                     before it), same, cross-node, all-to-one\n"
-    "  --completers NODE  the node of all-to-one, which this implies; 0\n"
-    "  --capacity N       objects a sheaf; the library's choice by default\n"
-    "  --size N           bytes of an object, 320; --align N, 64\n"
-    "  --order N          pages of a slab: 2 to the power of N, or auto for the library's choice; 2\n"
-    "                     for objects of 320 bytes, else auto\n"
-    "  --design D         the allocator: stook, or Linux's as it was (cpu-partial: v6.19), as it was\n"
-    "                     with sheaves first (upstream-first), as it is (upstream)\n"
-    "  --refill           upstream-first: refill where blocking is not allowed, too\n"
-    "  --race             upstream-first: the list corruption of 2026, which is detected\n"
-    "  --time             ublk: a model of time, with the costs of topologies/ublk.costs\n"
-    "  --costs FILE       the same with other costs\n"
-    "  --sensitivity      what half and twice of each cost does to operations a second\n"
-    "  --seed S           another history; 1\n"
-    "  --threads          a real thread each, instead of a history that the seed determines\n"
-    "  --json             one object\n"
-    "\n"
-    "of sweep: each design over numbers of CPUs, in the model of time\n"
-    "  --cpus A..B        from 1 to 512; 1..512 by default\n"
-    "  --designs D,D      or all; upstream-first+refill is one more\n"
-    "  --svg FILE         operations a second over CPUs\n"
-    "  --events-svg FILE  events of each object by kind, on the report's machine\n"
-    "\n"
-    "of trace: what a program did (stook run --trace FILE), under each design (docs/lab-traces.md)\n"
-    "  --topology T       as above; several make a table\n"
-    "  --design D,D       of those of --designs; all by default\n"
-    "  --map M            thread: each thread on CPUs of one node, nodes in turn; cpu: the CPU at the\n"
-    "                     position of the recorded one\n"
-    "  --gap NS           --time, with no more than that between two events\n"
-    "  --capacity, --order, --time, --costs, --json: as above\n"
-    "\n"
-    "exit status: 0, 1 something failed or was lost, 2 wrong options\n",
+    lab_help,
     lab_run,
 };

@@ -1,0 +1,2 @@
+#define MAX_GROWN_SHEAVES	80
+#define MAX_GROWN_BYTES		SZ_1M

@@ -1,0 +1,1 @@
+	struct slab_sheaf *remote; /* other nodes' objects, one sheaf a node */

@@ -1,0 +1,2 @@
+		/* only used for remote sheaves */
+		struct slab_sheaf *next_remote;

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * begin.h - where large objects begin, and how many pages they have.
+ *
+ * A run of few pages has its number in the page map, in the entry of its first page, with no cache.  A run of
+ * BEGIN_BIG pages and more has its place and number in the header of its block: the page map would be
+ * a page for every two blocks.  A span has its number of blocks beside its first block's zone, since
+ * headers of blocks in spans are not touched before the span is freed.  So an object of which one
+ * byte is touched costs at most a sixteenth of a page besides.
+ *
+ * No lock: the object's owner writes, and of two threads that free it at once one clears it.
+ */
+#ifndef STOOK_PAGE_BEGIN_H
+#define STOOK_PAGE_BEGIN_H
+
+#include "page/block.h"
+
+enum { BEGIN_BIG = BLOCK_PAGES / BLOCK_BIG };
+
+/* A large object's pages; of a span, those of its blocks.  blocks 0: a run. */
+struct extent {
+    uint32_t pages, blocks;
+};
+
+/* {0, 0}: no large object begins at `object`, which is any pointer. */
+struct extent begin_find(const void *object);
+/* From here on it is found. */
+void begin_set(void *object, struct extent extent);
+/* It is found no more; {0, 0}: it was not, or another thread was first. */
+struct extent begin_clear(void *object);
+/* It was resized in place; a run stays a run. */
+void begin_change(void *object, struct extent extent);
+
+#endif
