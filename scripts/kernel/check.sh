@@ -9,7 +9,9 @@
 # Each scenario runs twice: freely, recording the order of its calls, and once more in exactly that order,
 # one call at a time.  The lab replays the order.  The second run is compared row by row with the lab;
 # the first is shown beside the lab, and only its sums are checked.
-# Last comes the report's workload itself, ublk: its bios' cache is shown, and checked for its sums.
+# The report's workload itself, ublk, comes last: its bios' cache is shown, and checked for its sums.
+# Then a 7.2 with the change of slub/ follows the orders of the ublk scenarios, and its counters are shown
+# beside those of the kernel without it.
 # The last line is "N passed, N failed".
 set -euo pipefail
 
@@ -146,6 +148,27 @@ judge() {
     compare "$out/ublk-cross" --bios "$reads" --key "Linux $kernel, $topology, the same across nodes"
 }
 
+# The same calls on the kernel $bzimage, which has the change of slub/, as in the results in $2.
+changed() {
+    local topology=$1 before=$2 out=$2-changed scenario plan=()
+    for scenario in adjacent cross; do
+        [ ! -e "$before/$scenario-again.order" ] ||
+            plan+=("follow $scenario=$before/$scenario-again.order")
+    done
+    [ ${#plan[@]} != 0 ] || return 0
+    rm -rf "$out"
+    mkdir -p "$out"
+    "$here/machine.py" "$bzimage" "$root/topologies/$topology.topo" "$out" "${plan[@]}" --seconds "$seconds" || {
+        check 1 "the changed kernel on $topology: the machine"
+        return
+    }
+    for scenario in adjacent cross; do
+        [ -e "$out/$scenario.order" ] || continue
+        compare "$out/$scenario" --same "$before/$scenario-again" --key "slub/, $topology, $scenario"
+        compare "$out/$scenario" --before "$before/$scenario-again" --key "slub/, $topology, $scenario"
+    done
+}
+
 for kernel in $kernels; do
     bzimage=$("$here/build.sh" "$kernel") || {
         check 1 "Linux $kernel could not be built"
@@ -161,5 +184,14 @@ for kernel in $kernels; do
         [ $status != 0 ] || judge "$kernel" "$topology" "$out"
     done
 done
+if [[ " $kernels " == *" 7.2 "* ]]; then
+    if bzimage=$("$here/build.sh" 7.2 --apply "$here/slub"); then
+        for topology in $topologies; do
+            changed "$topology" "$cache/results/7.2-$topology"
+        done
+    else
+        check 1 "Linux 7.2 with the change of slub/ could not be built"
+    fi
+fi
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -4,6 +4,7 @@
 
     compare.py RUN LAB... [--expected FILE --key KEY] [--json | --show]
     compare.py RUN [--same OTHER]
+    compare.py RUN --before OTHER
     compare.py RUN --bios READS
 
 RUN is the path of a run's files without their endings (machine.py's OUT/NAME).  Each LAB is the JSON of
@@ -17,6 +18,8 @@ one slab more or less is a large part of the value.
 --expected gives rows a wider tolerance, each with its reason (expected.txt).
 Without LAB only the kernel's own counters are checked: every call was counted once, nothing was lost,
 and OTHER, which followed RUN's order, made the same calls.
+--before: RUN made OTHER's calls on a kernel with the change of slub/; the rows of both, and what the change
+promises: a tenth at most of the frees past sheaves, and no more objects refilled.
 --bios: what the block layer's own cache of bios counted in READS reads of ublk.c.
 The last line is `N passed, N failed`; the status is 1 if a row failed.  --show prints the table alone.
 """
@@ -188,6 +191,24 @@ def bios(run, reads):
     }
 
 
+def change(run, other):
+    """A table of both, and checks."""
+    before, after = counters(other + ".counters"), counters(run + ".counters")
+    operations = counters(run + ".status")["allocs"]
+    print(f"  {'':20}{'before':>9}{'after':>9}{'before %':>10}{'after %':>9}")
+    for row in ROWS + ["free_remote", "barn_raise"]:
+        if row in after:
+            was, now = before.get(row, 0), after[row]
+            print(f"  {row:20}{was:>9}{now:>9}{100 * was / operations:>10.3f}{100 * now / operations:>9.3f}")
+    floor = FLOOR * operations
+    return {
+        "free_slowpath: a tenth of before at most": (
+            after["free_slowpath"] <= max(before["free_slowpath"] / 10, floor), True),
+        "sheaf_refill: no more than before": (
+            after["sheaf_refill"] <= before["sheaf_refill"] + 2 * after["sheaf_capacity"] + floor, True),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -196,6 +217,7 @@ def main():
     parser.add_argument("--expected")
     parser.add_argument("--key", default="")
     parser.add_argument("--same")
+    parser.add_argument("--before")
     parser.add_argument("--bios", type=int)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--show", action="store_true")
@@ -204,6 +226,9 @@ def main():
     if options.bios:
         print(f"{title}: {options.bios} reads")
         passed, failed = show_conserved(bios(options.run, options.bios))
+    elif options.before:
+        print(f"{title}: the change")
+        passed, failed = show_conserved(change(options.run, options.before))
     elif not options.lab:
         checks = conserved(options.run)
         if options.same:
