@@ -16,7 +16,9 @@ noun_of() {
     case $1 in
     os_linux) echo os ;;
     window) echo 'window|pagemap' ;;
+    arena_left) echo arena ;;
     zone_grow | zone_space) echo zone ;;
+    node_pending) echo node ;;
     slab) echo 'slab|cache_table' ;;
     class) echo 'class|fast' ;;
     slot_all) echo slot ;;

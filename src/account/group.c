@@ -119,6 +119,11 @@ bool group_lock(bool nospin)
     return lock_enter(&group_table.lock, LOCK_GROUPS, nospin);
 }
 
+void group_take(void)
+{
+    lock_take(&group_table.lock, LOCK_GROUPS);
+}
+
 void group_unlock(void)
 {
     do {
@@ -134,7 +139,8 @@ void group_unlock(void)
 
 void group_fork_take(void)
 {
-    lock_take(&group_table.lock, LOCK_GROUPS);
+    group_take();
+    lock_mark_fork(&group_table.lock);
 }
 
 void group_fork_drop(void)
@@ -180,7 +186,7 @@ void group_callback_wait(struct group *group)
         context_leave();
         os_wait(&group_table.turn, turn, 0);
         context_enter();
-        group_lock(false);
+        group_take();
     }
 }
 
@@ -305,7 +311,7 @@ struct stook_group *group_make(const char *name, struct stook_group *parent, siz
     int error;
 
     context_enter();
-    group_lock(false);
+    group_take();
     if (!group_init())
         error = ENOMEM;
     else if (!name || (parent && !group_number(parent)))
@@ -356,7 +362,7 @@ int stook_group_destroy(struct stook_group *handle)
         return -1;
     }
     context_enter();
-    group_lock(false);
+    group_take();
     error = group_unmake_locked(group_of_handle(handle));
     group_unlock();
     context_leave();

@@ -185,7 +185,10 @@ static __attribute__((noinline, cold)) void group_charge_notify(uint32_t number)
     struct group *group;
 
     context_enter();
-    group_lock(false);
+    if (!group_lock(false)) { /* a fork has it: the next charge tells them */
+        context_leave();
+        return;
+    }
     for (group = group_live(group_resolve(number)); group; group = group_parent(group)) {
         stook_group_soft_fn fn = group->soft_fn;
         void *arg = group->soft_arg;
@@ -202,7 +205,7 @@ static __attribute__((noinline, cold)) void group_charge_notify(uint32_t number)
         cancel = cancel_off();
         fn((struct stook_group *)(uintptr_t)group_id(group), usage, arg);
         context_enter();
-        group_lock(false);
+        group_take();
         group_callback_leave(group); /* it lives: destroying it waits for this */
         cancel_on(cancel);
     }
@@ -226,9 +229,25 @@ static void group_charge_reclaim(struct group *full, size_t bytes)
     cancel = cancel_off();
     (void)fn(arg, bytes - room + over);
     context_enter();
-    group_lock(false);
+    group_take();
     group_callback_leave(full);
     cancel_on(cancel);
+}
+
+static void group_charge_left(struct group *group, uint64_t bytes);
+
+/*
+ * A fork has the lock, and is not waited for.  The charge is left to be added, whatever the limit says:
+ * groups may be over it by what was charged while a process forked.
+ */
+static bool group_charge_unlocked(uint32_t *number, size_t bytes)
+{
+    *number = group_resolve(*number);
+    if (*number != 0)
+        group_charge_left(group_at(*number), -(uint64_t)bytes);
+    if (group_lock(true)) /* it has ended meanwhile */
+        group_unlock();
+    return true;
 }
 
 bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nested)
@@ -243,9 +262,10 @@ bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nest
         return true;
     context_enter();
     if (!group_lock(nospin)) {
+        bool forked = lock_forked() && group_charge_unlocked(number, bytes);
         context_leave();
-        errno = ENOMEM;
-        return false;
+        errno = forked ? saved : ENOMEM;
+        return forked;
     }
     while ((*number = group_resolve(*number)) != 0) {
         group = group_at(*number);
@@ -291,7 +311,9 @@ void group_charge_collect(void)
         for (; bits; bits &= bits - 1) {
             struct group *group = group_at(64 * i + (uint32_t)__builtin_ctzll(bits));
             uint64_t bytes = atomic_exchange_explicit(&group->returned, 0, memory_order_relaxed);
-            if (bytes) /* not those of a place that was collected between the two words */
+            if (bytes > INT64_MAX) /* charges while a process forked */
+                group_charge_add(group, -bytes);
+            else if (bytes) /* not those of a place that was collected between the two words */
                 group_charge_sub(group, bytes);
         }
     }

@@ -13,7 +13,7 @@ static struct group *group_limit_enter(const struct stook_group *handle)
     uint32_t number;
 
     context_enter();
-    group_lock(false);
+    group_take();
     number = group_number(handle);
     if (number)
         return group_at(number);

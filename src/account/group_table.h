@@ -25,7 +25,7 @@ struct group {
     uint32_t depth;          /* its ancestors' number */
     /* Itself, its parent and so on, 0 behind the last; valid while `number` is what it was. */
     _Atomic uint32_t lineage[STOOK_GROUP_DEPTH_MAX];
-    _Atomic uint64_t returned; /* given back by who did not get the lock */
+    _Atomic uint64_t returned; /* given back, less what was charged, by who did not get the lock */
 
     /* The rest under the lock. */
     enum group_state state;
@@ -97,6 +97,8 @@ static inline uint32_t group_id(const struct group *group)
 
 /* Within the context.  Unlocking collects what was returned meanwhile, and looks again after. */
 bool group_lock(bool nospin);
+/* The same for calls that may wait for a fork. */
+void group_take(void);
 void group_unlock(void);
 
 /* No more a child of its parent.  Under the lock. */

@@ -66,17 +66,14 @@ static uint32_t trace_on(void)
 static void trace_lock(void)
 {
     struct lock *lock = &trace.gate->lock;
-    uint32_t free = 0;
 
-    if (!atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire,
-                                                 memory_order_relaxed))
-        lock_wait(lock);
+    if (!lock_word_try(lock))
+        (void)lock_wait(lock, true);
 }
 
 static void trace_unlock(void)
 {
-    if (atomic_exchange_explicit(&trace.gate->lock.word, 0, memory_order_release) == 2)
-        lock_wake(&trace.gate->lock);
+    lock_word_drop(&trace.gate->lock);
 }
 
 /* ---- losses --------------------------------------------------------------------------------- */

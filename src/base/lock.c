@@ -6,6 +6,7 @@
 #include "base/report.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <sched.h>
 
 enum {
@@ -23,30 +24,76 @@ static void cpu_relax(void)
 #endif
 }
 
-/* Drepper's "Futexes are tricky", mutex 2, with a short spin first.  errno is the caller's. */
-void lock_wait(struct lock *lock)
+_Atomic uint32_t lock_forks, lock_fork_turn;
+
+static bool lock_cas(struct lock *lock, uint32_t from, uint32_t to)
+{
+    return atomic_compare_exchange_strong_explicit(&lock->word, &from, to, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+/*
+ * Drepper's "Futexes are tricky", mutex 2, with a short spin first.  errno is the caller's.
+ *
+ * The word stays FORK until the fork ends, so a thread that finds it so gives up, or sleeps on
+ * FORK_AWAITED.  A wake-up reaches one thread: if that one finds a fork, it wakes the others, which sleep
+ * on AWAITED and may have to give up.
+ */
+bool lock_wait(struct lock *lock, bool through)
+{
+    int saved = errno;
+    bool slept = false, taken = true;
+
+    for (int i = 0; i < LOCK_SPINS && !lock_has_fork(lock); i++) {
+        cpu_relax();
+        if (atomic_load_explicit(&lock->word, memory_order_relaxed) == LOCK_FREE &&
+            lock_cas(lock, LOCK_FREE, LOCK_HELD))
+            return true;
+    }
+    for (;;) {
+        uint32_t word = atomic_load_explicit(&lock->word, memory_order_relaxed);
+        bool fork = word >= LOCK_FORK;
+        uint32_t sleep = fork ? LOCK_FORK_AWAITED : LOCK_AWAITED;
+        if (word == LOCK_FREE && lock_cas(lock, LOCK_FREE, LOCK_AWAITED))
+            break;
+        if (fork && slept)
+            raw_wake(&lock->word, INT_MAX);
+        if (fork && !through) {
+            taken = false;
+            break;
+        }
+        slept = !fork;
+        if (word != LOCK_FREE && (word == sleep || lock_cas(lock, word, sleep)))
+            raw_wait(&lock->word, sleep, 0);
+    }
+    errno = saved;
+    return taken;
+}
+
+void lock_wake(struct lock *lock, uint32_t word)
 {
     int saved = errno;
 
-    for (int i = 0; i < LOCK_SPINS; i++) {
-        uint32_t free = 0;
-        cpu_relax();
-        if (atomic_load_explicit(&lock->word, memory_order_relaxed) == 0 &&
-            atomic_compare_exchange_strong_explicit(&lock->word, &free, 1, memory_order_acquire,
-                                                    memory_order_relaxed))
-            return;
-    }
-    while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire) != 0)
-        raw_wait(&lock->word, 2, 0);
+    if (word != LOCK_FORK)
+        raw_wake(&lock->word, word == LOCK_FORK_AWAITED ? INT_MAX : 1);
     errno = saved;
 }
 
-void lock_wake(struct lock *lock)
+void lock_begin_fork(void)
 {
-    int saved = errno;
+    atomic_fetch_add_explicit(&lock_forks, 1, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&lock_fork_turn, 1, memory_order_seq_cst);
+}
 
-    raw_wake(&lock->word, 1);
-    errno = saved;
+void lock_end_fork(void)
+{
+    atomic_fetch_sub_explicit(&lock_forks, 1, memory_order_seq_cst);
+}
+
+void lock_mark_fork(struct lock *lock)
+{
+    if (atomic_exchange_explicit(&lock->word, LOCK_FORK, memory_order_relaxed) == LOCK_AWAITED)
+        lock_wake(lock, LOCK_FORK_AWAITED);
 }
 
 void lock_pause(unsigned turn)

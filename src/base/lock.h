@@ -27,12 +27,54 @@ enum lock_rank {
     LOCK_RANKS
 };
 
-struct lock {
-    _Atomic uint32_t word; /* 0 free, 1 held, 2 held and somebody sleeps */
+/*
+ * FORK: the thread that forks holds it, and may wait for a mutex of another library's, which a thread
+ * that allocates holds.  So no allocation and no free waits for such a lock: lock_enter() fails.
+ */
+enum lock_word {
+    LOCK_FREE,
+    LOCK_HELD,
+    LOCK_AWAITED, /* held, and threads may sleep */
+    LOCK_FORK,
+    LOCK_FORK_AWAITED /* threads sleep that may wait for a fork */
 };
 
-void lock_wait(struct lock *lock);
-void lock_wake(struct lock *lock);
+struct lock {
+    _Atomic uint32_t word;
+};
+
+/* Takes the lock.  A fork that has it is waited for if `through`; else false. */
+bool lock_wait(struct lock *lock, bool through);
+void lock_wake(struct lock *lock, uint32_t word);
+
+/* Forks that have a lock, or are about to.  A thread that puts work aside because a fork has a lock looks
+ * here afterwards: the fork does that work after its end, or the thread sees 0 (lock_forked()). */
+extern _Atomic uint32_t lock_forks __attribute__((visibility("hidden")));
+/* Forks that have begun: a thread that was refused something may have met one that is over. */
+extern _Atomic uint32_t lock_fork_turn __attribute__((visibility("hidden")));
+
+static inline bool lock_forked(void)
+{
+    return atomic_load_explicit(&lock_forks, memory_order_seq_cst) != 0;
+}
+
+static inline uint32_t lock_turn(void)
+{
+    return atomic_load_explicit(&lock_fork_turn, memory_order_relaxed);
+}
+
+/* There is a fork, or has been one since then. */
+static inline bool lock_forked_since(uint32_t turn)
+{
+    return lock_forked() || lock_turn() != turn;
+}
+
+/* Before the forking thread's first lock, and after its last. */
+void lock_begin_fork(void);
+void lock_end_fork(void);
+
+/* The forking thread has taken the lock: threads that wait for it and need not give up. */
+void lock_mark_fork(struct lock *lock);
 
 /*
  * The n-th turn of a wait for what no lock says, such as an open slot: yields at first, then sleeps, so
@@ -71,8 +113,10 @@ static inline bool lock_word_try(struct lock *lock)
 static inline void lock_word_drop(struct lock *lock)
 {
     /* Pairs with the acquire of the next taker. */
-    if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
-        lock_wake(lock);
+    uint32_t word = atomic_exchange_explicit(&lock->word, LOCK_FREE, memory_order_release);
+
+    if (word >= LOCK_AWAITED)
+        lock_wake(lock, word);
 }
 
 static inline bool lock_try(struct lock *lock, enum lock_rank rank)
@@ -83,23 +127,33 @@ static inline bool lock_try(struct lock *lock, enum lock_rank rank)
     return true;
 }
 
+/* For calls that may wait for a fork: those that neither allocate nor free. */
 static inline void lock_take(struct lock *lock, enum lock_rank rank)
 {
     if (!lock_word_try(lock)) {
         if (context_holds_all())
             return;
-        lock_wait(lock);
+        (void)lock_wait(lock, true);
     }
     lock_rank_take(rank);
 }
 
-/* In a context that may not spin the lock is only tried. */
+/* In a context that may not spin the lock is only tried; in others a fork that has it is not waited for. */
 static inline bool lock_enter(struct lock *lock, enum lock_rank rank, bool nospin)
 {
-    if (nospin)
-        return lock_try(lock, rank);
-    lock_take(lock, rank);
+    if (!lock_word_try(lock)) {
+        if (context_holds_all())
+            return true;
+        if (nospin || !lock_wait(lock, false))
+            return false;
+    }
+    lock_rank_take(rank);
     return true;
+}
+
+static inline bool lock_has_fork(struct lock *lock)
+{
+    return atomic_load_explicit(&lock->word, memory_order_relaxed) >= LOCK_FORK;
 }
 
 static inline void lock_drop(struct lock *lock, enum lock_rank rank)

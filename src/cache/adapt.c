@@ -43,28 +43,49 @@ static void adapt_unpin(struct pin *pin)
     pin_end(pin);
 }
 
-void adapt_look(const struct stook_cache *own, bool near)
+/* The next cache that has grown and idles, or fell by itself; under the list's lock. */
+static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
 {
-    struct pin pin;
-
-    if (!lock_try(&cache_list.lock, LOCK_CACHES))
-        return;
-    pin_begin(&pin, NULL);
     for (unsigned step = 0; step < ADAPT_STEPS && step < cache_list.end; step++) {
         struct stook_cache *cache;
         adapt_hand = adapt_hand + 1 < cache_list.end ? adapt_hand + 1 : 0;
         cache = cache_table[adapt_hand];
         if (!cache || cache->users == 0 || !cache_has_grown(cache) ||
-            (cache == own && cache_level(cache) > 0) || (near && cache_level(cache) == 0))
+            (cache == own && cache_level(cache) > 0) ||
+            (near && (cache_level(cache) == 0 || !(cache->flags & CACHE_MALLOC))))
             continue;
-        if (cache_level(cache) == 0 || adapt_idles(cache))
-            pin_set(&pin, cache); /* it stays even if it is destroyed meanwhile */
-        break;
+        return cache_level(cache) == 0 || adapt_idles(cache) ? cache : NULL;
     }
+    return NULL;
+}
+
+/* Malloc's classes stay.  A pin would have to be given back under the lock, which a fork may have then. */
+static void adapt_look_near(const struct stook_cache *own)
+{
+    struct stook_cache *cache;
+
+    if (!lock_try(&cache_list.lock, LOCK_CACHES))
+        return;
+    cache = adapt_next(own, true);
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    if (pin.one && near)
-        capacity_lower(pin.one);
-    else if (pin.one)
+    if (cache)
+        capacity_lower(cache);
+}
+
+void adapt_look(const struct stook_cache *own, bool near)
+{
+    struct pin pin;
+
+    if (near) {
+        adapt_look_near(own);
+        return;
+    }
+    if (!lock_try(&cache_list.lock, LOCK_CACHES))
+        return;
+    pin_begin(&pin, NULL);
+    pin_set(&pin, adapt_next(own, false)); /* it stays even if it is destroyed meanwhile */
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    if (pin.one)
         capacity_shrink(pin.one);
     adapt_unpin(&pin);
 }

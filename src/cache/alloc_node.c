@@ -158,7 +158,11 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
     if (node == -1 || !object || object == STOOK_KMALLOC_NONE)
         return object;
     wanted = topology.home_of_node[node];
-    if (pagemap_node(object) == wanted && (wanted == (unsigned)node || !(flags & STOOK_THISNODE)))
+    if (!pagemap_covers(object)) { /* beside a fork: of the node that writes to it first */
+        if (!(flags & STOOK_THISNODE))
+            return object;
+    } else if (pagemap_node(object) == wanted &&
+               (wanted == (unsigned)node || !(flags & STOOK_THISNODE)))
         return object;
     if (wanted == (unsigned)node || !(flags & STOOK_THISNODE)) {
         cache = slab_cache_of(object);

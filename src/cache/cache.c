@@ -257,22 +257,21 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
         flags |= STOOK_CACHE_RANDOM;
     if (cache_adaptive && !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF)))
         flags |= STOOK_CACHE_ADAPTIVE;
-    lock_take(&cache_list.lock, LOCK_CACHES);
     if ((flags & STOOK_CACHE_MERGE) && (cache = cache_find_mergeable(size, args->align, flags))) {
         cache->users++;
-        goto out;
+        return cache;
     }
     index = cache_find_index();
     if (index == 0) {
         errno = ENFILE;
-        goto out;
+        return NULL;
     }
     if (!cache_permute(flags, &layout, &permutation))
-        goto out; /* ENOMEM */
+        return NULL; /* ENOMEM */
     if (nodes_take(cache_of_caches, 0, &memory, 1, 1, false) == 0) {
         if (permutation)
             os_unmap(permutation, cache_permutation_bytes(&layout));
-        goto out; /* ENOMEM */
+        return NULL; /* ENOMEM */
     }
     cache = memory;
     memset(cache, 0, cache_struct_size());
@@ -284,8 +283,6 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     cache->permutation = permutation;
     cache_setup(cache, &layout, index, name, flags & STOOK_CACHE_NOSHEAF ? 0 : args->sheaf_capacity,
                 args->cached_bytes_max);
-out:
-    lock_drop(&cache_list.lock, LOCK_CACHES);
     return cache;
 }
 
@@ -345,7 +342,9 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
         args.flags &= ~STOOK_CACHE_MERGE;
     init_once();
     context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
     cache = cache_make(name, object_size, &args);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     return cache;
 }
@@ -464,6 +463,10 @@ int stook_cache_destroy(struct stook_cache *cache)
     cache_drain(cache, true);
     cache_settle_deferred(cache, CACHE_DEFERRED_SLABS);
     cache_count(cache, &counts);
+    for (unsigned turn = 0; counts.slabs > 0 && node_wait_left(turn); turn++) {
+        cache_drain_nodes(cache);
+        cache_count(cache, &counts);
+    }
     sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
     if (counts.slabs > 0 || sheaves > 0) {
         lock_take(&cache_list.lock, LOCK_CACHES);

@@ -20,7 +20,7 @@ extern struct cache_list cache_list __attribute__((visibility("hidden")));
 /* The library's own caches; before anything else is allocated. */
 void cache_boot(void);
 
-/* A cache with internal flags; NULL with errno. */
+/* A cache with internal flags, under the lock; NULL with errno. */
 struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *args);
 
 /* Objects a sheaf where nobody said. */

@@ -8,6 +8,9 @@
  * milliseconds: their owners wait for nothing while they have one closed, but they may have died with it,
  * or not get a CPU from the threads that do.  A slot that stays closed then has no sheaves in the child.
  *
+ * Threads that allocate or free meanwhile do not wait for these locks (lock_enter()): what they leave is
+ * settled when the last lock is dropped.
+ *
  * Between prepare and its end other people's atfork handlers may allocate and free: slots are
  * closed, so they go to the slabs, and the locks there are this thread's (context_holds_all()).
  *
@@ -30,6 +33,7 @@
 #include "os/topology.h"
 #include "page/arena.h"
 #include "sheaf/slot.h"
+#include "slab/node.h"
 
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
@@ -77,9 +81,15 @@ static void fork_each_node(void (*act)(struct cache_node *node))
     }
 }
 
+static void fork_take(struct lock *lock, enum lock_rank rank)
+{
+    lock_take(lock, rank);
+    lock_mark_fork(lock);
+}
+
 static void fork_take_barn(struct cache_node *node)
 {
-    lock_take(&node->barn.lock, LOCK_BARN);
+    fork_take(&node->barn.lock, LOCK_BARN);
 }
 static void fork_drop_barn(struct cache_node *node)
 {
@@ -87,17 +97,26 @@ static void fork_drop_barn(struct cache_node *node)
 }
 static void fork_take_node(struct cache_node *node)
 {
-    lock_take(&node->node.lock, LOCK_NODE);
+    fork_take(&node->node.lock, LOCK_NODE);
 }
 static void fork_drop_node(struct cache_node *node)
 {
     lock_drop(&node->node.lock, LOCK_NODE);
+    node_fork_end(&node->node);
 }
 
 static void fork_renew(struct cache_node *node)
 {
     lock_init(&node->barn.lock);
     lock_init(&node->node.lock);
+    node_fork_end(&node->node);
+}
+
+/* After the last lock: what other threads could not finish meanwhile. */
+static void fork_settle(void)
+{
+    node_settle_left();
+    arena_settle_left();
 }
 
 void fork_prepare(void)
@@ -108,13 +127,14 @@ void fork_prepare(void)
         return;
     fork_take_streams();
     context->fork = FORK_TAKING;
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    lock_take(&percpu.lock, LOCK_PERCPU);
+    lock_begin_fork();
+    fork_take(&cache_list.lock, LOCK_CACHES);
+    fork_take(&percpu.lock, LOCK_PERCPU);
     slot_take_all();
     fork_each_node(fork_take_barn);
     fork_each_node(fork_take_node);
     arena_lock_all();
-    lock_take(&reclaim.lock, LOCK_RECLAIM);
+    fork_take(&reclaim.lock, LOCK_RECLAIM);
     group_fork_take();
     context->fork = FORK_HOLDING;
 }
@@ -135,6 +155,8 @@ void fork_parent(void)
         lock_drop(&cache_list.lock, LOCK_CACHES);
         context->fork = FORK_NONE;
         context->ranks = 0;
+        lock_end_fork();
+        fork_settle();
         fork_drop_streams();
     }
     context_leave();
@@ -158,6 +180,8 @@ void fork_child(void)
         lock_init(&percpu.lock);
         lock_init(&cache_list.lock);
         context->ranks = 0;
+        atomic_store_explicit(&lock_forks, 0, memory_order_seq_cst);
+        fork_settle();
         fork_renew_streams();
     } else if (context->depth == 1) { /* alone */
         slot_child();                 /* of threads that had died with one closed */

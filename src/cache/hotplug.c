@@ -58,7 +58,7 @@ static bool hotplug_enter(bool wait)
     if (!lock_word_try(&hotplug.busy)) {
         if (!wait || hotplug_inside)
             return false;
-        lock_wait(&hotplug.busy);
+        (void)lock_wait(&hotplug.busy, true);
     }
     hotplug_inside = true;
     return true;

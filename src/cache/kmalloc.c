@@ -121,12 +121,15 @@ static bool kmalloc_large_try(void *arg)
 {
     struct kmalloc_large *large = arg;
     unsigned home = topology.home_of_node[percpu_node(percpu_cpu())];
+    uint32_t turn = lock_turn();
 
     large->object = large_alloc(home, large->size, large->align, large->nested, &large->zeroed);
     for (unsigned zone = 0; !large->object && zone < pagemap.zones; zone++)
         if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
             large->object =
                 large_alloc(zone, large->size, large->align, large->nested, &large->zeroed);
+    if (!large->object)
+        large->object = large_alloc_outside(turn, large->size, large->align, &large->zeroed);
     return large->object != NULL;
 }
 
@@ -161,11 +164,19 @@ static void *kmalloc_large(size_t size, unsigned flags, uint64_t where)
 static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
 {
     struct stook_cache *cache;
+    uint32_t turn;
+    void *object;
 
     if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
         return kmalloc_large(size, flags, where);
+    turn = lock_turn();
     cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
-    return alloc_object(cache, flags, where, ACCOUNT_CURRENT);
+    /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
+    object =
+        alloc_object(cache, lock_forked() ? flags | STOOK_NOWAIT : flags, where, ACCOUNT_CURRENT);
+    if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
+        object = kmalloc_large(size, flags, where);
+    return object;
 }
 
 /* The class of a size that none could be had of may have no cache yet. */

@@ -81,15 +81,33 @@ static void private_add_class(struct stook_cache *cache)
     }
 }
 
-struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
+/* Beside a fork: waits for it, or NULL with ENOMEM. */
+static struct stook_cache *private_make(const char *name, size_t size,
+                                        const struct stook_cache_args *args, bool wait)
 {
-    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8, .flags = CACHE_MALLOC};
-    struct stook_cache *cache;
+    struct stook_cache *cache = NULL;
 
     init_once();
     context_enter();
-    cache = cache_make(name, size, &args);
+    if (wait)
+        lock_take(&cache_list.lock, LOCK_CACHES);
+    if (wait || lock_enter(&cache_list.lock, LOCK_CACHES, false)) {
+        cache = cache_make(name, size, args);
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+    } else {
+        errno = ENOMEM;
+    }
     context_leave();
+    return cache;
+}
+
+struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
+{
+    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8, .flags = CACHE_MALLOC};
+    /* Within a call of malloc, which does not wait for a fork; at the start there is no other class. */
+    bool first = atomic_load_explicit(&private_adding, memory_order_relaxed) == 0;
+    struct stook_cache *cache = private_make(name, size, &args, first);
+
     if (!cache)
         return NULL;
     private_add_class(cache);
@@ -115,26 +133,16 @@ struct stook_cache *stook_private_link_first_cache(const char *name, size_t size
 {
     struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
                                     .flags = flags | STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST};
-    struct stook_cache *cache;
 
-    init_once();
-    context_enter();
-    cache = cache_make(name, size, &args);
-    context_leave();
-    return cache;
+    return private_make(name, size, &args, true);
 }
 
 struct stook_cache *stook_private_columns_outside_cache(const char *name, size_t size, size_t align,
                                                         unsigned flags)
 {
     struct stook_cache_args args = {.align = align, .flags = flags | CACHE_COLUMNS_OUTSIDE};
-    struct stook_cache *cache;
 
-    init_once();
-    context_enter();
-    cache = cache_make(name, size, &args);
-    context_leave();
-    return cache;
+    return private_make(name, size, &args, true);
 }
 
 void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
@@ -179,23 +187,33 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
 
 void *stook_private_alloc(struct stook_cache *cache, const void *from)
 {
-    return alloc_object(cache, STOOK_WAIT, account_address(from), ACCOUNT_CURRENT);
+    uint32_t turn = lock_turn();
+    void *object = alloc_object(cache, STOOK_WAIT, account_address(from), ACCOUNT_CURRENT);
+
+    /* Beside a fork malloc has memory as long as there are mappings. */
+    if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
+        object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
+    return object;
 }
 
 /* The home node first, then the others; of each, its other zone where address space is limited. */
 static void *private_large(size_t size, size_t align, bool *zeroed)
 {
     unsigned home;
+    uint32_t turn;
     bool nested;
     void *object;
 
     init_once();
     home = topology.home_of_node[percpu_node(percpu_cpu())];
+    turn = lock_turn();
     nested = context_enter();
     object = large_alloc(home, size, align, nested, zeroed);
     for (unsigned zone = 0; !object && zone < pagemap.zones; zone++)
         if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
             object = large_alloc(zone, size, align, nested, zeroed);
+    if (!object)
+        object = large_alloc_outside(turn, size, align, zeroed);
     context_leave();
     return object;
 }

@@ -13,7 +13,10 @@
 
 #include <errno.h>
 
-enum { RECLAIM_CHUNK = 1u << 16 }; /* objects taken by one call */
+enum {
+    RECLAIM_CHUNK = 1u << 16,  /* objects taken by one call */
+    RECLAIM_FORK_TURNS = 4096, /* of a wait for a fork: half a second or so */
+};
 
 struct reclaim reclaim;
 __thread unsigned reclaim_inside;
@@ -149,9 +152,35 @@ static size_t reclaim_call(size_t wanted, bool *any)
     return bytes;
 }
 
+/*
+ * A fork has the locks that draining takes, and what it set aside is used up.  malloc has other memory;
+ * other callers wait, but not for ever, since the fork may wait for this thread.  True: that was all.
+ */
+static bool reclaim_forked(const struct stook_cache *cache, bool (*attempt)(void *arg), void *arg,
+                           bool *done)
+{
+    *done = false;
+    for (unsigned turn = 0; !(cache->flags & CACHE_MALLOC) && turn < RECLAIM_FORK_TURNS; turn++) {
+        lock_pause(turn);
+        if (!lock_forked())
+            return false;
+        context_enter();
+        *done = attempt(arg);
+        context_leave();
+        if (*done)
+            return true;
+    }
+    errno = ENOMEM;
+    return true;
+}
+
 bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(void *arg), void *arg)
 {
-    bool done = reclaim_own(cache, attempt, arg), any;
+    bool done, any;
+
+    if (__builtin_expect(lock_forked(), 0) && reclaim_forked(cache, attempt, arg, &done))
+        return done;
+    done = reclaim_own(cache, attempt, arg);
 
     for (int round = 0; !done && round < RECLAIM_ROUNDS; round++) {
         size_t gave = reclaim_call(wanted, &any);

@@ -2,6 +2,7 @@
 #include "cache/upkeep.h"
 
 #include "cache/adapt.h"
+#include "base/lock.h"
 #include "cache/hotplug.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@ void upkeep_do(const struct stook_cache *cache)
     unsigned due = context_self()->due & (near ? CONTEXT_DUE_CAPACITY : ~0u);
     int saved = errno;
 
-    if (due == 0)
+    if (due == 0 || lock_forked())
         return;
     context_self()->due &= ~due;
     context_enter();

@@ -5,6 +5,7 @@
 #include "base/report.h"
 #include "os/os.h"
 #include "os/topology.h"
+#include "page/arena_left.h"
 #include "page/window.h"
 #include "page/zone.h"
 
@@ -15,8 +16,8 @@ enum {
     ARENA_TRIES = 8, /* blocks looked at in one bucket */
     ARENA_RESERVE_DEFAULT = 32 << 20,
     ARENA_FORK_NAP = 1000000, /* nanoseconds that fork sleeps at a time for pages on their way … */
-    ARENA_FORK_NAPS = 32,     /* … and how often, for all zones */
-    ARENA_LEAST_MIB = 8,      /* the first step of each side */
+    ARENA_FORK_NAPS = 500, /* … and how often, for all zones; once for each thread that has died */
+    ARENA_LEAST_MIB = 8,   /* the first step of each side */
 };
 static const size_t arena_size_most = (size_t)4 << 40;
 
@@ -98,33 +99,6 @@ static unsigned arena_page_index(const void *address)
     return (unsigned)((uintptr_t)address % BLOCK_SIZE / PAGE_SIZE);
 }
 
-void *arena_alloc_run(unsigned z, size_t pages, size_t align_pages, bool nospin, bool *zeroed)
-{
-    struct zone *zone = &zone_all.zone[z];
-    struct block *block = NULL;
-    int at = 0;
-
-    if (lock_enter(&zone->lock, LOCK_ARENA, nospin)) {
-        block =
-            arena_take_run(zone, ZONE_LOOSE, (unsigned)pages, (unsigned)align_pages, &at, zeroed);
-        lock_drop(&zone->lock, LOCK_ARENA);
-    }
-    if (!block) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return arena_page(block, at);
-}
-
-void arena_free_run(void *run, size_t pages)
-{
-    struct zone *zone = zone_of(run);
-
-    lock_take(&zone->lock, LOCK_ARENA);
-    arena_put_run(zone, zone_block(zone_index(run)), arena_page_index(run), (unsigned)pages);
-    lock_drop(&zone->lock, LOCK_ARENA);
-}
-
 static uint32_t arena_granules(size_t bytes)
 {
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
@@ -135,45 +109,70 @@ static uint32_t arena_take_granules(struct block *block, size_t bytes)
     return block_take_meta(block, zone_granules(zone_block_index(block)), arena_granules(bytes));
 }
 
-void *arena_alloc_slab(unsigned z, unsigned order, bool dense, size_t meta_bytes, bool nospin,
-                       void **meta)
+/* Under the lock.  *granule: 0 where the pages cannot be had. */
+static struct block *arena_take_noted(struct zone *zone, const struct arena_ask *ask, int *at,
+                                      bool *zeroed, uint32_t *granule)
 {
-    enum zone_kind kind = dense ? ZONE_DENSE : ZONE_LOOSE;
-    struct zone *zone = &zone_all.zone[z];
-    struct block *block;
-    uint32_t granule = 0;
-    int at = 0;
+    enum zone_kind kind = ask->dense ? ZONE_DENSE : ZONE_LOOSE;
+    struct block *block = arena_take_run(zone, kind, ask->pages, ask->align, at, zeroed);
 
-    if (!lock_enter(&zone->lock, LOCK_ARENA, nospin))
-        return NULL;
-    block = arena_take_run(zone, kind, 1u << order, 1u << order, &at, NULL);
-    if (block && (granule = arena_take_granules(block, meta_bytes)) == 0) {
+    *granule = block && ask->meta_bytes > 0 ? arena_take_granules(block, ask->meta_bytes) : 1;
+    if (block && *granule == 0) {
         /* Its metadata is full or in pieces: a fresh block has room. */
-        arena_put_run(zone, block, (unsigned)at, 1u << order);
+        arena_put_run(zone, block, (unsigned)*at, ask->pages);
         block = zone_take_block(zone, kind);
         if (block) {
-            at = block_find(block, 1u << order, 1u << order);
-            arena_take_at(zone, block, at, 1u << order, NULL);
-            granule = arena_take_granules(block, meta_bytes);
+            *at = block_find(block, ask->pages, ask->align);
+            arena_take_at(zone, block, *at, ask->pages, zeroed);
+            *granule = arena_take_granules(block, ask->meta_bytes);
         }
     }
-    lock_drop(&zone->lock, LOCK_ARENA);
-    if (!granule)
+    return *granule ? block : NULL;
+}
+
+void *arena_alloc(unsigned z, const struct arena_ask *ask, bool *zeroed, void **meta)
+{
+    struct zone *zone = &zone_all.zone[z];
+    struct block *block = NULL;
+    uint32_t granule;
+    int at = 0;
+
+    for (unsigned turn = 0;; turn++) {
+        enum zone_cut cut;
+        if (lock_enter(&zone->lock, LOCK_ARENA, ask->nospin)) {
+            block = arena_take_noted(zone, ask, &at, zeroed, &granule);
+            lock_drop(&zone->lock, LOCK_ARENA);
+            break;
+        }
+        cut = zone_stock_cut(zone, ask, &block, &at, &granule);
+        if (cut == ZONE_CUT_DONE && zeroed)
+            *zeroed = false;
+        if (cut != ZONE_CUT_AGAIN || ask->nospin)
+            break;
+        lock_pause(turn);
+    }
+    if (!block) {
+        errno = ENOMEM;
         return NULL;
-    *meta = arena_meta(arena_page(block, at), granule);
+    }
+    if (meta)
+        *meta = arena_meta(arena_page(block, at), granule);
     return arena_page(block, at);
 }
 
-void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes)
+bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_bytes)
 {
-    struct zone *zone = zone_of(slab);
-    struct block *block = zone_block(zone_index(slab));
+    struct zone *zone = zone_of(run);
+    struct block *block = zone_block(zone_index(run));
 
-    lock_take(&zone->lock, LOCK_ARENA);
-    block_put_meta(block, zone_granules(zone_index(slab)), arena_granule(slab, meta),
-                   arena_granules(meta_bytes));
-    arena_put_run(zone, block, arena_page_index(slab), 1u << order);
+    if (!lock_enter(&zone->lock, LOCK_ARENA, false))
+        return false;
+    if (meta)
+        block_put_meta(block, zone_granules(zone_index(run)), arena_granule(run, meta),
+                       arena_granules(meta_bytes));
+    arena_put_run(zone, block, arena_page_index(run), (unsigned)pages);
     lock_drop(&zone->lock, LOCK_ARENA);
+    return true;
 }
 
 bool arena_extend_run(void *run, size_t pages, size_t more)
@@ -183,7 +182,8 @@ bool arena_extend_run(void *run, size_t pages, size_t more)
     unsigned at = arena_page_index(run) + (unsigned)pages;
     bool free;
 
-    lock_take(&zone->lock, LOCK_ARENA);
+    if (!lock_enter(&zone->lock, LOCK_ARENA, false))
+        return false;
     free = block_is_free(block, at, (unsigned)more);
     if (free)
         arena_take_at(zone, block, (int)at, (unsigned)more, NULL);
@@ -348,6 +348,7 @@ static void arena_init_zone(unsigned i)
         list_init(&zone->warm[kind]);
     zone->reserve_pages = zone_reserve(i);
     zone->limit_pages = zone->reserve_pages;
+    zone_stock_init(zone);
 }
 
 void arena_init(void)
@@ -393,7 +394,8 @@ static void arena_lock_zone(struct zone *zone, unsigned *naps)
     uint32_t purging;
 
     lock_take(&zone->lock, LOCK_ARENA);
-    while ((purging = atomic_load_explicit(&zone->purging, memory_order_relaxed)) > 0 &&
+    while ((purging = atomic_load_explicit(&zone->purging, memory_order_relaxed)) >
+               zone->given_up &&
            *naps > 0) {
         --*naps;
         zone->awaited = true;
@@ -401,22 +403,32 @@ static void arena_lock_zone(struct zone *zone, unsigned *naps)
         os_wait(&zone->purging, purging, ARENA_FORK_NAP);
         lock_take(&zone->lock, LOCK_ARENA);
     }
+    zone->awaited = false;
+    zone->given_up = purging;
 }
 
 void arena_lock_all(void)
 {
     unsigned naps = ARENA_FORK_NAPS;
 
-    for (unsigned i = 0; i < pagemap.zones; i++)
-        arena_lock_zone(&zone_all.zone[i], &naps);
+    for (unsigned i = 0; i < pagemap.zones; i++) {
+        struct zone *zone = &zone_all.zone[i];
+        arena_lock_zone(zone, &naps);
+        if (i < pagemap.zones / 2)
+            zone_stock_open(zone, topology_has_memory(i));
+        lock_mark_fork(&zone->lock);
+    }
     window_lock();
 }
 
 void arena_unlock_all(void)
 {
     window_unlock();
-    for (unsigned i = pagemap.zones; i-- > 0;)
-        lock_drop(&zone_all.zone[i].lock, LOCK_ARENA);
+    for (unsigned i = pagemap.zones; i-- > 0;) {
+        struct zone *zone = &zone_all.zone[i];
+        zone_stock_close(zone);
+        lock_drop(&zone->lock, LOCK_ARENA);
+    }
 }
 
 void arena_child(void)
@@ -424,8 +436,10 @@ void arena_child(void)
     window_child();
     for (unsigned i = 0; i < pagemap.zones; i++) {
         struct zone *zone = &zone_all.zone[i];
+        zone_stock_close(zone);
         lock_init(&zone->lock);
         atomic_store_explicit(&zone->purging, 0, memory_order_relaxed);
         zone->awaited = false;
+        zone->given_up = 0;
     }
 }

@@ -26,19 +26,58 @@ enum {
     ARENA_NOTE = 8,                    /* bytes of what is said of a large object */
 };
 
-/* A run of pages, or NULL with errno ENOMEM.  *zeroed: the pages read as zero. */
-void *arena_alloc_run(unsigned zone, size_t pages, size_t align_pages, bool nospin, bool *zeroed);
-void arena_free_run(void *run, size_t pages);
+/*
+ * Pages of one block, with room for a descriptor in the block's metadata; both under one taking of the lock.
+ * While a fork has the lock, of blocks that are set aside for that.
+ */
+struct arena_ask {
+    unsigned pages, align; /* a power of two of pages */
+    bool dense;            /* the user writes to all of the pages */
+    bool nospin;
+    size_t meta_bytes; /* of a slab's descriptor; 0: a run without one */
+};
+/* NULL with errno ENOMEM.  *zeroed: the pages read as zero. */
+void *arena_alloc(unsigned zone, const struct arena_ask *ask, bool *zeroed, void **meta);
+/* Never waits for a fork: what that keeps from being given back is left to its end. */
+void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes);
+/* Gives back what was left, unless there is a fork. */
+void arena_settle_left(void);
+
+/* A run without a descriptor. */
+static inline void *arena_alloc_run(unsigned zone, size_t pages, size_t align_pages, bool nospin,
+                                    bool *zeroed)
+{
+    struct arena_ask ask = {
+        .pages = (unsigned)pages, .align = (unsigned)align_pages, .nospin = nospin};
+
+    return arena_alloc(zone, &ask, zeroed, NULL);
+}
+
+static inline void arena_free_run(void *run, size_t pages)
+{
+    arena_free(run, pages, NULL, 0);
+}
+
 /* Grows a run in place into the free pages behind it; false: no room. */
 bool arena_extend_run(void *run, size_t pages, size_t more);
 
-/*
- * The same for a slab: 2^order pages aligned to their size, and `meta_bytes` for its descriptor,
- * under one taking of the lock.  `dense`: its user writes to all of its pages.
- */
-void *arena_alloc_slab(unsigned zone, unsigned order, bool dense, size_t meta_bytes, bool nospin,
-                       void **meta);
-void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes);
+/* A slab: 2^order pages aligned to their size, and its descriptor. */
+static inline void *arena_alloc_slab(unsigned zone, unsigned order, bool dense, size_t meta_bytes,
+                                     bool nospin, void **meta)
+{
+    struct arena_ask ask = {.pages = 1u << order,
+                            .align = 1u << order,
+                            .dense = dense,
+                            .nospin = nospin,
+                            .meta_bytes = meta_bytes};
+
+    return arena_alloc(zone, &ask, NULL, meta);
+}
+
+static inline void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes)
+{
+    arena_free(slab, (size_t)1 << order, meta, meta_bytes);
+}
 
 /* Whole blocks, contiguous; align is a power of two of at least BLOCK_SIZE. */
 void *arena_span_alloc(unsigned zone, size_t blocks, size_t align, bool nospin, bool *zeroed);

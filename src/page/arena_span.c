@@ -4,7 +4,7 @@
  */
 #include "base/lock.h"
 #include "os/os.h"
-#include "page/arena.h"
+#include "page/arena_left.h"
 #include "page/zone.h"
 
 #include <errno.h>
@@ -172,12 +172,14 @@ static void arena_span_open(struct block *block)
     block->shown = BLOCK_PAGES;
 }
 
-static void arena_span_put(void *span, size_t blocks, bool keep)
+/* False: a fork has the lock. */
+static bool arena_span_put(void *span, size_t blocks, bool keep)
 {
     struct zone *zone = zone_of(span);
     uint32_t at = zone_index(span);
 
-    lock_take(&zone->lock, LOCK_ARENA);
+    if (!lock_enter(&zone->lock, LOCK_ARENA, false))
+        return false;
     zone->used_pages -= blocks * BLOCK_PAGES;
     for (uint32_t i = 0; i < blocks; i++) {
         struct block *block = zone_block(at + i);
@@ -191,24 +193,33 @@ static void arena_span_put(void *span, size_t blocks, bool keep)
         zone->purged += blocks << BLOCK_SHIFT;
     zone_settle(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
+    return true;
 }
 
-void arena_span_free(void *span, size_t blocks)
+bool arena_span_free_now(void *span, size_t blocks)
 {
     struct zone *zone = zone_of(span);
     bool keep;
 
-    lock_take(&zone->lock, LOCK_ARENA);
+    if (!lock_enter(&zone->lock, LOCK_ARENA, false))
+        return false;
     keep = blocks * BLOCK_PAGES <= zone->limit_pages;
     lock_drop(&zone->lock, LOCK_ARENA);
     if (!keep) /* beyond what may stay warm: back at once, while still taken */
         os_release(span, blocks << BLOCK_SHIFT);
-    arena_span_put(span, blocks, keep);
+    return arena_span_put(span, blocks, keep);
+}
+
+void arena_span_free(void *span, size_t blocks)
+{
+    if (!arena_span_free_now(span, blocks))
+        arena_leave_span(span, blocks);
 }
 
 void arena_span_free_clean(void *span, size_t blocks)
 {
-    arena_span_put(span, blocks, false);
+    if (!arena_span_put(span, blocks, false))
+        arena_leave_span(span, blocks);
 }
 
 /* The blocks behind a span are free, or were never used, or are the next that the zone gets. */
@@ -229,7 +240,8 @@ bool arena_span_extend(void *span, size_t blocks, size_t more)
 
     if (more > pagemap.size >> BLOCK_SHIFT)
         return false;
-    lock_take(&zone->lock, LOCK_ARENA);
+    if (!lock_enter(&zone->lock, LOCK_ARENA, false))
+        return false;
     taken = arena_span_follow(zone, at, (uint32_t)more);
     if (taken)
         arena_span_take(zone, at, (uint32_t)more);

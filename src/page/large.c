@@ -2,9 +2,11 @@
 #include "page/large.h"
 
 #include "base/context.h"
+#include "base/lock.h"
 #include "os/os.h"
 #include "page/arena.h"
 #include "page/begin.h"
+#include "page/outside.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -91,22 +93,49 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
     return object;
 }
 
+void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool *zeroed)
+{
+    void *object = lock_forked_since(turn) ? outside_alloc(size, align) : NULL;
+
+    if (object) {
+        large_account(1, outside_of(object)->bytes / PAGE_SIZE);
+        if (zeroed)
+            *zeroed = true;
+    }
+    return object;
+}
+
 size_t large_size(const void *object)
 {
-    return (size_t)begin_find(object).pages * PAGE_SIZE;
+    struct extent extent = begin_find(object);
+    const struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
+
+    return outside ? outside->bytes : (size_t)extent.pages * PAGE_SIZE;
 }
 
 struct large_note *large_note(const void *object)
 {
     struct extent extent = begin_find(object);
+    struct outside *outside;
 
-    return extent.pages > 0 ? arena_note(object, extent.blocks > 0) : NULL;
+    if (extent.pages > 0)
+        return arena_note(object, extent.blocks > 0);
+    outside = outside_of(object);
+    return outside ? (struct large_note *)(void *)outside->note : NULL;
 }
 
 void large_set_note(void *object, struct large_note note)
 {
     arena_will_note();
     *large_note(object) = note;
+}
+
+static bool large_free_outside(void *object)
+{
+    size_t bytes = outside_free(object);
+
+    large_account(-(uint64_t)(bytes > 0), -(uint64_t)(bytes / PAGE_SIZE));
+    return bytes > 0;
 }
 
 static void large_finish(void *object, struct extent extent)
@@ -120,7 +149,7 @@ bool large_free(void *object, bool nospin)
     struct extent extent = begin_clear(object);
 
     if (extent.pages == 0)
-        return false;
+        return large_free_outside(object);
     arena_unnote(object, extent.blocks > 0);
     if (nospin) {
         struct context *context = context_self();
@@ -179,7 +208,7 @@ static bool large_resize_span(void *object, size_t had, size_t size)
     } else if (blocks < had) {
         char *unused = (char *)object + large_pages_of(size) * PAGE_SIZE;
         large_account(0, -(uint64_t)((had - blocks) * BLOCK_PAGES));
-        large_release(end, 0, had - blocks);
+        arena_span_free(end, had - blocks);
         os_release(unused, (size_t)(end - unused));
     }
     begin_change(object, (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks});

@@ -15,6 +15,12 @@
 /* At least `size` bytes at a multiple of `align` (a power of two); NULL with errno ENOMEM. */
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed);
 
+/*
+ * The same where large_alloc() gave none of any zone, to a thread that met a fork since lock_turn() was
+ * `turn`: the zones' locks may all be the fork's.
+ */
+void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool *zeroed);
+
 /* Usable bytes of the large object that begins at `object`; 0: none does.  Any pointer. */
 size_t large_size(const void *object);
 

@@ -462,6 +462,7 @@ void window_on_growing(void (*fn)(size_t bytes))
 void window_lock(void)
 {
     lock_take(&window.lock, LOCK_WINDOW);
+    lock_mark_fork(&window.lock);
 }
 
 void window_unlock(void)

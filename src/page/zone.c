@@ -138,7 +138,8 @@ void zone_begin_purge(struct zone *zone)
 
 void zone_end_purge(struct zone *zone)
 {
-    if (atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed) == 1 && zone->awaited) {
+    atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed);
+    if (zone->awaited) {
         zone->awaited = false;
         os_wake(&zone->purging, INT32_MAX);
     }
@@ -230,7 +231,7 @@ size_t zone_purge(struct zone *zone, size_t limit)
 {
     size_t bytes = 0;
 
-    while (zone->warm_pages > limit) {
+    while (zone->warm_pages > limit && !zone_is_awaited(zone)) {
         struct block *block = NULL;
         for (int i = 0; !block && i < ZONE_KINDS; i++)
             if (!list_empty(&zone->warm[i]))
@@ -243,6 +244,11 @@ size_t zone_purge(struct zone *zone, size_t limit)
         bytes += zone_purge_block(zone, block);
     }
     return bytes;
+}
+
+bool zone_is_awaited(const struct zone *zone)
+{
+    return zone->awaited || lock_forked();
 }
 
 static void zone_settle_warm(struct zone *zone)
@@ -284,13 +290,21 @@ static int64_t zone_first_free(const struct zone *zone, bool huge, bool gone)
     return -1;
 }
 
-static struct block *zone_clean(struct zone *zone, bool huge)
+static struct block *zone_clean_mapped(const struct zone *zone, bool huge)
 {
     int64_t at = zone->clean > 0 ? zone_first_free(zone, huge, false) : -1;
+
+    return at >= 0 ? zone_block((uint32_t)at) : NULL;
+}
+
+static struct block *zone_clean(struct zone *zone, bool huge)
+{
+    struct block *block = zone_clean_mapped(zone, huge);
+    int64_t at;
     int error;
 
-    if (at >= 0)
-        return zone_block((uint32_t)at);
+    if (block)
+        return block;
     while (zone->gone && (at = zone_first_free(zone, huge, true)) >= 0) {
         error = zone_remap_step(zone, (uint32_t)at);
         if (!error)
@@ -330,6 +344,17 @@ static struct block *zone_find_block(struct zone *zone, enum zone_kind kind)
     return block ? block : zone_clean(zone, !dense);
 }
 
+void zone_count_huge(struct zone *zone, struct block *block)
+{
+    if (block->huge && block->ndirty < BLOCK_PAGES) {
+        /* The first touch makes all of it resident: missed by the reserve as a whole. */
+        zone->warm_pages += (size_t)(BLOCK_PAGES - block->ndirty);
+        zone_account_missed(zone, (size_t)(BLOCK_PAGES - block->ndirty));
+        memcpy(block->dirty, block->free, sizeof(block->dirty));
+        block->ndirty = BLOCK_PAGES;
+    }
+}
+
 struct block *zone_take_block(struct zone *zone, enum zone_kind kind)
 {
     struct block *block = zone_find_block(zone, kind);
@@ -339,13 +364,20 @@ struct block *zone_take_block(struct zone *zone, enum zone_kind kind)
     zone_mark_used(zone, block, BLOCK_RUNS);
     block->kind = (uint8_t)kind;
     zone_advise_runs(zone, block, kind);
-    if (block->huge && block->ndirty < BLOCK_PAGES) {
-        /* The first touch makes all of it resident: missed by the reserve as a whole. */
-        zone->warm_pages += (size_t)(BLOCK_PAGES - block->ndirty);
-        zone_account_missed(zone, (size_t)(BLOCK_PAGES - block->ndirty));
-        memcpy(block->dirty, block->free, sizeof(block->dirty));
-        block->ndirty = BLOCK_PAGES;
-    }
+    zone_count_huge(zone, block);
     zone_file(zone, block);
+    return block;
+}
+
+struct block *zone_set_aside(struct zone *zone, bool grow)
+{
+    struct block *block = zone_warm(zone, false);
+
+    if (!block && zone->clean > 0 && (block = zone_clean_mapped(zone, false)) == NULL)
+        block = zone_clean_mapped(zone, true);
+    if (!block && grow)
+        block = zone_find_block(zone, ZONE_LOOSE);
+    if (block)
+        zone_mark_used(zone, block, BLOCK_SPAN);
     return block;
 }

@@ -17,6 +17,7 @@ enum {
     ZONE_RESERVE_OWN = 4 << 20, /* of the zones that hold the library's own objects */
     ZONE_SMALL_BLOCKS = 4,      /* first blocks of a zone: no huge pages for small programs */
     ZONE_MAPS = 3,              /* of bits: free blocks by `huge`, and those that are gone */
+    ZONE_STOCK = 4,             /* blocks set aside while a process forks */
 };
 
 /*
@@ -30,6 +31,12 @@ struct zone_tail {
     uint32_t next, end;
     uint32_t fresh; /* while it grows: from here on core dumps have it still */
     bool huge;      /* huge pages were asked for */
+};
+
+/* A block set aside while a fork has the lock: what is taken of it, without the lock (zone_stock.c). */
+struct zone_stock {
+    uint32_t index;
+    _Atomic uint32_t taken;
 };
 
 struct zone {
@@ -51,8 +58,11 @@ struct zone {
     size_t limit_pages;             /* adapts between ZONE_LIMIT_MIN and the reserve */
     size_t used_pages, peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
-    bool awaited;             /* a fork sleeps until there are none */
-    uint64_t purged, missed;  /* bytes given back; bytes taken that were not warm */
+    bool awaited;             /* a fork sleeps until there are none … */
+    uint32_t given_up;        /* … but these, for which a fork waited in vain */
+    bool stocked;             /* blocks are set aside */
+    struct zone_stock stock[ZONE_STOCK];
+    uint64_t purged, missed; /* bytes given back; bytes taken that were not warm */
 };
 
 enum zone_huge { ZONE_HUGE_NEVER, ZONE_HUGE_FULL, ZONE_HUGE_ALWAYS };
@@ -143,6 +153,19 @@ bool zone_has(const struct zone *zone, uint32_t index);
 void zone_bind(struct zone *zone);
 /* A free block to cut into runs: a warm one, an older one, or a new one; or NULL. */
 struct block *zone_take_block(struct zone *zone, enum zone_kind kind);
+/* A free block, of a zone that may grow or not, that is of no list then; or NULL. */
+struct block *zone_set_aside(struct zone *zone, bool grow);
+/* Of a block that is cut into runs from now on: the first touch makes all of a huge page resident. */
+void zone_count_huge(struct zone *zone, struct block *block);
+/* The forking thread sets blocks aside, or none where its node has no memory, and takes them back. */
+void zone_stock_init(struct zone *zone);
+void zone_stock_open(struct zone *zone, bool some);
+void zone_stock_close(struct zone *zone);
+/* Without the lock.  Pages of these blocks, and granules; NONE: they are used up; AGAIN: the fork
+ * has ended, or is about to drop the lock. */
+enum zone_cut { ZONE_CUT_NONE, ZONE_CUT_AGAIN, ZONE_CUT_DONE };
+enum zone_cut zone_stock_cut(struct zone *zone, const struct arena_ask *ask, struct block **block,
+                             int *at, uint32_t *granule);
 /* Huge pages for blocks that are in use, or none; what is so already costs no call. */
 void zone_advise(uint32_t first, uint32_t n, bool huge);
 /* Advice on single blocks may still split mappings. */
@@ -161,6 +184,11 @@ void zone_settle_space(struct zone *zone);
 /* Around what a thread does with taken pages or blocks without the lock. */
 void zone_begin_purge(struct zone *zone);
 void zone_end_purge(struct zone *zone);
+/*
+ * A fork wants the lock: nothing more is given back until it has ended.  A thread in the middle of that has
+ * to take the lock again, and then it would wait for the fork, which may wait for what the thread holds.
+ */
+bool zone_is_awaited(const struct zone *zone);
 /* Gives warm pages back down to `limit` pages; bytes.  Drops the lock meanwhile. */
 size_t zone_purge(struct zone *zone, size_t limit);
 /* The same down to the adaptive limit, once that is exceeded by an eighth. */

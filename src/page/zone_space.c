@@ -122,7 +122,8 @@ static void zone_unmap_down_to(struct zone *zone, uint32_t keep)
 {
     uint32_t end = zone->end, first, n;
 
-    while (zone->clean > keep && (n = zone_clean_run(zone, end, zone->clean - keep, &first)) > 0) {
+    while (!zone_is_awaited(zone) && zone->clean > keep &&
+           (n = zone_clean_run(zone, end, zone->clean - keep, &first)) > 0) {
         if (zone_may_hole(zone, first, n))
             zone_unmap_run(zone, first, n);
         end = first;

@@ -174,10 +174,7 @@ void percpu_slot_init(unsigned index)
     lock_drop(&percpu.lock, LOCK_PERCPU);
 }
 
-/*
- * The first closing on a CPU, or the first since it was left: under the lock, so that a fork under way
- * is waited for.
- */
+/* The first closing on a CPU, or the first since it was left: under the lock, so not beside a fork. */
 static bool percpu_use(unsigned cpu, bool nospin)
 {
     bool online = topology_is_online(&topology, cpu);

@@ -382,7 +382,8 @@ void barn_drain(struct stook_cache *cache, unsigned node)
     struct barn *barn = barn_of(cache, node);
     struct sheaf *full, *empty;
 
-    barn_lock(cache, node, false);
+    lock_take(&barn->lock, LOCK_BARN);
+    stat_add_lock(cache, STAT_barn_lock_own, node);
     full = barn->full;
     empty = barn->empty;
     barn->full = barn->empty = NULL;

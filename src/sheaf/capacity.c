@@ -116,14 +116,14 @@ bool capacity_grow(struct stook_cache *cache, bool nospin)
     return grown;
 }
 
-/* To level 0 of `base`, or of the present one (0).  True: CPUs may have larger sheaves. */
+/* To level 0 of `base`, or of the present one (0); under the lock, which it drops.  True: CPUs may have
+ * larger sheaves. */
 static bool capacity_fall(struct stook_cache *cache, uint32_t base)
 {
     struct barn *barn = capacity_barn(cache);
     uint32_t before;
     bool fell;
 
-    lock_take(&barn->lock, LOCK_BARN);
     before = cache->capacity;
     fell = cache->level > 0;
     if (base == 0)
@@ -159,22 +159,27 @@ static void capacity_collect(struct stook_cache *cache)
     budget_give(cache, grown);
 }
 
+/* Without the lock, which a fork may have: another call lowers it. */
 void capacity_lower(struct stook_cache *cache)
 {
-    if (cache_level(cache) > 0 && capacity_fall(cache, 0))
+    if (cache_level(cache) > 0 && lock_enter(&capacity_barn(cache)->lock, LOCK_BARN, false) &&
+        capacity_fall(cache, 0))
         context_self()->due |= CONTEXT_DUE_CAPACITY;
 }
 
 void capacity_shrink(struct stook_cache *cache)
 {
-    if (cache_level(cache) > 0)
+    if (cache_level(cache) > 0) {
+        lock_take(&capacity_barn(cache)->lock, LOCK_BARN);
         (void)capacity_fall(cache, 0);
+    }
     if (cache_has_grown(cache))
         capacity_collect(cache);
 }
 
 void capacity_set(struct stook_cache *cache, unsigned capacity)
 {
+    lock_take(&capacity_barn(cache)->lock, LOCK_BARN);
     if (capacity_fall(cache, capacity) || cache_has_grown(cache))
         capacity_collect(cache);
 }

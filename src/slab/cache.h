@@ -21,6 +21,8 @@ enum { /* internal flags beside STOOK_CACHE_* */
 };
 
 /* Slabs of one cache with memory of one node.  Counters and lists under `lock` (LOCK_NODE). */
+enum { NODE_PARKED = 4 };
+
 struct node {
     struct lock lock;
     uint32_t nr_partial, nr_empty;
@@ -31,6 +33,8 @@ struct node {
     /* Without the lock, so relaxed atomics: slabs made, those with the minimum order; the most there
      * ever were, which is for reports: racy, off by a slab or two. */
     uint64_t made, made_min, peak;
+    /* Pending slabs, while a fork has the lock (node_pending.h). */
+    _Atomic(struct slab *) parked[NODE_PARKED];
 };
 
 struct sheaf;

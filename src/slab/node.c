@@ -8,6 +8,7 @@
 #include "slab/detached.h"
 #include "slab/freelist_iter.h"
 #include "slab/link_first.h"
+#include "slab/node_pending.h"
 #include "slab/stat.h"
 
 #include <errno.h>
@@ -26,16 +27,21 @@ void node_init(struct node *node)
     list_init(&node->empty);
 }
 
+static void node_locked(struct stook_cache *cache, struct node *node)
+{
+    node->took++;
+    slab_counts.lists++;
+    stat_add_lock(cache, STAT_list_lock_own,
+                  (unsigned)((struct cache_node *)(void *)node - cache->nodes));
+}
+
 static bool node_lock(struct stook_cache *cache, struct node *node, bool nospin)
 {
     if (!lock_enter(&node->lock, LOCK_NODE, nospin)) {
         stat_add(cache, STAT_lock_busy, 1);
         return false;
     }
-    node->took++;
-    slab_counts.lists++;
-    stat_add_lock(cache, STAT_list_lock_own,
-                  (unsigned)((struct cache_node *)(void *)node - cache->nodes));
+    node_locked(cache, node);
     return true;
 }
 
@@ -121,26 +127,15 @@ static void node_forget(struct node *node, const struct slab *slab)
 
 /* ---- pending slabs -------------------------------------------------------------------------- */
 
-static void node_defer(struct slab *slab)
-{
-    struct context *context = context_self();
-    struct slab *next = atomic_load_explicit(&context->deferred, memory_order_relaxed);
-
-    /* Handlers nest, they do not run side by side: an exchange that fails is tried again. */
-    do {
-        slab->deferred = next ? next->page + 1 : 0;
-    } while (!atomic_compare_exchange_weak_explicit(&context->deferred, &next, slab,
-                                                    memory_order_relaxed, memory_order_relaxed));
-}
-
-static void node_settle(struct slab *slab)
+bool node_settle(struct slab *slab)
 {
     struct stook_cache *cache = slab_cache_of(slab_base(slab));
     struct node *node = node_of(cache, slab);
     struct slab *gone = NULL;
     uint64_t word;
 
-    node_lock(cache, node, false);
+    if (!node_lock(cache, node, false))
+        return false;
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     /* Acquire: pairs with the pushes made while it was pending. */
     while (!atomic_compare_exchange_weak_explicit(
@@ -158,25 +153,7 @@ static void node_settle(struct slab *slab)
     lock_drop(&node->lock, LOCK_NODE);
     if (gone)
         slab_unmake(cache, gone);
-}
-
-void node_settle_deferred(struct slab *unused)
-{
-    struct context *context = context_self();
-    struct slab *slab = atomic_exchange_explicit(&context->deferred, NULL, memory_order_relaxed);
-
-    (void)unused;
-    while (slab) {
-        /* Read the link first: once settled, the slab may be gone. */
-        uint32_t next = slab->deferred;
-        struct slab *following = NULL;
-        if (next) {
-            char *base = (char *)pagemap.base + ((size_t)(next - 1) << PAGE_SHIFT);
-            following = arena_meta(base, pagemap_granule(*pagemap_at(base)));
-        }
-        node_settle(slab);
-        slab = following;
-    }
+    return true;
 }
 
 /* ---- bringing objects back ------------------------------------------------------------------ */
@@ -262,7 +239,7 @@ static void node_publish(struct stook_cache *cache, const struct detached_set *s
     if (locked)
         node_settle_lists(cache, node, slab, pushed, nospin);
     else if (defer)
-        node_defer(slab);
+        node_park(node, slab, false);
 }
 
 void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
@@ -309,7 +286,7 @@ static void node_put_rest(struct stook_cache *cache, struct node *node, struct s
     if (locked)
         node_settle_lists(cache, node, slab, pushed, nospin);
     else if (defer)
-        node_defer(slab);
+        node_park(node, slab, true);
 }
 
 /* ---- taking objects ------------------------------------------------------------------------- */
@@ -319,8 +296,64 @@ struct node_taken {
     uint32_t head, count; /* its whole freelist */
 };
 
-/* Detaches the freelists of slabs from the node's list, in one go, until there are enough; the last
- * may have too many.  How many slabs. */
+/* Detaches a slab's whole freelist; false: it is empty. */
+static bool node_detach(struct stook_cache *cache, struct slab *slab, struct node_taken *out)
+{
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire), taken;
+    uint32_t objects = slab_objects(cache, word);
+
+    do {
+        if (slab_head(word) == SLAB_NONE)
+            return false;
+        taken = slab_word(SLAB_NONE, objects, slab_seq(word) + 1, slab_flags(word));
+    } while (!node_swap(cache, slab, &word, taken));
+    *out = (struct node_taken){slab, slab_head(word), objects - slab_inuse(word)};
+    return true;
+}
+
+/* Objects of a detached freelist into the array, at most so many; the rest goes back.  They are this
+ * thread's: their links change no more. */
+static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *taken, void **objects,
+                          uint32_t max, bool nospin)
+{
+    struct slab *slab = taken->slab;
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    uint32_t index = taken->head, limit = slab_objects(cache, word), stride = cache->layout.stride;
+    uint32_t count = taken->count < max ? taken->count : max;
+    char *base = slab_base(slab);
+
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t out = index;
+        objects[k] = base + (size_t)index * stride;
+        if (k + 1 < taken->count)
+            index = slab_next(cache, slab, index, limit);
+        mark_out(cache, slab, out);
+    }
+    if (count < taken->count)
+        node_put_rest(cache, node_of(cache, slab), slab, index, taken->count - count, nospin);
+    return count;
+}
+
+/* While a fork has the lock: of the pending slabs that threads parked. */
+static uint32_t node_take_parked(struct stook_cache *cache, struct node *node, void **objects,
+                                 uint32_t max)
+{
+    struct node_taken taken;
+    uint32_t got = 0;
+
+    for (unsigned i = 0; i < NODE_PARKED && got == 0 && lock_has_fork(&node->lock); i++) {
+        struct slab *slab = node_unpark(node, i);
+        if (slab && node_detach(cache, slab, &taken)) {
+            got = node_emit(cache, &taken, objects, max, true);
+            node_park(node, slab, true);
+        } else if (slab) {
+            node_defer(slab);
+        }
+    }
+    return got;
+}
+
+/* Detaches the freelists of listed slabs until there are enough; the last may have too many.  How many. */
 static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
                                 struct node_taken list[NODE_DETACH_MAX], uint32_t min, uint32_t max,
                                 bool nospin)
@@ -356,29 +389,14 @@ uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **o
 {
     struct node *node = &cache->nodes[node_id].node;
     struct node_taken list[NODE_DETACH_MAX];
-    uint32_t got = 0, stride = cache->layout.stride;
+    uint32_t got = 0;
     unsigned n;
 
     node_touch(cache);
     do {
         n = node_take_lists(cache, node, list, min > got ? min - got : 0, max - got, nospin);
-        /* The objects are ours: their links change no more. */
-        for (unsigned i = 0; i < n; i++) {
-            struct slab *slab = list[i].slab;
-            uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-            uint32_t index = list[i].head, limit = slab_objects(cache, word);
-            uint32_t count = list[i].count < max - got ? list[i].count : max - got;
-            char *base = slab_base(slab);
-            for (uint32_t k = 0; k < count; k++) {
-                uint32_t out = index;
-                objects[got++] = base + (size_t)index * stride;
-                if (k + 1 < list[i].count)
-                    index = slab_next(cache, slab, index, limit);
-                mark_out(cache, slab, out);
-            }
-            if (count < list[i].count)
-                node_put_rest(cache, node, slab, index, list[i].count - count, nospin);
-        }
+        for (unsigned i = 0; i < n; i++)
+            got += node_emit(cache, &list[i], objects + got, max - got, nospin);
     } while (got < min && n == NODE_DETACH_MAX);
     return got;
 }
@@ -428,6 +446,10 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
         struct freelist_iter iter;
         struct slab *slab = node_take_empty(cache, node, nospin);
         if (!slab) {
+            uint32_t parked = node_take_parked(cache, node, objects + got, max - got);
+            got += parked;
+            if (parked > 0)
+                continue;
             slab = slab_make(cache, node_id, nospin);
             if (!slab)
                 break;
@@ -461,7 +483,8 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
 
     for (;;) {
         struct slab *slab = NULL;
-        node_lock(cache, node, false);
+        lock_take(&node->lock, LOCK_NODE);
+        node_locked(cache, node);
         if (!list_empty(&node->empty)) {
             slab = LIST_ENTRY(node->empty.next, struct slab, link);
             node_remove_empty(node, slab);
@@ -474,20 +497,4 @@ size_t node_shrink(struct stook_cache *cache, unsigned node_id)
                  << slab_order(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
         slab_unmake(cache, slab);
     }
-}
-
-void node_count(const struct stook_cache *cache, unsigned node_id, struct node_counts *counts)
-{
-    const struct node *node = &cache->nodes[node_id].node;
-    const struct layout *l = &cache->layout;
-    uint64_t gone = __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
-    uint64_t gone_min = __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
-    uint64_t min = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) - gone_min, full;
-
-    counts->slabs = __atomic_load_n(&node->made, __ATOMIC_RELAXED) - gone;
-    full = counts->slabs > min ? counts->slabs - min : 0;
-    counts->objects = full * l->objects + min * l->min_objects;
-    counts->pages = (full << l->order) + (min << l->min_order);
-    counts->gone_pages = ((gone - gone_min) << l->order) + (gone_min << l->min_order);
-    counts->peak_pages = __atomic_load_n(&node->peak, __ATOMIC_RELAXED) << l->order;
 }

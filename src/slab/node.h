@@ -51,5 +51,11 @@ void node_init(struct node *node);
 
 /* context_settler: finishes the list work of this thread's deferred slabs. */
 void node_settle_deferred(struct slab *unused);
+/* The same of slabs that were left because a fork had the lock, unless there is a fork now. */
+void node_settle_left(void);
+/* For a call that finds slabs which other threads may be about to settle after a fork: true: look again. */
+bool node_wait_left(unsigned turn);
+/* A fork has dropped the node's lock: the slab that was parked is this thread's to settle. */
+void node_fork_end(struct node *node);
 
 #endif

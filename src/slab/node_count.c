@@ -34,3 +34,19 @@ uint64_t node_count_free(struct stook_cache *cache, unsigned node)
     node_count_lists(cache, node, &lists);
     return lists.free;
 }
+
+void node_count(const struct stook_cache *cache, unsigned node_id, struct node_counts *counts)
+{
+    const struct node *node = &cache->nodes[node_id].node;
+    const struct layout *l = &cache->layout;
+    uint64_t gone = __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
+    uint64_t gone_min = __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
+    uint64_t min = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) - gone_min, full;
+
+    counts->slabs = __atomic_load_n(&node->made, __ATOMIC_RELAXED) - gone;
+    full = counts->slabs > min ? counts->slabs - min : 0;
+    counts->objects = full * l->objects + min * l->min_objects;
+    counts->pages = (full << l->order) + (min << l->min_order);
+    counts->gone_pages = ((gone - gone_min) << l->order) + (gone_min << l->min_order);
+    counts->peak_pages = __atomic_load_n(&node->peak, __ATOMIC_RELAXED) << l->order;
+}

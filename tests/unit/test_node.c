@@ -7,6 +7,7 @@
 
 #include "base/context.h"
 #include "page/arena.h"
+#include "page/zone.h"
 #include "support/check.h"
 #include "support/random.h"
 
@@ -320,13 +321,15 @@ static void between_min_and_max(void **unused)
 static void hold_arena(void)
 {
     context_tls.fork = FORK_TAKING;
-    arena_lock_all();
+    for (unsigned i = 0; i < pagemap.zones; i++)
+        lock_take(&zone_all.zone[i].lock, LOCK_ARENA);
     context_tls.fork = FORK_NONE;
 }
 
 static void drop_arena(void)
 {
-    arena_unlock_all();
+    for (unsigned i = pagemap.zones; i-- > 0;)
+        lock_drop(&zone_all.zone[i].lock, LOCK_ARENA);
 }
 
 /* The last object of a slab beyond the empty ones: the arena's lock may be held below the handler. */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab/node_pending.h"
+
+#include "base/context.h"
+#include "page/arena.h"
+#include "slab/node.h"
+
+enum { NODE_LEFT_TURNS = 1024 }; /* some 100 ms */
+
+static _Atomic uint32_t node_left; /* the first one's page + 1 */
+
+void node_defer(struct slab *slab)
+{
+    struct context *context = context_self();
+    struct slab *next = atomic_load_explicit(&context->deferred, memory_order_relaxed);
+
+    /* Handlers nest, they do not run side by side: an exchange that fails is tried again. */
+    do {
+        slab->deferred = next ? next->page + 1 : 0;
+    } while (!atomic_compare_exchange_weak_explicit(&context->deferred, &next, slab,
+                                                    memory_order_relaxed, memory_order_relaxed));
+}
+
+/* Threads push one at a time, and all are taken at once: no slab comes back between two looks.  The one that
+ * is first is not looked at: it may be settled, and gone, by now. */
+static void node_leave(struct slab *slab)
+{
+    uint32_t next = atomic_load_explicit(&node_left, memory_order_relaxed);
+
+    do
+        slab->deferred = next;
+    while (!atomic_compare_exchange_weak_explicit(&node_left, &next, slab->page + 1,
+                                                  memory_order_acq_rel, memory_order_relaxed));
+}
+
+/* The slab at a page, by its number + 1; 0: none. */
+static struct slab *node_slab_at(uint32_t page)
+{
+    char *base;
+
+    if (page == 0)
+        return NULL;
+    base = (char *)pagemap.base + ((size_t)(page - 1) << PAGE_SHIFT);
+    return arena_meta(base, pagemap_granule(*pagemap_at(base)));
+}
+
+static void node_settle_list(struct slab *slab)
+{
+    while (slab) {
+        struct slab *next = node_slab_at(slab->deferred); /* once settled, the slab may be gone */
+        if (!node_settle(slab))
+            node_leave(slab);
+        slab = next;
+    }
+}
+
+/* Pairs with the end of a fork: it finds what was left before, or this thread sees that it has ended. */
+void node_settle_left(void)
+{
+    while (atomic_load_explicit(&node_left, memory_order_acquire) && !lock_forked())
+        node_settle_list(
+            node_slab_at(atomic_exchange_explicit(&node_left, 0, memory_order_acq_rel)));
+}
+
+bool node_wait_left(unsigned turn)
+{
+    if (lock_turn() == 0 || turn == NODE_LEFT_TURNS)
+        return false;
+    lock_pause(turn);
+    node_settle_left();
+    return true;
+}
+
+void node_settle_deferred(struct slab *unused)
+{
+    struct context *context = context_self();
+
+    (void)unused;
+    node_settle_list(atomic_exchange_explicit(&context->deferred, NULL, memory_order_relaxed));
+    node_settle_left();
+}
+
+struct slab *node_unpark(struct node *node, unsigned i)
+{
+    return atomic_exchange_explicit(&node->parked[i], NULL, memory_order_acq_rel);
+}
+
+static bool node_park_at(struct node *node, struct slab *slab, unsigned i)
+{
+    struct slab *none = NULL;
+
+    return atomic_compare_exchange_strong_explicit(&node->parked[i], &none, slab,
+                                                   memory_order_acq_rel, memory_order_relaxed);
+}
+
+void node_park(struct node *node, struct slab *slab, bool many)
+{
+    unsigned i = 0;
+
+    if (!lock_has_fork(&node->lock)) {
+        node_defer(slab);
+        return;
+    }
+    while (i < NODE_PARKED && !node_park_at(node, slab, i))
+        i++;
+    if (i == NODE_PARKED && many)
+        slab = atomic_exchange_explicit(&node->parked[slab->page % NODE_PARKED], slab,
+                                        memory_order_acq_rel);
+    if (i == NODE_PARKED && slab)
+        node_defer(slab);
+    /* The fork unparks after it dropped the lock: it finds the slab, or this thread sees that. */
+    if (!lock_has_fork(&node->lock))
+        node_fork_end(node);
+}
+
+void node_fork_end(struct node *node)
+{
+    for (unsigned i = 0; i < NODE_PARKED; i++) {
+        struct slab *slab = atomic_load_explicit(&node->parked[i], memory_order_relaxed)
+                                ? node_unpark(node, i)
+                                : NULL;
+        if (slab)
+            node_defer(slab);
+    }
+}
