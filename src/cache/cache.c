@@ -463,7 +463,8 @@ int stook_cache_destroy(struct stook_cache *cache)
     cache_drain(cache, true);
     cache_settle_deferred(cache, CACHE_DEFERRED_SLABS);
     cache_count(cache, &counts);
-    for (unsigned turn = 0; counts.slabs > 0 && node_wait_left(turn); turn++) {
+    for (unsigned turn = 0, again = lock_turn(); counts.slabs > 0 && again; turn++) {
+        again = node_wait_left(turn);
         cache_drain_nodes(cache);
         cache_count(cache, &counts);
     }

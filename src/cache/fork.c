@@ -181,6 +181,7 @@ void fork_child(void)
         lock_init(&cache_list.lock);
         context->ranks = 0;
         atomic_store_explicit(&lock_forks, 0, memory_order_seq_cst);
+        node_child();
         fork_settle();
         fork_renew_streams();
     } else if (context->depth == 1) { /* alone */

@@ -53,8 +53,11 @@ void node_init(struct node *node);
 void node_settle_deferred(struct slab *unused);
 /* The same of slabs that were left because a fork had the lock, unless there is a fork now. */
 void node_settle_left(void);
-/* For a call that finds slabs which other threads may be about to settle after a fork: true: look again. */
+/* For a call that finds slabs which other threads may be about to settle after a fork: it looks again, and once
+ * more as long as this says true. */
 bool node_wait_left(unsigned turn);
+/* In a child of several threads: those that settled slabs are not there. */
+void node_child(void);
 /* A fork has dropped the node's lock: the slab that was parked is this thread's to settle. */
 void node_fork_end(struct node *node);
 

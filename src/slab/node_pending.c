@@ -7,7 +7,8 @@
 
 enum { NODE_LEFT_TURNS = 1024 }; /* some 100 ms */
 
-static _Atomic uint32_t node_left; /* the first one's page + 1 */
+static _Atomic uint32_t node_left;     /* the first one's page + 1 */
+static _Atomic uint32_t node_settling; /* threads that settle slabs which they took off that list */
 
 void node_defer(struct slab *slab)
 {
@@ -57,18 +58,29 @@ static void node_settle_list(struct slab *slab)
 /* Pairs with the end of a fork: it finds what was left before, or this thread sees that it has ended. */
 void node_settle_left(void)
 {
-    while (atomic_load_explicit(&node_left, memory_order_acquire) && !lock_forked())
+    while (atomic_load_explicit(&node_left, memory_order_acquire) && !lock_forked()) {
+        atomic_fetch_add_explicit(&node_settling, 1, memory_order_seq_cst);
         node_settle_list(
-            node_slab_at(atomic_exchange_explicit(&node_left, 0, memory_order_acq_rel)));
+            node_slab_at(atomic_exchange_explicit(&node_left, 0, memory_order_seq_cst)));
+        atomic_fetch_sub_explicit(&node_settling, 1, memory_order_seq_cst);
+    }
 }
 
+/* A slab is counted in node_settling before it leaves the list, so the list is read first. */
 bool node_wait_left(unsigned turn)
 {
-    if (lock_turn() == 0 || turn == NODE_LEFT_TURNS)
-        return false;
-    lock_pause(turn);
+    bool busy = atomic_load_explicit(&node_left, memory_order_seq_cst) != 0 ||
+                atomic_load_explicit(&node_settling, memory_order_seq_cst) != 0;
+
+    if (busy)
+        lock_pause(turn);
     node_settle_left();
-    return true;
+    return busy && turn < NODE_LEFT_TURNS;
+}
+
+void node_child(void)
+{
+    atomic_store_explicit(&node_settling, 0, memory_order_relaxed);
 }
 
 void node_settle_deferred(struct slab *unused)
