@@ -121,6 +121,11 @@ def show(title, operations, rows, only):
         print(text)
 
 
+def freed(counts):
+    """Frees of all kinds; only the change of slub/ counts those to remote sheaves by themselves."""
+    return counts["free_fastpath"] + counts["free_slowpath"] + counts.get("free_remote", 0)
+
+
 def conserved(run):
     """Checks of the kernel alone: nothing was lost, and every call was counted once.  name -> (is, should be)."""
     before, end, status = (counters(run + ending) for ending in (".counters", ".end", ".status"))
@@ -135,8 +140,8 @@ def conserved(run):
         "frees, the end included": (status["frees"], allocs),
         "alloc_fastpath + alloc_slowpath": (
             before["alloc_fastpath"] + before["alloc_slowpath"], allocs),
-        "free_fastpath + free_slowpath": (before["free_fastpath"] + before["free_slowpath"], frees),
-        "the same at the end": (end["free_fastpath"] + end["free_slowpath"], allocs),
+        "free_fastpath + free_slowpath (+ free_remote)": (freed(before), frees),
+        "the same at the end": (freed(end), allocs),
         "slabs": (end["slabs"], end["alloc_slab"] - end["free_slab"]),
     }
     return checks
