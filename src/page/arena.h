@@ -86,8 +86,8 @@ void arena_span_free(void *span, size_t blocks);
 void arena_span_free_clean(void *span, size_t blocks);
 bool arena_span_extend(void *span, size_t blocks, size_t more);
 /*
- * ARENA_NOTE bytes for whoever owns a run or a span: zeros when it is made, if arena_unnote() was called before
- * it was freed.  Memory that is not touched before somebody writes a note.
+ * ARENA_NOTE bytes for the owner of a run or a span: zeros when it is made, if arena_unnote() was called before
+ * it was freed.  Memory that is not touched before the first note is written.
  */
 void *arena_note(const void *object, bool span);
 void arena_will_note(void); /* before the first that is not zero is written */

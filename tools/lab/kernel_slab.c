@@ -140,7 +140,7 @@ void kernel_leave(struct kernel_cache *cache)
         pthread_mutex_unlock(&cache->calls);
 }
 
-/* Drawn from the CPU's generator, not the actor's: the same calls draw the same whoever makes them. */
+/* Drawn from the CPU's generator, not the actor's: the same calls draw the same numbers, whichever actor makes them. */
 bool kernel_looks_far(struct lab_actor *actor, struct kernel_cache *cache)
 {
     return lab_below(&cache->random[actor->cpu], 1024) <= cache->defrag_ratio;

@@ -128,7 +128,7 @@ struct lab {
     _Atomic uint64_t begun; /* operations claimed */
     uint64_t until;         /* the phase ends there */
     bool closing;
-    bool closed;  /* what the design gives back at its end is nobody's call, and is not counted */
+    bool closed;  /* what the design gives back at its end belongs to no call, and is not counted */
     void *memory; /* a list of what lab_memory() gave */
     void *design; /* the design's own */
     struct lab_counts *cpus; /* by CPU number */
