@@ -29,6 +29,7 @@
 #include "cache/pin.h"
 #include "cache/reclaim.h"
 #include "cache/traced.h"
+#include "cache/upkeep.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -128,6 +129,7 @@ void fork_prepare(void)
     fork_take_streams();
     context->fork = FORK_TAKING;
     lock_begin_fork();
+    upkeep_wait();
     fork_take(&cache_list.lock, LOCK_CACHES);
     fork_take(&percpu.lock, LOCK_PERCPU);
     slot_take_all();
@@ -182,6 +184,7 @@ void fork_child(void)
         context->ranks = 0;
         atomic_store_explicit(&lock_forks, 0, memory_order_seq_cst);
         node_child();
+        upkeep_child();
         fork_settle();
         fork_renew_streams();
     } else if (context->depth == 1) { /* alone */
