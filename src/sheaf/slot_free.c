@@ -121,8 +121,8 @@ static bool slot_make_room(struct stook_cache *cache, unsigned node, struct shea
 }
 
 /*
- * Whoever only took has turned to freeing: what the last refill brought, more than the capacity and
- * never used, goes back first, or the objects that come back warm would be sent away in its stead.
+ * The workload switched from allocating to freeing.  The surplus of the last refill, which was never used,
+ * goes back first; else the warm objects that are freed now would be flushed in its place.
  */
 static void slot_trim(struct stook_cache *cache, unsigned node, struct sheaf *over, bool decline,
                       bool nospin)
