@@ -33,10 +33,12 @@ struct zone_tail {
     bool huge;      /* huge pages were asked for */
 };
 
-/* A block set aside while a fork has the lock: what is taken of it, without the lock (zone_stock.c). */
+/*
+ * A block set aside while a fork has the lock: its index above, below how many pages and granules are
+ * taken of it, without the lock (zone_stock.c).
+ */
 struct zone_stock {
-    uint32_t index;
-    _Atomic uint32_t taken;
+    _Atomic uint64_t word;
 };
 
 struct zone {
