@@ -13,6 +13,7 @@ enum {
     LOCK_SPINS = 64,
     LOCK_YIELDS = 16, /* turns of a wait that only yield … */
     LOCK_NAP = 50000, /* … and nanoseconds of sleep in those after */
+    LOCK_BLOCKING_TURNS = 1024,
 };
 
 static void cpu_relax(void)
@@ -79,10 +80,39 @@ void lock_wake(struct lock *lock, uint32_t word)
     errno = saved;
 }
 
+static _Atomic uint32_t lock_blocking; /* threads between lock_begin_blocking() and its end */
+
+/* A thread is counted before it looks for a fork, a fork before it looks for threads: one sees the other. */
+bool lock_begin_blocking(void)
+{
+    atomic_fetch_add_explicit(&lock_blocking, 1, memory_order_seq_cst);
+    if (!lock_forked())
+        return true;
+    lock_end_blocking();
+    return false;
+}
+
+void lock_end_blocking(void)
+{
+    atomic_fetch_sub_explicit(&lock_blocking, 1, memory_order_release);
+}
+
 void lock_begin_fork(void)
 {
     atomic_fetch_add_explicit(&lock_forks, 1, memory_order_seq_cst);
     atomic_fetch_add_explicit(&lock_fork_turn, 1, memory_order_seq_cst);
+    for (unsigned turn = 0; turn < LOCK_BLOCKING_TURNS; turn++) {
+        if (atomic_load_explicit(&lock_blocking, memory_order_seq_cst) == 0)
+            break;
+        lock_pause(turn);
+    }
+}
+
+/* The threads that were counted are not in the child. */
+void lock_child(void)
+{
+    atomic_store_explicit(&lock_blocking, 0, memory_order_relaxed);
+    atomic_store_explicit(&lock_forks, 0, memory_order_seq_cst);
 }
 
 void lock_end_fork(void)

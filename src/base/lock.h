@@ -69,9 +69,19 @@ static inline bool lock_forked_since(uint32_t turn)
     return lock_forked() || lock_turn() != turn;
 }
 
-/* Before the forking thread's first lock, and after its last. */
+/*
+ * Around work within an allocation that takes locks with lock_take(), which waits for a fork too.  If the
+ * allocating thread held a lock that the fork's handlers wait for, neither would go on.  So a fork waits
+ * until such work has ended before it takes its first lock, for some 100 ms at most; and no such work
+ * begins beside a fork: false.
+ */
+bool lock_begin_blocking(void);
+void lock_end_blocking(void);
+
+/* Before the forking thread's first lock, and after its last in the parent and in the child. */
 void lock_begin_fork(void);
 void lock_end_fork(void);
+void lock_child(void);
 
 /* The forking thread has taken the lock: threads that wait for it and need not give up. */
 void lock_mark_fork(struct lock *lock);

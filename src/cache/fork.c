@@ -29,7 +29,6 @@
 #include "cache/pin.h"
 #include "cache/reclaim.h"
 #include "cache/traced.h"
-#include "cache/upkeep.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -129,7 +128,6 @@ void fork_prepare(void)
     fork_take_streams();
     context->fork = FORK_TAKING;
     lock_begin_fork();
-    upkeep_wait();
     fork_take(&cache_list.lock, LOCK_CACHES);
     fork_take(&percpu.lock, LOCK_PERCPU);
     slot_take_all();
@@ -182,9 +180,8 @@ void fork_child(void)
         lock_init(&percpu.lock);
         lock_init(&cache_list.lock);
         context->ranks = 0;
-        atomic_store_explicit(&lock_forks, 0, memory_order_seq_cst);
+        lock_child();
         node_child();
-        upkeep_child();
         fork_settle();
         fork_renew_streams();
     } else if (context->depth == 1) { /* alone */

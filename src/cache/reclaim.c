@@ -73,11 +73,35 @@ static void reclaim_drain(bool near)
     pin_end(&pin);
 }
 
+/*
+ * A fork has the locks that draining takes, and what it set aside is used up.  malloc has other memory;
+ * other callers wait, but not for ever, since the fork may wait for this thread.  True: that was all.
+ */
+static bool reclaim_forked(const struct stook_cache *cache, bool (*attempt)(void *arg), void *arg,
+                           bool *done)
+{
+    *done = false;
+    for (unsigned turn = 0; !(cache->flags & CACHE_MALLOC) && turn < RECLAIM_FORK_TURNS; turn++) {
+        lock_pause(turn);
+        if (!lock_forked())
+            return false;
+        context_enter();
+        *done = attempt(arg);
+        context_leave();
+        if (*done)
+            return true;
+    }
+    return true;
+}
+
 static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), void *arg)
 {
     /* malloc asks the kernel for nothing but memory: other CPUs keep what they have. */
     bool near = cache->flags & CACHE_MALLOC, done;
 
+    while (!lock_begin_blocking())
+        if (reclaim_forked(cache, attempt, arg, &done))
+            return done;
     reclaim_inside = RECLAIM_DRAINING; /* constructors and destructors may allocate */
     context_enter();
     reclaim_drain_one(cache, near);
@@ -88,6 +112,7 @@ static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), v
     }
     context_leave();
     reclaim_inside = 0;
+    lock_end_blocking();
     return done;
 }
 
@@ -152,37 +177,13 @@ static size_t reclaim_call(size_t wanted, bool *any)
     return bytes;
 }
 
-/*
- * A fork has the locks that draining takes, and what it set aside is used up.  malloc has other memory;
- * other callers wait, but not for ever, since the fork may wait for this thread.  True: that was all.
- */
-static bool reclaim_forked(const struct stook_cache *cache, bool (*attempt)(void *arg), void *arg,
-                           bool *done)
-{
-    *done = false;
-    for (unsigned turn = 0; !(cache->flags & CACHE_MALLOC) && turn < RECLAIM_FORK_TURNS; turn++) {
-        lock_pause(turn);
-        if (!lock_forked())
-            return false;
-        context_enter();
-        *done = attempt(arg);
-        context_leave();
-        if (*done)
-            return true;
-    }
-    errno = ENOMEM;
-    return true;
-}
-
 bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(void *arg), void *arg)
 {
     bool done, any;
 
-    if (__builtin_expect(lock_forked(), 0) && reclaim_forked(cache, attempt, arg, &done))
-        return done;
     done = reclaim_own(cache, attempt, arg);
 
-    for (int round = 0; !done && round < RECLAIM_ROUNDS; round++) {
+    for (int round = 0; !done && !lock_forked() && round < RECLAIM_ROUNDS; round++) {
         size_t gave = reclaim_call(wanted, &any);
         if (!any)
             break;

@@ -7,39 +7,14 @@
 
 #include <errno.h>
 
-enum { UPKEEP_TURNS = 1024 }; /* some 100 ms */
-
-static _Atomic unsigned upkeep_running; /* threads in upkeep_do() */
-
-/* lock_begin_fork() comes before: a thread is counted here, or sees the fork and leaves. */
-void upkeep_wait(void)
-{
-    for (unsigned turn = 0; turn < UPKEEP_TURNS; turn++) {
-        if (atomic_load_explicit(&upkeep_running, memory_order_seq_cst) == 0)
-            break;
-        lock_pause(turn);
-    }
-}
-
-void upkeep_child(void)
-{
-    atomic_store_explicit(&upkeep_running, 0, memory_order_relaxed);
-}
-
 void upkeep_do(const struct stook_cache *cache)
 {
     bool near = cache->flags & CACHE_MALLOC;
     unsigned due = context_self()->due & (near ? CONTEXT_DUE_CAPACITY : ~0u);
     int saved = errno;
 
-    if (due == 0)
+    if (due == 0 || !lock_begin_blocking())
         return;
-    /* What follows takes locks that it waits for, a fork's too. */
-    atomic_fetch_add_explicit(&upkeep_running, 1, memory_order_seq_cst);
-    if (lock_forked()) {
-        atomic_fetch_sub_explicit(&upkeep_running, 1, memory_order_seq_cst);
-        return;
-    }
     context_self()->due &= ~due;
     context_enter();
     if (due & CONTEXT_DUE_SCAN)
@@ -47,6 +22,6 @@ void upkeep_do(const struct stook_cache *cache)
     if (due & CONTEXT_DUE_CAPACITY)
         adapt_look(cache, near);
     context_leave();
-    atomic_fetch_sub_explicit(&upkeep_running, 1, memory_order_seq_cst);
+    lock_end_blocking();
     errno = saved;
 }

@@ -24,9 +24,4 @@ static inline void upkeep_after(const struct stook_cache *cache, unsigned flags,
         upkeep_do(cache);
 }
 
-/* For a fork, before its first lock: upkeep that has begun waits for locks, so it is let finish. */
-void upkeep_wait(void);
-/* In a child of several threads. */
-void upkeep_child(void);
-
 #endif
