@@ -71,18 +71,8 @@ static bool kmalloc_is_none(const void *object)
     return (uintptr_t)object <= (uintptr_t)STOOK_KMALLOC_NONE;
 }
 
-/*
- * All classes at once, so that handlers find them later.  No lock: of two threads that make the same
- * one the second destroys its own, and a fork in the middle leaves nothing that is waited for.
- */
-static __attribute__((noinline, cold)) bool kmalloc_make(void)
+static bool kmalloc_make_classes(void)
 {
-    int saved = errno;
-
-    if (context_self()->depth > 0) {
-        errno = ENOMEM;
-        return false;
-    }
     for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
         struct stook_cache_args args = {.size = sizeof(args), .align = kmalloc_classes[i].align};
         struct stook_cache *none = NULL, *cache;
@@ -97,8 +87,28 @@ static __attribute__((noinline, cold)) bool kmalloc_make(void)
     }
     /* Pairs with the acquire in stook_kmalloc(). */
     atomic_store_explicit(&kmalloc_made, true, memory_order_release);
-    errno = saved;
     return true;
+}
+
+/*
+ * All classes at once, so that handlers find them later.  Of two threads that make the same class the
+ * second destroys its own, and a fork in the middle leaves nothing that is waited for.  Not beside a
+ * fork, which has the locks that creating takes: ENOMEM.
+ */
+static __attribute__((noinline, cold)) bool kmalloc_make(void)
+{
+    int saved = errno;
+    bool made;
+
+    if (context_self()->depth > 0 || !lock_begin_blocking()) {
+        errno = ENOMEM;
+        return false;
+    }
+    made = kmalloc_make_classes();
+    lock_end_blocking();
+    if (made)
+        errno = saved;
+    return made;
 }
 
 /* ---- whole pages ---------------------------------------------------------------------------- */
@@ -207,14 +217,17 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
 static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags,
                                                           uint64_t where)
 {
+    uint32_t turn;
+
     if (__builtin_expect(size == 0, 0))
         return STOOK_KMALLOC_NONE;
     if (__builtin_expect(flags & STOOK_NOFAIL, 0))
         return kmalloc_nofail(size, flags, where);
-    if (__builtin_expect(!atomic_load_explicit(&kmalloc_made, memory_order_acquire), 0) &&
-        !kmalloc_make())
-        return NULL;
-    return kmalloc_once(size, flags, where);
+    turn = lock_turn();
+    if (__builtin_expect(atomic_load_explicit(&kmalloc_made, memory_order_acquire), 1) ||
+        kmalloc_make())
+        return kmalloc_once(size, flags, where);
+    return lock_forked_since(turn) ? kmalloc_large(size, flags | STOOK_NOWAIT, where) : NULL;
 }
 
 static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,

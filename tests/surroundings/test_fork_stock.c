@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -227,6 +228,27 @@ static void *other_main(void *arg)
     return NULL;
 }
 
+/* The first kmalloc makes the caches of its classes, unless a fork has the lock of the list. */
+static void *first_main(void *arg)
+{
+    char *object;
+
+    (void)arg;
+    pthread_mutex_lock(&foreign);
+    atomic_store(&stop, true);
+    while (!atomic_load(&waiting))
+        sched_yield();
+    object = stook_kmalloc(100, STOOK_WAIT);
+    CHECK(object);
+    memset(object, 1, 100);
+    CHECK(stook_ksize(object) >= 100);
+    stook_kfree(object);
+    pthread_mutex_unlock(&foreign);
+    while (atomic_load(&stop)) /* a thread that has ended and is not joined is a report of TSan's */
+        sched_yield();
+    return NULL;
+}
+
 /* ---- the process that forks ----------------------------------------------------------------- */
 
 static void child_main(unsigned seed)
@@ -240,9 +262,10 @@ static void child_main(unsigned seed)
         CHECK(holds(p, size, size, size));
         t_free(p);
     }
-    for (unsigned i = 0; i < 100; i++)
+    for (unsigned i = 0; i < 100 && cache; i++)
         worker_step(&w);
-    worker_end(&w);
+    if (cache)
+        worker_end(&w);
     _exit(0);
 }
 
@@ -300,6 +323,19 @@ static void run(void *(*const bodies[THREADS])(void *), unsigned forks)
     assert_true(in_use() <= had + 4096);
 }
 
+static void test_the_first_kmalloc(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, first_main, NULL), 0);
+    while (!atomic_load(&stop))
+        sched_yield();
+    fork_once(1);
+    atomic_store(&stop, false);
+    pthread_join(thread, NULL);
+}
+
 static void test_a_mutex_that_fork_waits_for(void **state)
 {
     void *(*const bodies[THREADS])(void *) = {worker_main, worker_main, worker_main};
@@ -319,6 +355,7 @@ static void test_other_threads_beside_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_first_kmalloc), /* first: no other has used kmalloc */
         cmocka_unit_test(test_a_mutex_that_fork_waits_for),
         cmocka_unit_test(test_other_threads_beside_it),
     };
