@@ -5,7 +5,8 @@
  * For threads that find a fork with the locks of all zones, and nothing left of what it set aside: to map
  * memory takes no lock.  A table of atomic words has the addresses, so a child finds each object whole or
  * not at all.  Objects are searched for there only while there are some, and only by addresses that are
- * not the window's.
+ * not the window's.  A fork that gets no CPU may last for many allocations: the table has about as many
+ * entries as the kernel allows mappings, and from OUTSIDE_MANY on each allocation sleeps a moment first.
  */
 #ifndef STOOK_PAGE_OUTSIDE_H
 #define STOOK_PAGE_OUTSIDE_H
@@ -14,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { OUTSIDE_MAX = 1024 };
+enum { OUTSIDE_MANY = 512, OUTSIDE_MAX = 65536 };
 
 /* In the page before an object. */
 struct outside {

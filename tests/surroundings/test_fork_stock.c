@@ -39,6 +39,8 @@ enum {
     EDGE = 200,       /* bytes of an object that are written */
     LARGEST = 600000, /* of most objects … */
     HUGE = 6 << 20,   /* … and of some */
+    MANY = 3000,
+    MANY_BYTES = 50000,
 };
 
 static pthread_mutex_t foreign = PTHREAD_MUTEX_INITIALIZER;
@@ -229,20 +231,43 @@ static void *other_main(void *arg)
 }
 
 /* The first kmalloc makes the caches of its classes, unless a fork has the lock of the list. */
-static void *first_main(void *arg)
+static void first_kmalloc(void)
 {
-    char *object;
+    char *object = stook_kmalloc(100, STOOK_WAIT);
 
-    (void)arg;
-    pthread_mutex_lock(&foreign);
-    atomic_store(&stop, true);
-    while (!atomic_load(&waiting))
-        sched_yield();
-    object = stook_kmalloc(100, STOOK_WAIT);
     CHECK(object);
     memset(object, 1, 100);
     CHECK(stook_ksize(object) >= 100);
     stook_kfree(object);
+}
+
+/* More than what a fork sets aside, and more than the objects that are mapped without a pause. */
+static void keep_many(void)
+{
+    static unsigned char *many[MANY];
+
+    for (unsigned i = 0; i < MANY; i++) {
+        many[i] = t_malloc(MANY_BYTES);
+        CHECK(many[i]);
+        fill(many[i], MANY_BYTES, i);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        CHECK(t_malloc_usable_size(many[i]) >= MANY_BYTES);
+        CHECK(holds(many[i], MANY_BYTES, MANY_BYTES, i));
+        t_free(many[i]);
+    }
+}
+
+/* Does something while a fork waits for the mutex. */
+static void *once_main(void *arg)
+{
+    void (*const *what)(void) = arg;
+
+    pthread_mutex_lock(&foreign);
+    atomic_store(&stop, true);
+    while (!atomic_load(&waiting))
+        sched_yield();
+    (*what)();
     pthread_mutex_unlock(&foreign);
     while (atomic_load(&stop)) /* a thread that has ended and is not joined is a report of TSan's */
         sched_yield();
@@ -323,17 +348,28 @@ static void run(void *(*const bodies[THREADS])(void *), unsigned forks)
     assert_true(in_use() <= had + 4096);
 }
 
-static void test_the_first_kmalloc(void **state)
+static void run_once(void (*what)(void))
 {
     pthread_t thread;
 
-    (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, first_main, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, once_main, &what), 0);
     while (!atomic_load(&stop))
         sched_yield();
     fork_once(1);
     atomic_store(&stop, false);
     pthread_join(thread, NULL);
+}
+
+static void test_the_first_kmalloc(void **state)
+{
+    (void)state;
+    run_once(first_kmalloc);
+}
+
+static void test_many_objects(void **state)
+{
+    (void)state;
+    run_once(keep_many);
 }
 
 static void test_a_mutex_that_fork_waits_for(void **state)
@@ -356,6 +392,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_kmalloc), /* first: no other has used kmalloc */
+        cmocka_unit_test(test_many_objects),
         cmocka_unit_test(test_a_mutex_that_fork_waits_for),
         cmocka_unit_test(test_other_threads_beside_it),
     };
