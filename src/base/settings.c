@@ -24,13 +24,13 @@ enum {
 
 /* Arrays, not pointers: the loader has nothing to relocate at a process's start. */
 static const struct setting {
-    char name[24], initial[8], words[20];
+    char name[24], initial[8], words[20], unit[16];
     uint8_t type;
     bool forgotten;
     size_t least, most;
 } settings[] = {
 #define SETTING(id, name, type, initial, least, most, words, unit, lab, sentence)                  \
-    {name, initial, words, SETTING_##type, SETTINGS_LAB_##lab, least, most},
+    {name, initial, words, unit, SETTING_##type, SETTINGS_LAB_##lab, least, most},
 #include "base/settings.def"
 #undef SETTING
 };
@@ -127,7 +127,7 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX])
         snprintf(text, room, "0 or 1");
         break;
     case SETTING_NUMBER:
-        snprintf(text, room, "a number from %zu to %zu", s->least, s->most);
+        snprintf(text, room, "a %s from %zu to %zu", s->unit, s->least, s->most);
         break;
     case SETTING_BYTES:
         n = (size_t)snprintf(text, room, "bytes such as 64M (K, M or G may follow)");
@@ -180,8 +180,8 @@ static void setting_warn(enum setting_id id, const char *why)
 {
     const char *initial = settings[id].initial;
 
-    report_warn("%s=%.200s is ignored: %s; %s%s%s", settings[id].name, settings_now[id].written, why,
-                *initial ? "the default, " : "it counts as not set", initial,
+    report_warn("%s=%.200s is ignored: %s; %s%s%s", settings[id].name, settings_now[id].written,
+                why, *initial ? "the default, " : "it counts as not set", initial,
                 *initial ? ", is used" : "");
 }
 
@@ -191,7 +191,7 @@ static void settings_take_value(enum setting_id id, const char *value)
 {
     size_t number;
 
-    if (*value == '\0' || settings_now[id].written) /* getenv() finds the first */
+    if (*value == '\0' || settings_now[id].written) /* the first counts, as for getenv */
         return;
     settings_now[id].written = value;
     if (setting_check(id, value, &number)) {

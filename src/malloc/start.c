@@ -47,8 +47,12 @@ static const struct {
 /* Usually the process's first malloc came before this. */
 static __attribute__((constructor(102), used)) void start_process(void)
 {
+    unsigned char perturb;
+
     start_malloc();
-    class_perturb(stook_private_perturb()); /* as glibc's malloc heeds it: test suites set it */
+    perturb = stook_private_perturb(); /* as glibc's malloc heeds it: test suites set it */
+    if (perturb != 0)
+        class_perturb(perturb);
     exit_prepare();
 }
 

@@ -67,8 +67,8 @@ static void sizes(void **unused)
 
 static void numbers(void **unused)
 {
-    static const char *const bad[] = {"", "0x", "x1", "-1", "+1", " 1", "1 ", "1K", "12g", "0xg",
-                                      "18446744073709551616"};
+    static const char *const bad[] = {
+        "", "0x", "x1", "-1", "+1", " 1", "1 ", "1K", "12g", "0xg", "18446744073709551616"};
     size_t number = 1;
 
     (void)unused;
@@ -83,8 +83,8 @@ static void numbers(void **unused)
 
 static void signals(void **unused)
 {
-    static const char *const bad[] = {"", "SIG", "usr2", "KILL", "9", "SIGSTOP", "0", "65", "-1",
-                                      "USR2 "};
+    static const char *const bad[] = {"",        "SIG", "usr2", "KILL", "9",
+                                      "SIGSTOP", "0",   "65",   "-1",   "USR2 "};
 
     (void)unused;
     assert_int_equal(parse_signal("USR2"), SIGUSR2);
@@ -149,8 +149,7 @@ static void types(void **unused)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         size_t number = 17;
         bool good = setting_check(cases[i].id, cases[i].text, &number);
-        if (good != (cases[i].number >= 0) ||
-            number != (good ? (size_t)cases[i].number : 17))
+        if (good != (cases[i].number >= 0) || number != (good ? (size_t)cases[i].number : 17))
             fail_msg("%s=%s: %d, %zu", setting_name(cases[i].id), cases[i].text, good, number);
     }
 }
@@ -181,9 +180,12 @@ static void every_row(void **unused)
 
 static void same_as_elsewhere(void **unused)
 {
+    char accepted[SETTING_ACCEPTED_MAX];
     size_t number;
 
     (void)unused;
+    setting_accepted(SETTING_PERTURB, accepted);
+    assert_string_equal(accepted, "a byte from 0 to 255");
     assert_true(setting_initial_number(SETTING_TRACE_LIMIT) == STOOK_TRACE_LIMIT);
     assert_true(setting_check(SETTING_TRACE_LIMIT, "69632", &number) &&
                 number == STOOK_TRACE_LIMIT_MIN);
@@ -317,9 +319,8 @@ static int refuses(void)
 static void refused_by_its_user(void **unused)
 {
     (void)unused;
-    assert_string_equal(
-        said_by((struct reading){{"STOOK_TOPOLOGY=x"}, .look = refuses}),
-        "stook: STOOK_TOPOLOGY=x is ignored: it is odd; it counts as not set\n");
+    assert_string_equal(said_by((struct reading){{"STOOK_TOPOLOGY=x"}, .look = refuses}),
+                        "stook: STOOK_TOPOLOGY=x is ignored: it is odd; it counts as not set\n");
 }
 
 static int knows_them(void)
@@ -343,10 +344,10 @@ static void unknown_names(void **unused)
 {
     (void)unused;
     assert_string_equal(
-        said_by((struct reading){{"STOOK_RESEVE=1", "STOOK_LOG=2", "STOOK_CACHEMAX=3",
-                                  "STOOK_TEST_X=1", "STOOK_SLOW=1", "STOOK_KERNEL_CACHE=x",
-                                  "MALLOC_ARENA_MAX=1"},
-                                 .look = knows_them}),
+        said_by(
+            (struct reading){{"STOOK_RESEVE=1", "STOOK_LOG=2", "STOOK_CACHEMAX=3", "STOOK_TEST_X=1",
+                              "STOOK_SLOW=1", "STOOK_KERNEL_CACHE=x", "MALLOC_ARENA_MAX=1"},
+                             .look = knows_them}),
         "stook: STOOK_RESEVE is no setting: the nearest is STOOK_RESERVE (stook info --settings "
         "lists all)\n"
         "stook: STOOK_LOG is no setting: the nearest is STOOK_MODE (stook info --settings lists "
@@ -354,11 +355,11 @@ static void unknown_names(void **unused)
         "stook: STOOK_CACHEMAX is no setting: the nearest is STOOK_CACHED_MAX (stook info "
         "--settings lists all)\n");
     /* What stook run has named is not named again; what its options set is known as such. */
-    assert_string_equal(said_by((struct reading){{"STOOK_RUN=STOOK_RESEVE,STOOK_RESERVE",
-                                                  "STOOK_RESEVE=1", "STOOK_RESERVE=1M",
-                                                  "STOOK_LIMIT=1M"},
-                                                 .look = only_reserve}),
-                        "");
+    assert_string_equal(
+        said_by((struct reading){{"STOOK_RUN=STOOK_RESEVE,STOOK_RESERVE", "STOOK_RESEVE=1",
+                                  "STOOK_RESERVE=1M", "STOOK_LIMIT=1M"},
+                                 .look = only_reserve}),
+        "");
 }
 
 static int simulates(void)
@@ -374,28 +375,22 @@ static int simulates(void)
 static void simulations(void **unused)
 {
     (void)unused;
-    assert_string_equal(said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_TAGS=1",
-                                                  "STOOK_TOPOLOGY=node:1", "STOOK_ARENA=64M",
-                                                  "STOOK_MODE=locked", "STOOK_TRACE=t"},
-                                                 .look = simulates}),
-                        "");
+    assert_string_equal(
+        said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_TAGS=1", "STOOK_TOPOLOGY=node:1",
+                                  "STOOK_ARENA=64M", "STOOK_MODE=locked", "STOOK_TRACE=t"},
+                                 .look = simulates}),
+        "");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(signals),
-        cmocka_unit_test(types),
-        cmocka_unit_test(every_row),
-        cmocka_unit_test(same_as_elsewhere),
-        cmocka_unit_test(values),
-        cmocka_unit_test(raised_privileges),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(refused_by_its_user),
-        cmocka_unit_test(unknown_names),
-        cmocka_unit_test(simulations),
+        cmocka_unit_test(sizes),         cmocka_unit_test(numbers),
+        cmocka_unit_test(signals),       cmocka_unit_test(types),
+        cmocka_unit_test(every_row),     cmocka_unit_test(same_as_elsewhere),
+        cmocka_unit_test(values),        cmocka_unit_test(raised_privileges),
+        cmocka_unit_test(refusals),      cmocka_unit_test(refused_by_its_user),
+        cmocka_unit_test(unknown_names), cmocka_unit_test(simulations),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
