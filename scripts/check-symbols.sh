@@ -20,6 +20,7 @@ noun_of() {
     zone_grow | zone_space) echo zone ;;
     node_pending) echo node ;;
     slab) echo 'slab|cache_table' ;;
+    settings) echo 'settings?' ;;
     class) echo 'class|fast' ;;
     slot_all) echo slot ;;
     group_stock) echo 'group_stock|group_stocks' ;;

@@ -10,7 +10,7 @@
  * nowhere to be relied on.  That takes no memory and, from glibc 2.35 on, no lock.
  */
 #include "account/tag.h"
-#include "os/os.h"
+#include "base/settings.h"
 
 #include <unwind.h>
 
@@ -74,9 +74,8 @@ __attribute__((noinline)) uint32_t tag_stack_sample(const void *address, uint64_
 
 static __attribute__((constructor(103), used)) void tag_stack_start(void)
 {
-    const char *text = os_getenv("STOOK_PROFILE_STACKS");
-    size_t every;
+    size_t every = setting_number(SETTING_PROFILE_STACKS);
 
-    if (text && os_parse_size(text, &every) && every > 0)
-        tag_stack_every = every < (size_t)1 << 40 ? every : (size_t)1 << 40;
+    if (every > 0)
+        tag_stack_every = every;
 }

@@ -2,6 +2,7 @@
 #include "account/account.h"
 #include "base/context.h"
 #include "base/report.h"
+#include "base/settings.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "cache/pin.h"
@@ -134,13 +135,6 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         cache_list.end = index + 1;
 }
 
-static bool cache_asked(const char *name)
-{
-    const char *text = os_getenv(name);
-
-    return text && strcmp(text, "0") != 0;
-}
-
 void cache_boot(void)
 {
     size_t size = (cache_struct_size() + 63) & ~(size_t)63;
@@ -154,9 +148,9 @@ void cache_boot(void)
     used = true;
     if (!memory)
         report_fatal("no memory for the first caches");
-    cache_random = cache_asked("STOOK_RANDOM");
-    cache_adaptive = cache_asked("STOOK_ADAPTIVE");
-    cache_list.tagged = cache_asked("STOOK_TAGS");
+    cache_random = setting_number(SETTING_RANDOM);
+    cache_adaptive = setting_number(SETTING_ADAPTIVE);
+    cache_list.tagged = setting_number(SETTING_TAGS);
     account_large_switch(CACHE_CLOSED_TAG, cache_list.tagged);
     cache_list.traced =
         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE;

@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/report.h"
+#include "base/settings.h"
 #include "cache/cache_list.h"
 #include "cache/hotplug.h"
 #include "cache/traced.h"
@@ -39,6 +40,7 @@ void init_slow(void)
 {
     if (!once_begin(&init_state))
         return;
+    settings_start();
     topology_init();
     traced_init();
     init_above_topology();

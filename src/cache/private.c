@@ -9,7 +9,7 @@
 #include "cache/alloc.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
-#include "os/os.h"
+#include "base/settings.h"
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/large.h"
@@ -339,26 +339,21 @@ void stook_private_totals(struct stook_private_totals *totals)
 
 void stook_private_limit(void)
 {
-    const char *text = os_getenv("STOOK_LIMIT");
-    size_t limit;
+    size_t limit = setting_number(SETTING_LIMIT);
 
-    if (!text)
+    if (limit == 0)
         return;
     init_once();
-    if (!os_parse_size(text, &limit) || limit == 0) {
-        report_warn("STOOK_LIMIT=%s is no size such as 512M: there is no limit", text);
-        return;
-    }
     account_process = group_number(group_make("malloc", NULL, limit));
     if (!account_process)
-        report_fatal("STOOK_LIMIT=%s: no address space for groups", text);
+        report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);
     /* Before its first stock. */
     atomic_store_explicit(&group_stocks.plain, account_process, memory_order_relaxed);
 }
 
-const char *stook_private_getenv(const char *name)
+unsigned char stook_private_perturb(void)
 {
-    return os_getenv(name);
+    return (unsigned char)setting_number(SETTING_PERTURB);
 }
 
 void stook_private_fatal(const char *why)

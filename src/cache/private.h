@@ -118,8 +118,8 @@ STOOK_API void stook_private_totals(struct stook_private_totals *totals);
  */
 STOOK_API void stook_private_limit(void);
 
-/* The environment, unless the process runs with raised privileges. */
-STOOK_API const char *stook_private_getenv(const char *name);
+/* MALLOC_PERTURB_. */
+STOOK_API unsigned char stook_private_perturb(void);
 
 /* Says why the program cannot go on, and aborts. */
 STOOK_API _Noreturn void stook_private_fatal(const char *why);

@@ -7,10 +7,10 @@
 #include "account/trace_file.h"
 #include "base/context.h"
 #include "base/report.h"
+#include "base/settings.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "cache/private.h"
-#include "os/os.h"
 #include "slab/stat.h"
 
 #include <stook/trace.h>
@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -129,29 +128,23 @@ static bool traced_begin_first(bool named)
 
 void traced_init(void)
 {
-    const char *file = os_getenv("STOOK_TRACE"), *limit = os_getenv("STOOK_TRACE_LIMIT");
-    const char *only = os_getenv("STOOK_TRACE_PID"), *all = os_getenv("STOOK_TRACE_ALL");
+    const char *file = setting_text(SETTING_TRACE);
+    size_t only = setting_number(SETTING_TRACE_PID);
     int saved = errno, error;
     bool begun;
 
-    if (!file || !*file)
+    if (!file)
         return;
-    traced_wish.limit = STOOK_TRACE_LIMIT;
-    traced_wish.all = all && strcmp(all, "1") == 0;
+    traced_wish.limit = setting_number(SETTING_TRACE_LIMIT);
+    traced_wish.all = setting_number(SETTING_TRACE_ALL);
     error = trace_file_absolute(file, traced_wish.path, sizeof(traced_wish.path));
     if (error != 0) {
-        report_warn("STOOK_TRACE=%s: this process is not traced: %s", file, strerror(error));
+        setting_refuse(SETTING_TRACE, strerror(error));
         traced_wish.path[0] = '\0';
         return;
     }
-    if (limit &&
-        (!os_parse_size(limit, &traced_wish.limit) || traced_wish.limit < STOOK_TRACE_LIMIT_MIN)) {
-        report_warn("STOOK_TRACE_LIMIT=%s is no size such as 512M, from %zu on: it is 1G", limit,
-                    STOOK_TRACE_LIMIT_MIN);
-        traced_wish.limit = STOOK_TRACE_LIMIT;
-    }
-    if (!only || strtol(only, NULL, 10) == (long)getpid())
-        begun = traced_begin_first(only != NULL);
+    if (only == 0 || only == (size_t)getpid())
+        begun = traced_begin_first(only != 0);
     else
         begun = traced_wish.all && traced_begin_numbered();
     if (begun)

@@ -2,6 +2,7 @@
 #include "malloc/start.h"
 
 #include "base/once.h"
+#include "cache/private.h"
 #include "malloc/class.h"
 #include "watch/exit.h"
 
@@ -9,7 +10,6 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdlib.h>
 
 static _Atomic uint32_t start_state;
 
@@ -44,20 +44,15 @@ static const struct {
                                                                  .name = "Stook",
                                                                  .version = 1};
 
-/* As glibc's malloc heeds it: test suites set it. */
-static void start_perturb(void)
-{
-    const char *value = secure_getenv("MALLOC_PERTURB_");
-
-    if (value)
-        class_perturb((unsigned char)strtol(value, NULL, 0));
-}
-
 /* Usually the process's first malloc came before this. */
 static __attribute__((constructor(102), used)) void start_process(void)
 {
+    unsigned char perturb;
+
     start_malloc();
-    start_perturb();
+    perturb = stook_private_perturb(); /* as glibc's malloc heeds it: test suites set it */
+    if (perturb != 0)
+        class_perturb(perturb);
     exit_prepare();
 }
 

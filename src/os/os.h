@@ -58,11 +58,7 @@ void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds);
 void os_wake(_Atomic uint32_t *word, int n);
 /* Random bytes from the kernel; never blocks; falls back to the clock and addresses. */
 uint64_t os_random(void);
-/* The environment, unless the process runs with raised privileges (AT_SECURE): then NULL. */
-const char *os_getenv(const char *name);
 /* Reads a small file into buf, NUL-terminated; bytes read or -1. */
 int os_read_file(const char *path, char *buf, size_t size);
-/* Parses "64M", "2G", "4096"; false if it is none. */
-bool os_parse_size(const char *text, size_t *size);
 
 #endif

@@ -266,11 +266,6 @@ uint64_t os_random(void)
     return value;
 }
 
-const char *os_getenv(const char *name)
-{
-    return getauxval(AT_SECURE) ? NULL : getenv(name);
-}
-
 int os_read_file(const char *path, char *buf, size_t size)
 {
     int saved = errno, fd = raw_open(path, O_RDONLY | O_CLOEXEC, 0);
@@ -295,41 +290,4 @@ int os_read_file(const char *path, char *buf, size_t size)
     buf[got] = '\0';
     errno = saved;
     return (int)got;
-}
-
-bool os_parse_size(const char *text, size_t *size)
-{
-    size_t value = 0;
-    unsigned shift = 0;
-
-    if (*text < '0' || *text > '9')
-        return false;
-    for (; *text >= '0' && *text <= '9'; text++) {
-        if (__builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, (size_t)(*text - '0'), &value))
-            return false;
-    }
-    switch (*text) {
-    case 'k':
-    case 'K':
-        shift = 10;
-        text++;
-        break;
-    case 'm':
-    case 'M':
-        shift = 20;
-        text++;
-        break;
-    case 'g':
-    case 'G':
-        shift = 30;
-        text++;
-        break;
-    default:
-        break;
-    }
-    if (*text != '\0' || value > SIZE_MAX >> shift)
-        return false;
-    *size = value << shift;
-    return true;
 }

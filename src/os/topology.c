@@ -2,7 +2,9 @@
 #include "os/topology.h"
 
 #include "base/large_bss.h"
+#include "base/parse.h"
 #include "base/report.h"
+#include "base/settings.h"
 #include "os/os.h"
 #include "os/topology_text.h"
 
@@ -25,39 +27,6 @@ static int topology_read(const char *name, char *buf, size_t size)
         return os_read_file(name, buf, size);
     snprintf(path, sizeof(path), "%s%s", topology_root, name);
     return os_read_file(path, buf, size);
-}
-
-int topology_parse_list(const char *text, void (*each)(unsigned number, void *arg), void *arg)
-{
-    int highest = -1;
-
-    while (*text >= '0' && *text <= '9') {
-        unsigned bounds[2] = {0, 0};
-        int parts = 0;
-        do {
-            if (parts == 1 && (*++text < '0' || *text > '9')) /* past the '-' */
-                return -1;
-            for (; *text >= '0' && *text <= '9'; text++) {
-                bounds[parts] = bounds[parts] * 10 + (unsigned)(*text - '0');
-                if (bounds[parts] >= TOPOLOGY_CPUS_MAX)
-                    return -1;
-            }
-            parts++;
-        } while (parts == 1 && *text == '-');
-        if (parts == 1)
-            bounds[1] = bounds[0];
-        if (bounds[1] < bounds[0])
-            return -1;
-        for (unsigned n = bounds[0]; n <= bounds[1]; n++) {
-            if (each)
-                each(n, arg);
-            if ((int)n > highest)
-                highest = (int)n;
-        }
-        if (*text == ',')
-            text++;
-    }
-    return *text == '\0' || *text == '\n' ? highest : -1;
 }
 
 static void topology_add_cpu(unsigned cpu, void *set)
@@ -88,7 +57,7 @@ static uint64_t topology_read_nodes(const char *name, char *buf, size_t size)
     uint64_t set = 0;
 
     if (topology_read(name, buf, size) > 0)
-        topology_parse_list(buf, topology_add_node, &set);
+        parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_node, &set);
     return set;
 }
 
@@ -188,7 +157,7 @@ static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *bu
         if (t->online_nodes >> node & 1) {
             snprintf(name, sizeof(name), "/sys/devices/system/node/node%u/cpulist", node);
             if (topology_read(name, buf, size) > 0)
-                topology_parse_list(buf, topology_add_member, &member);
+                parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_member, &member);
         }
         topology_read_distances(t, node, buf, size);
     }
@@ -200,9 +169,10 @@ static void topology_read_cpus(struct topology *t, char *buf, size_t size)
     uint64_t online[TOPOLOGY_CPUS_MAX / 64] = {0};
 
     if (topology_read("/sys/devices/system/cpu/possible", buf, size) > 0)
-        t->cpus = (unsigned)(topology_parse_list(buf, topology_add_cpu, t->possible_cpus) + 1);
+        t->cpus =
+            (unsigned)(parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_cpu, t->possible_cpus) + 1);
     if (topology_read("/sys/devices/system/cpu/online", buf, size) <= 0 ||
-        topology_parse_list(buf, topology_add_cpu, online) < 0)
+        parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_cpu, online) < 0)
         memcpy(online, t->possible_cpus, sizeof(online));
     for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
         t->online_cpus[i] = online[i] & t->possible_cpus[i];
@@ -236,11 +206,11 @@ unsigned topology_quota(void)
 void topology_init(void)
 {
     char buf[4096]; /* init runs once, at a moment with room on the stack */
-    const char *text = topology.simulated ? NULL : os_getenv("STOOK_TOPOLOGY");
+    const char *text = topology.simulated ? NULL : setting_text(SETTING_TOPOLOGY);
     int saved = errno;
 
-    if (text && *text && !topology_text_load(text, &topology))
-        report_warn("STOOK_TOPOLOGY is no topology: the machine's own is used");
+    if (text && !topology_text_load(text, &topology))
+        setting_refuse(SETTING_TOPOLOGY, "it describes no machine");
     if (!topology.simulated) {
         topology_read_cpus(&topology, buf, sizeof(buf));
         topology_read_limits(&topology);

@@ -66,9 +66,6 @@ unsigned topology_reread(void);
 void topology_set_cpu(unsigned cpu, bool online);
 void topology_set_memory(unsigned node, bool online);
 
-/* Parses "0-3,8,10-11"; calls `each` for every number; the highest, or -1 if it is no list. */
-int topology_parse_list(const char *text, void (*each)(unsigned number, void *arg), void *arg);
-
 static inline bool topology_has_cpu(const struct topology *t, unsigned cpu)
 {
     return cpu < TOPOLOGY_CPUS_MAX && (t->possible_cpus[cpu / 64] >> cpu % 64 & 1);

@@ -3,6 +3,7 @@
 
 #include "base/lock.h"
 #include "base/report.h"
+#include "base/settings.h"
 #include "os/os.h"
 #include "os/topology.h"
 #include "page/arena_left.h"
@@ -13,13 +14,11 @@
 #include <string.h>
 
 enum {
-    ARENA_TRIES = 8, /* blocks looked at in one bucket */
-    ARENA_RESERVE_DEFAULT = 32 << 20,
+    ARENA_TRIES = 8,          /* blocks looked at in one bucket */
     ARENA_FORK_NAP = 1000000, /* nanoseconds that fork sleeps at a time for pages on their way … */
     ARENA_FORK_NAPS = 500, /* … and how often, for all zones; once for each thread that has died */
     ARENA_LEAST_MIB = 8,   /* the first step of each side */
 };
-static const size_t arena_size_most = (size_t)4 << 40;
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
@@ -278,36 +277,6 @@ void arena_stat(struct arena_stat *stat)
     }
 }
 
-/* How much address space blocks may take: what STOOK_ARENA says, or as good as no bound. */
-static size_t arena_size(void)
-{
-    const char *text = os_getenv("STOOK_ARENA");
-    size_t size = arena_size_most, asked;
-
-    if (text && !os_parse_size(text, &asked))
-        report_warn("STOOK_ARENA=%s is no size", text);
-    else if (text && asked < size)
-        size = asked;
-    return size;
-}
-
-static enum zone_huge arena_huge(void)
-{
-    static const char *const names[] = {"never", "full", "always"};
-    const char *text = os_getenv("STOOK_HUGE_PAGES");
-    enum zone_huge huge = ZONE_HUGE_FULL;
-
-    if (text) {
-        for (huge = ZONE_HUGE_NEVER; huge <= ZONE_HUGE_ALWAYS && strcmp(text, names[huge]); huge++)
-            ;
-        if (huge > ZONE_HUGE_ALWAYS) {
-            report_warn("STOOK_HUGE_PAGES=%s is none of never, full and always", text);
-            huge = ZONE_HUGE_FULL;
-        }
-    }
-    return huge;
-}
-
 static void arena_bind_locked(struct zone *zone)
 {
     __atomic_store_n(&zone->unbound, false, __ATOMIC_RELAXED);
@@ -353,20 +322,16 @@ static void arena_init_zone(unsigned i)
 
 void arena_init(void)
 {
-    const char *text = os_getenv("STOOK_RESERVE");
-    size_t reserve = ARENA_RESERVE_DEFAULT;
     unsigned nodes = 1;
 
-    if (text && !os_parse_size(text, &reserve))
-        report_warn("STOOK_RESERVE=%s is no size; %zu MiB are kept warm", text, reserve >> 20);
     while (nodes < topology.nodes)
         nodes *= 2;
-    if (!window_init(arena_size()))
+    if (!window_init(setting_number(SETTING_ARENA)))
         report_fatal("no address space: %u MiB are needed at least; raise the limit (ulimit -v) or "
                      "the cgroup's",
                      ARENA_LEAST_MIB);
-    zone_all.huge = arena_huge();
-    zone_all.reserve_pages = reserve / PAGE_SIZE;
+    zone_all.huge = (enum zone_huge)setting_number(SETTING_HUGE_PAGES);
+    zone_all.reserve_pages = setting_number(SETTING_RESERVE) / PAGE_SIZE;
     /* A policy of the process's own (numactl) stands above ours. */
     zone_all.bind = topology.memories > 1 && !topology.simulated && os_policy_is_default();
     pagemap.zones = 2 * nodes;

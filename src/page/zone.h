@@ -67,6 +67,7 @@ struct zone {
     uint64_t purged, missed; /* bytes given back; bytes taken that were not warm */
 };
 
+/* As the words of STOOK_HUGE_PAGES. */
 enum zone_huge { ZONE_HUGE_NEVER, ZONE_HUGE_FULL, ZONE_HUGE_ALWAYS };
 
 struct zones {

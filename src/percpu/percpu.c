@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "percpu/percpu.h"
 
+#include "base/parse.h"
 #include "base/report.h"
+#include "base/settings.h"
 #include "os/os.h"
 #include "os/topology.h"
 
@@ -41,6 +43,8 @@ enum { /* linux/membarrier.h since 5.10 */
        MEMBARRIER_FLAG_CPU = 1,
 };
 
+enum { PERCPU_ASKED_LOCKED = 1 }; /* of the words of STOOK_MODE */
+
 static long percpu_membarrier(int command, unsigned flags, int cpu)
 {
     int saved = errno;
@@ -53,14 +57,13 @@ static long percpu_membarrier(int command, unsigned flags, int cpu)
 /* NULL where the process can use sections, else why it cannot. */
 static const char *percpu_refusal(void)
 {
-    const char *mode = os_getenv("STOOK_MODE");
     long commands;
 
     if (topology.simulated)
         return "the topology is simulated";
     if (!PERCPU_HAS_SECTIONS)
         return "built without rseq sections";
-    if (mode && strcmp(mode, "locked") == 0)
+    if (setting_number(SETTING_MODE) == PERCPU_ASKED_LOCKED)
         return "STOOK_MODE=locked asks for it";
     if (!&__rseq_offset || !&__rseq_size)
         return "the C library does not register rseq";
@@ -132,7 +135,7 @@ static void percpu_init_areas(void)
 
 void percpu_init(void)
 {
-    const char *refusal = percpu_refusal(), *isolated = os_getenv("STOOK_ISOLATED_CPUS");
+    const char *refusal = percpu_refusal(), *isolated = setting_text(SETTING_ISOLATED_CPUS);
 
     percpu.rows = percpu_count_rows();
     percpu_init_areas();
@@ -143,9 +146,8 @@ void percpu_init(void)
     percpu.rseq_offset = percpu.rseq
                              ? __rseq_offset
                              : (char *)&percpu_unregistered - (char *)__builtin_thread_pointer();
-    if (isolated && (percpu.isolated = os_map(TOPOLOGY_CPUS_MAX / 8)) != NULL &&
-        topology_parse_list(isolated, percpu_isolate, percpu.isolated) < 0)
-        report_warn("STOOK_ISOLATED_CPUS=%s is no list of CPUs", isolated);
+    if (isolated && (percpu.isolated = os_map(TOPOLOGY_CPUS_MAX / 8)) != NULL)
+        (void)parse_list(isolated, TOPOLOGY_CPUS_MAX, percpu_isolate, percpu.isolated);
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "sheaf/budget.h"
 
-#include "base/report.h"
-#include "os/os.h"
+#include "base/settings.h"
 
-struct budget budget = {.max = BUDGET_DEFAULT};
+struct budget budget;
 
 void budget_init(void)
 {
-    const char *text = os_getenv("STOOK_CACHED_MAX");
-    size_t max = BUDGET_DEFAULT;
-
-    if (text && !os_parse_size(text, &max))
-        report_warn("STOOK_CACHED_MAX=%s is no size; barns hold %zu MiB at most", text, max >> 20);
-    atomic_store_explicit(&budget.max, max, memory_order_relaxed);
+    atomic_store_explicit(&budget.max, setting_number(SETTING_CACHED_MAX), memory_order_relaxed);
 }
 
 static bool budget_add(_Atomic size_t *granted, size_t max, size_t bytes)

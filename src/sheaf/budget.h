@@ -19,9 +19,8 @@
 #include <stddef.h>
 
 enum {
-    BUDGET_STEP = 64 << 10,     /* bytes granted to a barn at a time */
-    BUDGET_DEFAULT = 256 << 20, /* bytes in all */
-    BUDGET_ADAPTIVE = 8 << 20,  /* bytes of an adaptive cache that says nothing */
+    BUDGET_STEP = 64 << 10,    /* bytes granted to a barn at a time */
+    BUDGET_ADAPTIVE = 8 << 20, /* bytes of an adaptive cache that says nothing */
 };
 
 struct budget {
@@ -29,7 +28,7 @@ struct budget {
 };
 extern struct budget budget __attribute__((visibility("hidden")));
 
-/* The default, or what STOOK_CACHED_MAX says. */
+/* The process's budget as STOOK_CACHED_MAX sets it. */
 void budget_init(void);
 
 /* All of the bytes for the cache, or none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/stat.h"
 
-#include "os/os.h"
+#include "base/settings.h"
 #include "percpu/rows.h"
 #include "os/topology.h"
 
@@ -129,12 +129,10 @@ bool stat_switch(struct stook_cache *cache, int mode)
 
 void stat_init(struct stook_cache *cache)
 {
-    const char *asked = os_getenv("STOOK_STATS");
+    int mode = (int)setting_number(SETTING_STATS); /* its words stand in the order of the modes */
 
-    if (asked && strcmp(asked, "1") == 0)
-        (void)stat_switch(cache, STOOK_STATS_ALL);
-    else if (asked && strcmp(asked, "slow") == 0)
-        (void)stat_switch(cache, STOOK_STATS_SLOW);
+    if (mode != STOOK_STATS_OFF)
+        (void)stat_switch(cache, mode);
 }
 
 void stat_exit(struct stook_cache *cache)

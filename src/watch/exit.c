@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/exit.h"
 
+#include "base/large_bss.h"
 #include "base/raw.h"
 #include "base/report.h"
-#include "os/os.h"
+#include "base/settings.h"
 
 #include <stook/stook.h>
 
@@ -13,7 +14,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -33,17 +33,18 @@ static struct {
     ino_t inode;
 } exit_stderr;
 
+/* STOOK_REPORT_FILE, which the program may overwrite in its environment before it ends. */
+static char exit_file[PATH_MAX] LARGE_BSS;
+
 enum exit_asked { EXIT_NO, EXIT_BY_NUMBER, EXIT_WITH_ALL };
 
 static enum exit_asked exit_asked(void)
 {
-    const char *value = os_getenv("STOOK_REPORT");
+    size_t only = setting_number(SETTING_REPORT_PID);
 
-    if (!value)
+    if (!setting_number(SETTING_REPORT) || (only != 0 && only != (size_t)getpid()))
         return EXIT_NO;
-    if (strncmp(value, "pid:", 4) == 0)
-        return strtol(value + 4, NULL, 10) == (long)getpid() ? EXIT_BY_NUMBER : EXIT_NO;
-    return strcmp(value, "1") == 0 ? EXIT_WITH_ALL : EXIT_NO;
+    return only != 0 ? EXIT_BY_NUMBER : EXIT_WITH_ALL;
 }
 
 static bool exit_is_stderr(int fd)
@@ -89,7 +90,7 @@ static int exit_copy(enum exit_asked asked)
 {
     int fd = -1;
 
-    if (asked == EXIT_BY_NUMBER || !os_getenv("STOOK_REPORT_FILE"))
+    if (asked == EXIT_BY_NUMBER || !*exit_file)
         fd = exit_copy_beyond();
     if (fd < 0 && asked == EXIT_BY_NUMBER)
         fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, EXIT_FD_MIN);
@@ -124,9 +125,14 @@ static void exit_child(void)
 void exit_prepare(void)
 {
     enum exit_asked asked = exit_asked();
+    const char *file = setting_text(SETTING_REPORT_FILE);
     int saved = errno;
     struct stat st;
 
+    if (file && strlen(file) >= sizeof(exit_file))
+        setting_refuse(SETTING_REPORT_FILE, "the path is too long");
+    else if (file)
+        strcpy(exit_file, file);
     if (asked != EXIT_NO && fstat(STDERR_FILENO, &st) == 0) {
         int fd = exit_copy(asked);
         exit_stderr.fd = fd;
@@ -181,15 +187,15 @@ static int exit_open(const char *pattern)
 
 void exit_report(void)
 {
-    const char *file = os_getenv("STOOK_REPORT_FILE"), *format = os_getenv("STOOK_REPORT_FORMAT");
-    unsigned as = format && strcmp(format, "json") == 0 ? STOOK_REPORT_JSON : STOOK_REPORT_TABLE;
+    static const unsigned formats[] = {STOOK_REPORT_TABLE, STOOK_REPORT_JSON}; /* as the words */
+    unsigned as = formats[setting_number(SETTING_REPORT_FORMAT)];
     int fd = -1, copy;
 
     if (exit_asked() == EXIT_NO)
         return;
     copy = exit_find_stderr();
-    if (file)
-        fd = exit_open(file);
+    if (*exit_file)
+        fd = exit_open(exit_file);
     if (stook_report(fd >= 0 ? fd : copy, as) != 0)
         report_warn("the report could not be written (%s)", strerror(errno));
     if (fd >= 0)

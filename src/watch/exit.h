@@ -3,7 +3,7 @@
  * exit.h - the report of a process at its end, as the environment asks for it.
  *
  *   STOOK_REPORT         1: every process that finds it, forked children that exit() included
- *                        pid:N: only process N (stook run gives its own number, which exec keeps)
+ *   STOOK_REPORT_PID     only this process (stook run gives its own number, which exec keeps)
  *   STOOK_REPORT_FORMAT  table (default) or json
  *   STOOK_REPORT_FILE    where to, appended; %p becomes the process number, %% a percent sign;
  *                        without it standard error

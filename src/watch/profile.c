@@ -4,6 +4,7 @@
 #include "account/tag.h"
 #include "base/raw.h"
 #include "base/report.h"
+#include "base/settings.h"
 #include "os/os.h"
 #include "watch/stats.h"
 
@@ -193,47 +194,24 @@ static void profile_snapshot(int signal)
     profile_file_write(__atomic_add_fetch(&profile_file.snapshots, 1, __ATOMIC_RELAXED));
 }
 
-/* USR2, SIGUSR2, 12; 0: none of these. */
-static int profile_signal(const char *text)
-{
-    static const struct {
-        const char *name;
-        int number;
-    } known[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},
-                 {"ALRM", SIGALRM}, {"PROF", SIGPROF}, {"VTALRM", SIGVTALRM}};
-    char *end;
-    long number = strtol(text, &end, 10);
-
-    if (*text && !*end)
-        return number > 0 && number < NSIG ? (int)number : 0;
-    if (strncmp(text, "SIG", 3) == 0)
-        text += 3;
-    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(known[i].name, text) == 0)
-            return known[i].number;
-    return 0;
-}
-
 static __attribute__((constructor(103), used)) void profile_prepare(void)
 {
-    const char *file = os_getenv("STOOK_PROFILE"), *asked = os_getenv("STOOK_PROFILE_SIGNAL");
-    const char *only = os_getenv("STOOK_PROFILE_PID");
+    const char *file = setting_text(SETTING_PROFILE);
     struct sigaction action = {.sa_handler = profile_snapshot, .sa_flags = SA_RESTART};
-    int signal;
+    int signal = (int)setting_number(SETTING_PROFILE_SIGNAL);
 
-    if (!file || !*file)
+    if (!file)
         return;
     if (strlen(file) >= sizeof(profile_file.pattern)) {
-        report_warn("STOOK_PROFILE: the path is too long");
+        setting_refuse(SETTING_PROFILE, "the path is too long");
         return;
     }
     strcpy(profile_file.pattern, file);
-    profile_file.only = only ? strtol(only, NULL, 10) : 0;
-    if (!asked || (profile_file.only != 0 && profile_file.only != (long)getpid()))
+    profile_file.only = (long)setting_number(SETTING_PROFILE_PID);
+    if (signal == 0 || (profile_file.only != 0 && profile_file.only != (long)getpid()))
         return;
-    signal = profile_signal(asked);
-    if (signal == 0 || sigaction(signal, &action, NULL) != 0)
-        report_warn("STOOK_PROFILE_SIGNAL=%s is no signal that can be handled", asked);
+    if (sigaction(signal, &action, NULL) != 0)
+        setting_refuse(SETTING_PROFILE_SIGNAL, strerror(errno));
 }
 
 static __attribute__((destructor(101), used)) void profile_end(void)

@@ -21,7 +21,7 @@ chown 65533 "$work/raised"
 chmod 4755 "$work/raised"
 as_other() {
     setpriv --reuid=65534 --regid=65534 --clear-groups env STOOK_MODE=locked STOOK_REPORT=1 \
-        STOOK_RESERVE=nonsense STOOK_REPORT_FILE="$work/open/report" \
+        STOOK_RESERVE=nonsense STOOK_RESEVE=1 STOOK_REPORT_FILE="$work/open/report" \
         STOOK_TRACE="$work/open/trace" "$@"
 }
 

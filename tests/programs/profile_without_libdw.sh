@@ -24,12 +24,9 @@ int main(int argc, char **argv)
 }
 C
 source=$STOOK_SOURCE_DIR
-cat >os.c <<'C'
-#include "os/os.h"
-bool os_parse_size(const char *text, size_t *size) { (void)text; *size = 1; return true; }
-C
 ${CC:-cc} -std=gnu17 -D_GNU_SOURCE -I"$source/tools" -I"$source/src" -I"$source/include" -o profile \
-    driver.c os.c "$source"/tools/stook/profile*.c "$source/tools/stook/json.c"
+    driver.c "$source"/tools/stook/profile*.c \
+    "$source"/tools/stook/{json,option}.c "$source"/src/base/{settings,parse,report}.c
 
 program=$STOOK_BUILD_DIR/tests/unit/prog_profile
 "$program" >document

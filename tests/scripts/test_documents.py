@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The documents say what the code says: paths, links, the README's program, man pages, variables,
-limits, and the lock order."""
+"""The documents say what the code says: paths, links, the README's program, man pages, limits, and the
+lock order.  Settings: tests/programs/test_settings.py."""
 import os
 import pathlib
 import re
@@ -60,13 +60,6 @@ for name, words in (("CACHES_MAX", "{} caches at one time"),
     value = re.search(rf"#define STOOK_{name} (\d+)u", header)[1]
     expect(words.format(value) in limits, f"stook.3: not \"{words.format(value)}\"")
 
-variables = set()
-for source in (ROOT / "src").rglob("*.c"):
-    variables |= set(re.findall(r'getenv\("(STOOK_\w+)"\)', source.read_text(encoding="utf-8")))
-expect(variables, "src: no variable is read")
-for variable in variables:
-    expect(f".B {variable}\n" in text("man/stook.1"), f"stook.1: {variable} is missing")
-
 enum = re.search(r"^enum lock_rank \{(.*?)^\};", text("src/base/lock.h"), re.M | re.S)
 ranks = re.findall(r"^    LOCK_(\w+)(?: = 1)?,", enum[1], re.M)
 order = re.findall(r"^\| (\d) \| `(\w+)\.lock` \|", text("docs/locking.md"), re.M)
@@ -78,5 +71,5 @@ expect([(str(i), rank) for i, rank in enumerate(ranks, 1)] ==
 
 for problem in problems:
     print(problem)
-print(f"{len(documents)} documents, {len(calls)} calls, {len(variables)} variables")
+print(f"{len(documents)} documents, {len(calls)} calls")
 sys.exit(bool(problems))

@@ -6,6 +6,7 @@
  * kept, and counters agree with what happened.  STOOK_TEST_ROUNDS=n for n times as long.
  */
 #include "cache/adapt.h"
+#include "base/settings.h"
 #include "os/topology.h"
 #include "sheaf/budget.h"
 #include "sheaf/capacity.h"
@@ -218,7 +219,7 @@ static void change(uint64_t *random)
             (void)stook_cached_bytes_set_max(random_below(random, 1 << 20));
             break;
         case 2:
-            (void)stook_cached_bytes_set_max(BUDGET_DEFAULT);
+            (void)stook_cached_bytes_set_max(setting_initial_number(SETTING_CACHED_MAX));
             break;
         case 3:
         case 4:
@@ -235,7 +236,7 @@ static void change(uint64_t *random)
                                                     : random_below(random, 80)) != 0)
                 atomic_fetch_add(&errors, 1);
         }
-        if (stook_cached_bytes() > BUDGET_DEFAULT)
+        if (stook_cached_bytes() > setting_initial_number(SETTING_CACHED_MAX))
             atomic_fetch_add(&errors, 1);
         sched_yield();
     }
@@ -307,7 +308,7 @@ static void storm(void **unused)
     change(&random);
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(workers[i], NULL), 0);
-    assert_int_equal(stook_cached_bytes_set_max(BUDGET_DEFAULT), 0);
+    assert_int_equal(stook_cached_bytes_set_max(setting_initial_number(SETTING_CACHED_MAX)), 0);
     end();
     delayed_end();
 }

@@ -4,6 +4,7 @@
  * asserted from what slots and barns hold afterwards; the walk of support/check.h finds what is lost.
  */
 #include "cache/adapt.h"
+#include "base/settings.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -327,7 +328,7 @@ static void bound_of_all(void **unused)
             }
         check_all(NULL, 0);
     }
-    assert_int_equal(stook_cached_bytes_set_max(BUDGET_DEFAULT), 0);
+    assert_int_equal(stook_cached_bytes_set_max(setting_initial_number(SETTING_CACHED_MAX)), 0);
     for (int c = 0; c < CACHES; c++)
         assert_int_equal(stook_cache_destroy(caches[c]), 0);
     assert_int_equal(stook_cached_bytes(), 0);
@@ -477,7 +478,7 @@ static void grows_within_the_budget(void **unused)
     swing(12000, 8);
     assert_int_equal(cache_level(cache), 0);
     assert_int_equal(stook_cached_bytes(), 0);
-    assert_int_equal(stook_cached_bytes_set_max(BUDGET_DEFAULT), 0);
+    assert_int_equal(stook_cached_bytes_set_max(setting_initial_number(SETTING_CACHED_MAX)), 0);
     unmake();
 }
 

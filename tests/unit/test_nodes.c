@@ -4,6 +4,7 @@
  * Several nodes: barns on nodes without memory, objects that are freed far from home, memory of
  * other nodes where the home's is short.
  */
+#include "base/settings.h"
 #include "sheaf/barn.h"
 #include "slab/nodes.h"
 #include "support/check.h"
@@ -13,6 +14,7 @@
 #include <stook/stook.h>
 
 #include <string.h>
+#include <unistd.h>
 
 enum { CAPACITY = 28, MANY = 40 * CAPACITY };
 
@@ -181,6 +183,7 @@ static int memory_of_others(void *unused)
 
     (void)unused;
     MUST(setenv("STOOK_ARENA", "64M", 1) == 0);
+    settings_read(environ, false);
     MUST(stook_topology_set("node:2 core:1") == 0);
     MUST((cache = stook_cache_create("nodes", 200000, NULL)) != NULL);
     on(0);

@@ -18,48 +18,6 @@
 
 #include <cmocka.h>
 
-static void sizes(void **unused)
-{
-    static const struct {
-        const char *text;
-        size_t size;
-    } good[] = {
-        {"0", 0},
-        {"4096", 4096},
-        {"1k", 1 << 10},
-        {"64M", 64u << 20},
-        {"64m", 64u << 20},
-        {"2G", (size_t)2 << 30},
-        {"007K", 7 << 10},
-        {"18446744073709551615", SIZE_MAX},
-        {"17179869183G", (size_t)17179869183u << 30},
-    };
-    static const char *const bad[] = {"",
-                                      "M",
-                                      " 1",
-                                      "1 ",
-                                      "-1",
-                                      "1MB",
-                                      "1.5M",
-                                      "0x10",
-                                      "12T",
-                                      "18446744073709551616",
-                                      "17179869184G",
-                                      "99999999999999999999999"};
-    size_t size;
-
-    (void)unused;
-    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        assert_true(os_parse_size(good[i].text, &size));
-        assert_int_equal(size, good[i].size);
-    }
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        size = 17;
-        if (os_parse_size(bad[i], &size) || size != 17)
-            fail_msg("\"%s\" passed as a size", bad[i]);
-    }
-}
-
 static void reads_files(void **unused)
 {
     char path[] = "/tmp/stook-os-XXXXXX", buf[16];
@@ -275,15 +233,10 @@ static void random_differs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(reads_files),
-        cmocka_unit_test(reserve_commit_release),
-        cmocka_unit_test(releases_locked_pages),
-        cmocka_unit_test(refuses_beyond_limits),
-        cmocka_unit_test(moves_pages),
-        cmocka_unit_test(moves_several_mappings),
-        cmocka_unit_test(larger_pages),
-        cmocka_unit_test(random_differs),
+        cmocka_unit_test(reads_files),           cmocka_unit_test(reserve_commit_release),
+        cmocka_unit_test(releases_locked_pages), cmocka_unit_test(refuses_beyond_limits),
+        cmocka_unit_test(moves_pages),           cmocka_unit_test(moves_several_mappings),
+        cmocka_unit_test(larger_pages),          cmocka_unit_test(random_differs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -142,7 +142,7 @@ assert not os.path.exists("never")
 said = run(PROGRAM, STOOK_PROFILE="/nowhere/at/all").stderr.decode()
 assert "stook: the profile cannot be written to /nowhere/at/all (No such file" in said, said
 said = run(PROGRAM, STOOK_PROFILE="x", STOOK_PROFILE_SIGNAL="9").stderr.decode()
-assert "STOOK_PROFILE_SIGNAL=9 is no signal that can be handled" in said, said
+assert "STOOK_PROFILE_SIGNAL=9 is ignored: it takes a signal that can be handled" in said, said
 
 # --- as collapsed stacks -------------------------------------------------------------------------
 stacks = dict(line.rsplit(" ", 1) for line in tool("--collapsed", "-", "a").decode().splitlines())

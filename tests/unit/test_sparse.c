@@ -3,6 +3,7 @@
  * Memory of which little is written stays sparse, memory that is full may have huge pages; what each
  * setting of STOOK_HUGE_PAGES makes of that.  The kernel is asked what is resident, and what was advised.
  */
+#include "base/settings.h"
 #include "page/arena.h"
 #include "page/large.h"
 #include "page/zone.h"
@@ -84,6 +85,7 @@ static int advised(void *arg)
     char *dense = NULL, *loose = NULL, *run = NULL, *span;
 
     MUST(setenv("STOOK_HUGE_PAGES", setting, 1) == 0);
+    settings_read(environ, false);
     MUST(stook_topology_set("node:1 core:1") == 0); /* starts anew */
     MUST((small = stook_cache_create("small", 1000, NULL)) != NULL);
     MUST((large = stook_cache_create("large", 20000, NULL)) != NULL);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/parse.h"
 #include "os/topology.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ static int parse(const char *text)
 {
     memset(bits, 0, sizeof(bits));
     called = 0;
-    return topology_parse_list(text, add, bits);
+    return parse_list(text, TOPOLOGY_CPUS_MAX, add, bits);
 }
 
 static void lists(void **unused)
@@ -49,7 +50,7 @@ static void lists(void **unused)
     assert_int_equal(bits[1], 3);
     assert_int_equal(parse("10,2"), 10); /* the highest need not be last */
     assert_int_equal(parse("8191"), 8191);
-    assert_int_equal(topology_parse_list("5-6", NULL, NULL), 6);
+    assert_int_equal(parse_list("5-6", TOPOLOGY_CPUS_MAX, NULL, NULL), 6);
 }
 
 static void garbage_is_no_list(void **unused)

@@ -2,6 +2,7 @@
 /*
  * Topologies as text: what is read, what is refused and where, what is printed.
  */
+#include "base/settings.h"
 #include "support/topology_text.h"
 
 #include <dirent.h>
@@ -271,6 +272,7 @@ static void this_machine(void **unused)
     (void)unused;
     memset(&topology, 0, sizeof(topology));
     unsetenv("STOOK_TOPOLOGY");
+    settings_read(environ, false);
     topology_init();
     assert_false(topology.simulated);
     assert_true(topology_print(&topology, text, sizeof(text)) < sizeof(text));

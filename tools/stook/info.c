@@ -6,8 +6,10 @@
  * guessed: they are what a program under `stook run` would get from the same environment.
  */
 #include "stook/command.h"
+#include "stook/info_settings.h"
 #include "stook/locate.h"
 
+#include "base/settings.h"
 #include "os/os.h"
 #include "os/topology_text.h"
 #include "page/arena.h"
@@ -335,14 +337,23 @@ static int info_command(int argc, char **argv)
 {
     struct writer writer;
     struct info info;
-    bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
+    bool json = false, settings = false;
 
-    if (argc > 1 && !json)
-        return complain(STATUS_USAGE, "%s is no option of stook info; see stook help info",
-                        argv[argc - 1]);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else if (strcmp(argv[i], "--settings") == 0)
+            settings = true;
+        else
+            return complain(STATUS_USAGE, "%s is no option of stook info; see stook help info",
+                            argv[i]);
+    }
+    settings_warn();
     info_read(&info);
     writer_init(&writer, STDOUT_FILENO);
-    if (json)
+    if (settings)
+        (json ? info_settings_json : info_settings_text)(&writer);
+    else if (json)
         info_json(&writer, &info);
     else
         info_text(&writer, &info);
@@ -355,14 +366,16 @@ const struct command command_info = {
     .name = "info",
     .summary = "what the library finds on this machine: CPUs, nodes, mode, huge pages, limits",
     .run = info_command,
-    .help = "usage: stook info [--json]\n"
+    .help = "usage: stook info [--settings] [--json]\n"
             "\n"
             "Says what the library finds in this environment, as a program under stook run would\n"
             "get it: CPUs and their quota, nodes and their memory, the per-CPU mode and why,\n"
             "huge pages, address space and memory limits, and the limits of the library itself.\n"
             "The topology is written as STOOK_TOPOLOGY takes it.\n"
             "\n"
-            "  --json  the same as one JSON object\n"
+            "  --settings  instead, every setting of the environment: its value, where that came\n"
+            "              from, what it does, what it takes and its default\n"
+            "  --json      the same as one JSON object\n"
             "\n"
             "exit status: 0; 1 standard output cannot be written; 2 a wrong option\n",
 };

@@ -2,7 +2,6 @@
 /*
  * lab.c - stook lab: a workload played on a machine that a topology describes, and what it cost.
  */
-#include "lab/environment.h"
 #include "lab/order.h"
 #include "lab/sweep.h"
 #include "lab/timing.h"
@@ -11,6 +10,7 @@
 #include "stook/lab_order.h"
 #include "stook/lab_trace.h"
 
+#include "base/settings.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>
@@ -377,7 +377,7 @@ static int lab_run_on(const struct lab_options *options)
     static struct lab lab;
     int status;
 
-    lab_environment();
+    settings_simulate();
     if (stook_topology_set(options->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

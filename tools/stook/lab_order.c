@@ -5,10 +5,10 @@
  */
 #include "stook/lab_order.h"
 
-#include "lab/environment.h"
 #include "lab/order.h"
 #include "stook/command.h"
 
+#include "base/settings.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>
@@ -56,7 +56,7 @@ static int lab_order_play(const struct lab_options *options, const struct order 
     struct order_result result;
     int status;
 
-    lab_environment();
+    settings_simulate();
     if (stook_topology_set(options->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

@@ -5,9 +5,10 @@
  */
 #include "stook/lab_trace.h"
 
-#include "lab/environment.h"
 #include "lab/trace_play.h"
 #include "stook/command.h"
+
+#include "base/settings.h"
 
 #include <stook/stook.h>
 
@@ -196,7 +197,7 @@ static int lab_trace_play(struct trace *trace, const struct trace_options *optio
 {
     int status;
 
-    lab_environment();
+    settings_simulate();
     if (stook_topology_set(row->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

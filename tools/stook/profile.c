@@ -6,8 +6,7 @@
 #include "stook/profile.h"
 
 #include "stook/command.h"
-
-#include "os/os.h"
+#include "stook/option.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,7 +64,6 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
         {NULL, 0, NULL, 0},
     };
     int option, status = STATUS_OK;
-    size_t bytes;
 
     opterr = 0;
     while (status == STATUS_OK && (option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
@@ -89,13 +87,12 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
             options->save = optarg;
             break;
         case 'g':
-            options->signal = optarg;
+            status = option_setting(STATUS_USAGE, "--signal", SETTING_PROFILE_SIGNAL, optarg,
+                                    &options->signal);
             break;
         case 'k':
-            options->stacks = optarg;
-            if (!os_parse_size(optarg, &bytes) || bytes == 0)
-                status =
-                    complain(STATUS_USAGE, "--stacks takes a size such as 64K, not %s", optarg);
+            status = option_setting(STATUS_USAGE, "--stacks", SETTING_PROFILE_STACKS, optarg,
+                                    &options->stacks);
             break;
         case ':':
             return complain(STATUS_USAGE, "%s needs a value; see stook help profile",
@@ -183,11 +180,12 @@ static _Noreturn void profile_become(char **program, const char *pattern,
         n++;
     argv = calloc(n + 4, sizeof(*argv));
     snprintf(self, sizeof(self), "%ld", (long)getpid());
-    if (!argv || setenv("STOOK_TAGS", "1", 1) != 0 || setenv("STOOK_PROFILE", pattern, 1) != 0 ||
-        setenv("STOOK_PROFILE_PID", self, 1) != 0 ||
-        (options->signal ? setenv("STOOK_PROFILE_SIGNAL", options->signal, 1)
-                         : unsetenv("STOOK_PROFILE_SIGNAL")) != 0 ||
-        (options->stacks && setenv("STOOK_PROFILE_STACKS", options->stacks, 1) != 0))
+    if (!argv || setenv(setting_name(SETTING_TAGS), "1", 1) != 0 ||
+        setenv(setting_name(SETTING_PROFILE), pattern, 1) != 0 ||
+        setenv(setting_name(SETTING_PROFILE_PID), self, 1) != 0 ||
+        (options->signal ? setenv(setting_name(SETTING_PROFILE_SIGNAL), options->signal, 1)
+                         : unsetenv(setting_name(SETTING_PROFILE_SIGNAL))) != 0 ||
+        (options->stacks && setenv(setting_name(SETTING_PROFILE_STACKS), options->stacks, 1) != 0))
         _exit(complain(STATUS_RUN, "no memory"));
     argv[0] = (char *)(uintptr_t) "stook";
     argv[1] = (char *)(uintptr_t) "run";

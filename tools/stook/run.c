@@ -8,11 +8,9 @@
  */
 #include "stook/command.h"
 #include "stook/locate.h"
-
-#include "os/os.h"
+#include "stook/option.h"
 
 #include <stook/stook.h>
-#include <stook/trace.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +22,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The settings that options set, and names that were warned of: STOOK_RUN for the program. */
+static char run_names[1024];
+
 struct run_options {
     bool report, all, trace_all;
     const char *format, *file, *mode, *reserve, *limit, *trace, *trace_limit;
@@ -34,6 +35,20 @@ static int run_setenv(const char *name, const char *value)
     if (setenv(name, value, 1) == 0)
         return STATUS_OK;
     return complain(STATUS_RUN, "%s cannot be set: %s", name, strerror(errno));
+}
+
+static void run_note(const char *name, size_t length)
+{
+    size_t n = strlen(run_names);
+
+    if (n + length + 2 <= sizeof(run_names))
+        snprintf(run_names + n, sizeof(run_names) - n, "%s%.*s", n ? "," : "", (int)length, name);
+}
+
+static int run_set(enum setting_id id, const char *value)
+{
+    run_note(setting_name(id), strlen(setting_name(id)));
+    return run_setenv(setting_name(id), value);
 }
 
 static int run_parse(int argc, char **argv, struct run_options *options)
@@ -51,12 +66,11 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"trace-all", no_argument, NULL, 'A'},
         {NULL, 0, NULL, 0},
     };
-    size_t bytes;
-    int option;
+    int option, status = STATUS_OK;
 
     opterr = 0;
     /* "+": the first argument that is no option is the program. */
-    while ((option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
+    while (status == STATUS_OK && (option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
         switch (option) {
         case 'r':
             options->report = true;
@@ -66,38 +80,29 @@ static int run_parse(int argc, char **argv, struct run_options *options)
             break;
         case 'f':
             options->report = true;
-            options->format = optarg;
-            if (strcmp(optarg, "table") != 0 && strcmp(optarg, "json") != 0)
-                return complain(STATUS_RUN, "--report-format is table or json, not %s", optarg);
+            status = option_setting(STATUS_RUN, "--report-format", SETTING_REPORT_FORMAT, optarg,
+                                    &options->format);
             break;
         case 'o':
             options->report = true;
             options->file = optarg;
             break;
         case 'm':
-            options->mode = optarg;
-            if (strcmp(optarg, "rseq") != 0 && strcmp(optarg, "locked") != 0)
-                return complain(STATUS_RUN, "--mode is rseq or locked, not %s", optarg);
+            status = option_setting(STATUS_RUN, "--mode", SETTING_MODE, optarg, &options->mode);
             break;
         case 'w':
-            options->reserve = optarg;
-            if (!os_parse_size(optarg, &bytes))
-                return complain(STATUS_RUN, "--reserve takes a size such as 64M, not %s", optarg);
+            status =
+                option_setting(STATUS_RUN, "--reserve", SETTING_RESERVE, optarg, &options->reserve);
             break;
         case 'l':
-            options->limit = optarg;
-            if (!os_parse_size(optarg, &bytes) || bytes == 0)
-                return complain(STATUS_RUN, "--limit takes a size such as 512M, not %s", optarg);
+            status = option_setting(STATUS_RUN, "--limit", SETTING_LIMIT, optarg, &options->limit);
             break;
         case 't':
             options->trace = optarg;
             break;
         case 'T':
-            options->trace_limit = optarg;
-            if (!os_parse_size(optarg, &bytes) || bytes < STOOK_TRACE_LIMIT_MIN)
-                return complain(STATUS_RUN,
-                                "--trace-limit takes a size such as 512M, from 68K on, not %s",
-                                optarg);
+            status = option_setting(STATUS_RUN, "--trace-limit", SETTING_TRACE_LIMIT, optarg,
+                                    &options->trace_limit);
             break;
         case 'A':
             options->trace_all = true;
@@ -109,6 +114,8 @@ static int run_parse(int argc, char **argv, struct run_options *options)
                             argv[optind - 1]);
         }
     }
+    if (status != STATUS_OK)
+        return status;
     if (optind >= argc)
         return complain(STATUS_RUN, "which program? see stook help run");
     if (!options->trace && (options->trace_limit || options->trace_all))
@@ -209,7 +216,7 @@ static int run_report_file(const char *file)
         return complain(STATUS_RUN, "the report cannot be written to %s: %s", path,
                         strerror(errno));
     close(fd);
-    return run_setenv("STOOK_REPORT_FILE", pattern);
+    return run_set(SETTING_REPORT_FILE, pattern);
 }
 
 static int run_report(const struct run_options *options)
@@ -217,15 +224,19 @@ static int run_report(const struct run_options *options)
     char self[32];
     int status;
 
-    snprintf(self, sizeof(self), "pid:%d", (int)getpid());
-    status = run_setenv("STOOK_REPORT", options->all ? "1" : self);
+    snprintf(self, sizeof(self), "%d", (int)getpid());
+    status = run_set(SETTING_REPORT, "1");
+    if (options->all)
+        unsetenv(setting_name(SETTING_REPORT_PID));
+    else if (status == STATUS_OK)
+        status = run_set(SETTING_REPORT_PID, self);
     if (status == STATUS_OK)
-        status = run_setenv("STOOK_REPORT_FORMAT", options->format ? options->format : "table");
+        status = run_set(SETTING_REPORT_FORMAT, options->format ? options->format : "table");
     if (status != STATUS_OK)
         return status;
     if (options->file)
         return run_report_file(options->file);
-    unsetenv("STOOK_REPORT_FILE"); /* an outer run's file is not ours */
+    unsetenv(setting_name(SETTING_REPORT_FILE)); /* an outer run's file is not ours */
     return STATUS_OK;
 }
 
@@ -245,14 +256,47 @@ static int run_trace(const struct run_options *options)
                         strerror(errno));
     close(fd);
     snprintf(self, sizeof(self), "%d", (int)getpid());
-    status = run_setenv("STOOK_TRACE", options->trace);
+    status = run_set(SETTING_TRACE, options->trace);
     if (status == STATUS_OK)
-        status = run_setenv("STOOK_TRACE_PID", self);
+        status = run_set(SETTING_TRACE_PID, self);
     if (status == STATUS_OK && options->trace_limit)
-        status = run_setenv("STOOK_TRACE_LIMIT", options->trace_limit);
+        status = run_set(SETTING_TRACE_LIMIT, options->trace_limit);
     if (status == STATUS_OK && options->trace_all)
-        return run_setenv("STOOK_TRACE_ALL", "1");
-    unsetenv("STOOK_TRACE_ALL"); /* an outer run's wish is not ours */
+        return run_set(SETTING_TRACE_ALL, "1");
+    unsetenv(setting_name(SETTING_TRACE_ALL)); /* an outer run's wish is not ours */
+    return status;
+}
+
+/*
+ * Warnings are given once, here, and not by each process of the tree.  The library has warned of values that
+ * it refuses, so these need not be there any more; names that it does not know are noted for STOOK_RUN.
+ */
+static void run_warn(void)
+{
+    const char *name;
+    size_t length;
+
+    settings_warn();
+    for (unsigned id = 0; id < SETTINGS; id++)
+        if (setting_source((enum setting_id)id) == SETTING_REFUSED)
+            unsetenv(setting_name((enum setting_id)id));
+    for (unsigned n = 0; (name = settings_unknown(n, &length)); n++)
+        run_note(name, length);
+}
+
+/* Behind what an outer stook run has noted. */
+static int run_tell(void)
+{
+    const char *outer = setting_text(SETTING_RUN);
+    char *all;
+    int status;
+
+    if (!*run_names)
+        return STATUS_OK;
+    if (asprintf(&all, "%s%s%s", outer ? outer : "", outer ? "," : "", run_names) < 0)
+        return complain(STATUS_RUN, "no memory");
+    status = run_setenv(setting_name(SETTING_RUN), all);
+    free(all);
     return status;
 }
 
@@ -261,22 +305,23 @@ static int run_environment(const struct run_options *options)
     const char *why;
     int status = run_preload();
 
+    run_warn();
     if (status == STATUS_OK && options->report)
         status = run_report(options);
     if (status == STATUS_OK && options->trace)
         status = run_trace(options);
     if (status == STATUS_OK && options->reserve)
-        status = run_setenv("STOOK_RESERVE", options->reserve);
+        status = run_set(SETTING_RESERVE, options->reserve);
     if (status == STATUS_OK && options->limit)
-        status = run_setenv("STOOK_LIMIT", options->limit);
+        status = run_set(SETTING_LIMIT, options->limit);
     if (status == STATUS_OK && options->mode) {
-        const char *asked = getenv("STOOK_MODE");
+        const char *asked = setting_text(SETTING_MODE);
         bool locked = asked && strcmp(asked, "locked") == 0;
         if (strcmp(options->mode, "rseq") == 0 && !locked && strcmp(stook_mode(&why), "rseq") != 0)
             complain(0, "warning: the rseq mode cannot be had here: %s", why);
-        status = run_setenv("STOOK_MODE", options->mode);
+        status = run_set(SETTING_MODE, options->mode);
     }
-    return status;
+    return status == STATUS_OK ? run_tell() : status;
 }
 
 /* What a program that is not served goes without. */

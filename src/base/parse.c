@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/parse.h"
+
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+
+static unsigned parse_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return (unsigned)(c - '0');
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
+}
+
+/* Digits of that base; the text behind them, or NULL without a digit or beyond SIZE_MAX. */
+static const char *parse_digits(const char *text, unsigned base, size_t *value)
+{
+    const char *from = text;
+
+    for (*value = 0; parse_digit(*text) < base; text++)
+        if (__builtin_mul_overflow(*value, base, value) ||
+            __builtin_add_overflow(*value, parse_digit(*text), value))
+            return NULL;
+    return text > from ? text : NULL;
+}
+
+bool parse_number(const char *text, size_t *number)
+{
+    bool hexadecimal = text[0] == '0' && (text[1] | 0x20) == 'x';
+    size_t value;
+    const char *end = parse_digits(hexadecimal ? text + 2 : text, hexadecimal ? 16 : 10, &value);
+
+    if (!end || *end != '\0')
+        return false;
+    *number = value;
+    return true;
+}
+
+bool parse_size(const char *text, size_t *size)
+{
+    static const char suffixes[] = "kmg";
+    size_t value;
+    const char *end = parse_digits(text, 10, &value), *suffix;
+    unsigned shift = 0;
+
+    if (!end)
+        return false;
+    if (*end != '\0' && (suffix = strchr(suffixes, *end | 0x20))) {
+        shift = 10 * (unsigned)(suffix - suffixes + 1);
+        end++;
+    }
+    if (*end != '\0' || value > SIZE_MAX >> shift)
+        return false;
+    *size = value << shift;
+    return true;
+}
+
+int parse_signal(const char *text)
+{
+    static const struct {
+        char name[8];
+        int number;
+    } known[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP},
+                 {"ALRM", SIGALRM}, {"PROF", SIGPROF}, {"VTALRM", SIGVTALRM}};
+    size_t number;
+
+    if (parse_number(text, &number))
+        return number > 0 && number < NSIG && number != SIGKILL && number != SIGSTOP ? (int)number
+                                                                                     : 0;
+    if (strncmp(text, "SIG", 3) == 0)
+        text += 3;
+    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i].name, text) == 0)
+            return known[i].number;
+    return 0;
+}
+
+int parse_list(const char *text, unsigned end, void (*each)(unsigned number, void *arg), void *arg)
+{
+    int highest = -1;
+
+    while (*text >= '0' && *text <= '9') {
+        unsigned bounds[2] = {0, 0};
+        int parts = 0;
+        do {
+            if (parts == 1 && (*++text < '0' || *text > '9')) /* past the '-' */
+                return -1;
+            for (; *text >= '0' && *text <= '9'; text++) {
+                bounds[parts] = bounds[parts] * 10 + (unsigned)(*text - '0');
+                if (bounds[parts] >= end)
+                    return -1;
+            }
+            parts++;
+        } while (parts == 1 && *text == '-');
+        if (parts == 1)
+            bounds[1] = bounds[0];
+        if (bounds[1] < bounds[0])
+            return -1;
+        for (unsigned n = bounds[0]; n <= bounds[1]; n++) {
+            if (each)
+                each(n, arg);
+            if ((int)n > highest)
+                highest = (int)n;
+        }
+        if (*text == ',')
+            text++;
+    }
+    return *text == '\0' || *text == '\n' ? highest : -1;
+}

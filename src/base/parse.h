@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * parse.h - values that people and the kernel write as text.  No memory, no locks, no locale.
+ */
+#ifndef STOOK_BASE_PARSE_H
+#define STOOK_BASE_PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* "64M", "2G", "4096" (K, M, G; either case); false, and *size stays, where it is none of these. */
+bool parse_size(const char *text, size_t *size);
+
+/* "17", "0x11"; as parse_size(). */
+bool parse_number(const char *text, size_t *number);
+
+/* "USR2", "SIGUSR2" or "12": a signal that a program can handle; 0 where it is none. */
+int parse_signal(const char *text);
+
+/*
+ * "0-3,8": calls `each`, which may be NULL, with every number of the list, all of them below `end`.
+ * Returns the highest, or -1 where the text is no such list or names no number.  The part before a
+ * mistake has been passed on by then.
+ */
+int parse_list(const char *text, unsigned end, void (*each)(unsigned number, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* modes: default */
+/* settings.def and what reads it: values of each type, refusals, unknown names, raised privileges. */
+#include "base/settings.h"
+
+#include "base/parse.h"
+#include "os/topology.h"
+#include "support/child.h"
+
+#include <stook/stat.h>
+#include <stook/trace.h>
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- texts ------------------------------------------------------------------------------------ */
+
+static void sizes(void **unused)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+    } good[] = {
+        {"0", 0},
+        {"4096", 4096},
+        {"1k", 1 << 10},
+        {"64M", 64u << 20},
+        {"64m", 64u << 20},
+        {"2G", (size_t)2 << 30},
+        {"007K", 7 << 10},
+        {"18446744073709551615", SIZE_MAX},
+        {"17179869183G", (size_t)17179869183u << 30},
+    };
+    static const char *const bad[] = {"",
+                                      "M",
+                                      " 1",
+                                      "1 ",
+                                      "-1",
+                                      "1MB",
+                                      "1.5M",
+                                      "0x10",
+                                      "12T",
+                                      "18446744073709551616",
+                                      "17179869184G",
+                                      "99999999999999999999999"};
+    size_t size;
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_true(parse_size(good[i].text, &size));
+        assert_int_equal(size, good[i].size);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        size = 17;
+        if (parse_size(bad[i], &size) || size != 17)
+            fail_msg("\"%s\" passed as a size", bad[i]);
+    }
+}
+
+static void numbers(void **unused)
+{
+    static const char *const bad[] = {
+        "", "0x", "x1", "-1", "+1", " 1", "1 ", "1K", "12g", "0xg", "18446744073709551616"};
+    size_t number = 1;
+
+    (void)unused;
+    assert_true(parse_number("0", &number) && number == 0);
+    assert_true(parse_number("010", &number) && number == 10);
+    assert_true(parse_number("0xfF", &number) && number == 255);
+    assert_true(parse_number("18446744073709551615", &number) && number == SIZE_MAX);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (parse_number(bad[i], &number) || number != SIZE_MAX)
+            fail_msg("\"%s\" passed as a number", bad[i]);
+}
+
+static void signals(void **unused)
+{
+    static const char *const bad[] = {"",        "SIG", "usr2", "KILL", "9",
+                                      "SIGSTOP", "0",   "65",   "-1",   "USR2 "};
+
+    (void)unused;
+    assert_int_equal(parse_signal("USR2"), SIGUSR2);
+    assert_int_equal(parse_signal("SIGVTALRM"), SIGVTALRM);
+    assert_int_equal(parse_signal("34"), 34);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (parse_signal(bad[i]) != 0)
+            fail_msg("\"%s\" passed as a signal", bad[i]);
+    assert_int_equal(parse_signal("19"), 0); /* SIGSTOP */
+}
+
+static void types(void **unused)
+{
+    static const struct {
+        enum setting_id id;
+        const char *text;
+        long number; /* -1: refused */
+    } cases[] = {
+        {SETTING_RANDOM, "1", 1},
+        {SETTING_RANDOM, "0", 0},
+        {SETTING_RANDOM, "yes", 1},
+        {SETTING_RANDOM, "off", 0},
+        {SETTING_RANDOM, "true", 1},
+        {SETTING_RANDOM, "2", -1},
+        {SETTING_RANDOM, "ye", -1},
+        {SETTING_RANDOM, "YES", -1},
+        {SETTING_PERTURB, "0x55", 0x55},
+        {SETTING_PERTURB, "255", 255},
+        {SETTING_PERTURB, "256", -1},
+        {SETTING_TRACE_PID, "1", 1},
+        {SETTING_TRACE_PID, "0", -1},
+        {SETTING_TRACE_PID, "2147483648", -1},
+        {SETTING_RESERVE, "0", 0},
+        {SETTING_RESERVE, "3k", 3072},
+        {SETTING_RESERVE, "3 K", -1},
+        {SETTING_LIMIT, "0", -1},
+        {SETTING_LIMIT, "1", 1},
+        {SETTING_ARENA, "16383K", -1},
+        {SETTING_ARENA, "16M", 16 << 20},
+        {SETTING_ARENA, "4096G", (long)4096 << 30},
+        {SETTING_ARENA, "4097G", -1},
+        {SETTING_TRACE_LIMIT, "68K", 68 << 10},
+        {SETTING_TRACE_LIMIT, "69631", -1},
+        {SETTING_HUGE_PAGES, "never", 0},
+        {SETTING_HUGE_PAGES, "full", 1},
+        {SETTING_HUGE_PAGES, "always", 2},
+        {SETTING_HUGE_PAGES, "alway", -1},
+        {SETTING_HUGE_PAGES, "never full", -1},
+        {SETTING_STATS, "0", STOOK_STATS_OFF},
+        {SETTING_STATS, "1", STOOK_STATS_ALL},
+        {SETTING_STATS, "slow", STOOK_STATS_SLOW},
+        {SETTING_STATS, "2", -1},
+        {SETTING_PROFILE_SIGNAL, "SIGUSR1", SIGUSR1},
+        {SETTING_PROFILE_SIGNAL, "9", -1},
+        {SETTING_ISOLATED_CPUS, "0-8191", 0},
+        {SETTING_ISOLATED_CPUS, "8192", -1},
+        {SETTING_ISOLATED_CPUS, "2-", -1},
+        {SETTING_TRACE, "any, text", 0},
+    };
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t number = 17;
+        bool good = setting_check(cases[i].id, cases[i].text, &number);
+        if (good != (cases[i].number >= 0) || number != (good ? (size_t)cases[i].number : 17))
+            fail_msg("%s=%s: %d, %zu", setting_name(cases[i].id), cases[i].text, good, number);
+    }
+}
+
+/* ---- the table -------------------------------------------------------------------------------- */
+
+static void every_row(void **unused)
+{
+    char accepted[SETTING_ACCEPTED_MAX];
+
+    (void)unused;
+    for (unsigned i = 0; i < SETTINGS; i++) {
+        enum setting_id id = (enum setting_id)i;
+        const char *name = setting_name(id);
+        size_t number;
+        assert_true(strnlen(name, 24) < 24 && strnlen(setting_initial(id), 8) < 8);
+        assert_true(strncmp(name, "STOOK_", 6) == 0 || strcmp(name, "MALLOC_PERTURB_") == 0);
+        for (unsigned other = 0; other < i; other++)
+            assert_string_not_equal(name, setting_name((enum setting_id)other));
+        if (*setting_initial(id))
+            assert_true(setting_check(id, setting_initial(id), &number));
+        memset(accepted, 'x', sizeof(accepted));
+        setting_accepted(id, accepted);
+        /* It fits: snprintf() has not cut it. */
+        assert_true(strnlen(accepted, sizeof(accepted)) < sizeof(accepted) - 1);
+    }
+}
+
+static void same_as_elsewhere(void **unused)
+{
+    char accepted[SETTING_ACCEPTED_MAX];
+    size_t number;
+
+    (void)unused;
+    setting_accepted(SETTING_PERTURB, accepted);
+    assert_string_equal(accepted, "a byte from 0 to 255");
+    assert_true(setting_initial_number(SETTING_TRACE_LIMIT) == STOOK_TRACE_LIMIT);
+    assert_true(setting_check(SETTING_TRACE_LIMIT, "69632", &number) &&
+                number == STOOK_TRACE_LIMIT_MIN);
+    assert_int_equal(TOPOLOGY_CPUS_MAX, 8192); /* the bound of ISOLATED_CPUS */
+}
+
+/* ---- reading an environment, each time in a child whose stderr is caught ----------------------- */
+
+static struct child child;
+
+struct reading {
+    const char *environment[8];
+    bool secure;
+    int (*look)(void);
+};
+
+static int read_it(void *arg)
+{
+    struct reading *reading = arg;
+
+    settings_read((char *const *)(uintptr_t)reading->environment, reading->secure);
+    settings_warn();
+    settings_warn(); /* says nothing more */
+    return reading->look();
+}
+
+static const char *said_by(struct reading reading)
+{
+    child_run(&child, read_it, &reading);
+    if (!child_passed(&child))
+        fail_msg("the child: status %#x: %s", (unsigned)child.status, child.error);
+    return child.error;
+}
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static int all_defaults(void)
+{
+    for (unsigned i = 0; i < SETTINGS; i++) {
+        enum setting_id id = (enum setting_id)i;
+        MUST(setting_source(id) == SETTING_BY_DEFAULT && !setting_written(id));
+        MUST(setting_number(id) == setting_initial_number(id) && !setting_text(id));
+    }
+    return 0;
+}
+
+static int looks_good(void)
+{
+    MUST(setting_number(SETTING_RESERVE) == 3 << 20);
+    MUST(strcmp(setting_written(SETTING_RESERVE), "3M") == 0);
+    MUST(setting_source(SETTING_RESERVE) == SETTING_BY_ENVIRONMENT);
+    MUST(setting_number(SETTING_HUGE_PAGES) == 2);
+    MUST(strcmp(setting_text(SETTING_TRACE), "a=b") == 0);
+    MUST(setting_source(SETTING_TAGS) == SETTING_BY_DEFAULT);
+    return 0;
+}
+
+static void values(void **unused)
+{
+    (void)unused;
+    assert_string_equal(said_by((struct reading){.look = all_defaults}), "");
+    /* The first of two counts, as getenv() finds it; nothing is as if it were not set. */
+    assert_string_equal(
+        said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_RESERVE=bad", "STOOK_TRACE=a=b",
+                                  "STOOK_TAGS=", "STOOK_HUGE_PAGES=always", "STOOKX=1", "STOOK_"},
+                                 .look = looks_good}),
+        "");
+}
+
+static int raised(void)
+{
+    size_t length;
+
+    MUST(!settings_unknown(0, &length));
+    return all_defaults();
+}
+
+static void raised_privileges(void **unused)
+{
+    (void)unused;
+    assert_string_equal(said_by((struct reading){{"STOOK_RESERVE=bad", "STOOK_RANDOM=1",
+                                                  "STOOK_RESEVE=1", "MALLOC_PERTURB_=3"},
+                                                 .secure = true,
+                                                 .look = raised}),
+                        "");
+}
+
+static int looks_refused(void)
+{
+    MUST(setting_number(SETTING_RESERVE) == 32 << 20 && !setting_text(SETTING_RESERVE));
+    MUST(strcmp(setting_written(SETTING_RESERVE), "much") == 0);
+    MUST(setting_source(SETTING_RESERVE) == SETTING_REFUSED);
+    MUST(setting_number(SETTING_LIMIT) == 0 && setting_number(SETTING_MODE) == 0);
+    MUST(!setting_text(SETTING_ISOLATED_CPUS));
+    MUST(setting_number(SETTING_TRACE_LIMIT) == STOOK_TRACE_LIMIT);
+    return 0;
+}
+
+static void refusals(void **unused)
+{
+    (void)unused;
+    assert_string_equal(
+        said_by((struct reading){{"STOOK_RESERVE=much", "STOOK_LIMIT=0", "STOOK_MODE=lockd",
+                                  "STOOK_ISOLATED_CPUS=1-", "STOOK_TRACE_LIMIT=1K"},
+                                 .look = looks_refused}),
+        "stook: STOOK_RESERVE=much is ignored: it takes bytes such as 64M (K, M or G may follow); "
+        "the default, 32M, is used\n"
+        "stook: STOOK_LIMIT=0 is ignored: it takes bytes such as 64M (K, M or G may follow), not 0; "
+        "it counts as not set\n"
+        "stook: STOOK_MODE=lockd is ignored: it takes rseq or locked; the default, rseq, is used\n"
+        "stook: STOOK_ISOLATED_CPUS=1- is ignored: it takes a list of CPUs such as 2-3,8, up to "
+        "8191; it counts as not set\n"
+        "stook: STOOK_TRACE_LIMIT=1K is ignored: it takes bytes such as 64M (K, M or G may follow), "
+        "at least 68K; the default, 1G, is used\n");
+}
+
+static int refuses(void)
+{
+    MUST(setting_text(SETTING_TOPOLOGY));
+    setting_refuse(SETTING_TOPOLOGY, "it is odd");
+    MUST(!setting_text(SETTING_TOPOLOGY) && setting_source(SETTING_TOPOLOGY) == SETTING_REFUSED);
+    return 0;
+}
+
+static void refused_by_its_user(void **unused)
+{
+    (void)unused;
+    assert_string_equal(said_by((struct reading){{"STOOK_TOPOLOGY=x"}, .look = refuses}),
+                        "stook: STOOK_TOPOLOGY=x is ignored: it is odd; it counts as not set\n");
+}
+
+static int knows_them(void)
+{
+    size_t length = 0;
+    const char *name = settings_unknown(1, &length);
+
+    MUST(name && length == 9 && strncmp(name, "STOOK_LOG=", 10) == 0);
+    MUST(settings_unknown(2, &length) && !settings_unknown(3, &length));
+    return 0;
+}
+
+static int only_reserve(void)
+{
+    MUST(setting_source(SETTING_RESERVE) == SETTING_BY_RUN);
+    MUST(setting_source(SETTING_LIMIT) == SETTING_BY_ENVIRONMENT);
+    return 0;
+}
+
+static void unknown_names(void **unused)
+{
+    (void)unused;
+    assert_string_equal(
+        said_by(
+            (struct reading){{"STOOK_RESEVE=1", "STOOK_LOG=2", "STOOK_CACHEMAX=3", "STOOK_TEST_X=1",
+                              "STOOK_SLOW=1", "STOOK_KERNEL_CACHE=x", "MALLOC_ARENA_MAX=1"},
+                             .look = knows_them}),
+        "stook: STOOK_RESEVE is no setting: the nearest is STOOK_RESERVE (stook info --settings "
+        "lists all)\n"
+        "stook: STOOK_LOG is no setting: the nearest is STOOK_MODE (stook info --settings lists "
+        "all)\n"
+        "stook: STOOK_CACHEMAX is no setting: the nearest is STOOK_CACHED_MAX (stook info "
+        "--settings lists all)\n");
+    /* What stook run has named is not named again; what its options set is known as such. */
+    assert_string_equal(
+        said_by((struct reading){{"STOOK_RUN=STOOK_RESEVE,STOOK_RESERVE", "STOOK_RESEVE=1",
+                                  "STOOK_RESERVE=1M", "STOOK_LIMIT=1M"},
+                                 .look = only_reserve}),
+        "");
+}
+
+static int simulates(void)
+{
+    settings_simulate();
+    MUST(setting_number(SETTING_RESERVE) == 32 << 20 && setting_number(SETTING_TAGS) == 0);
+    MUST(!setting_text(SETTING_TOPOLOGY));
+    MUST(setting_number(SETTING_ARENA) == 64 << 20 && setting_number(SETTING_MODE) == 1);
+    MUST(strcmp(setting_text(SETTING_TRACE), "t") == 0);
+    return 0;
+}
+
+static void simulations(void **unused)
+{
+    (void)unused;
+    assert_string_equal(
+        said_by((struct reading){{"STOOK_RESERVE=3M", "STOOK_TAGS=1", "STOOK_TOPOLOGY=node:1",
+                                  "STOOK_ARENA=64M", "STOOK_MODE=locked", "STOOK_TRACE=t"},
+                                 .look = simulates}),
+        "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes),         cmocka_unit_test(numbers),
+        cmocka_unit_test(signals),       cmocka_unit_test(types),
+        cmocka_unit_test(every_row),     cmocka_unit_test(same_as_elsewhere),
+        cmocka_unit_test(values),        cmocka_unit_test(raised_privileges),
+        cmocka_unit_test(refusals),      cmocka_unit_test(refused_by_its_user),
+        cmocka_unit_test(unknown_names), cmocka_unit_test(simulations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
