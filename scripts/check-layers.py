@@ -13,8 +13,9 @@ import sys
 import tempfile
 
 # Lowest first.  "include" has what everybody may include; watch stands beside cache.
-RANK = {"include": 0, "base": 1, "os": 2, "percpu": 3, "page": 4, "slab": 5, "sheaf": 6,
-        "account": 7, "cache": 8, "watch": 8, "reserve": 9, "malloc": 10, "urcu": 10}
+RANK = {"include": 0, "base": 1, "os": 2, "percpu": 3, "page": 4, "slab": 5, "sheaf": 6, "cache": 7,
+        "trace": 8, "site": 9, "charge": 10, "kmalloc": 11, "watch": 12, "reserve": 12, "face": 13,
+        "malloc": 14, "urcu": 14}
 
 
 def layer(path, root):

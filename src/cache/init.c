@@ -2,16 +2,14 @@
 #include "cache/init.h"
 
 #include "base/context.h"
+#include "base/init.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "cache/hotplug.h"
-#include "cache/traced.h"
 #include "percpu/percpu.h"
 #include "percpu/random.h"
 #include "os/topology_text.h"
 #include "page/arena.h"
-#include "page/large.h"
-#include "slab/node.h"
 
 #include <stook/stook.h>
 
@@ -21,16 +19,12 @@
 #include <stdint.h>
 #include <string.h>
 
-_Atomic uint32_t init_state;
-
 /* What follows from the topology. */
 static void init_above_topology(void)
 {
     percpu_init();
     random_init();
     arena_init();
-    context_settler = node_settle_deferred;
-    context_large_settler = large_settle;
     hotplug_init();
     cache_boot();
 }
@@ -40,7 +34,8 @@ void init_slow(void)
     if (!once_begin(&init_state))
         return;
     topology_init();
-    traced_init();
+    if (hooks.before_caches)
+        cache_list.closed = hooks.before_caches();
     init_above_topology();
     once_end(&init_state);
     /* After: it may allocate. */
@@ -88,7 +83,7 @@ int stook_topology_set(const char *text_or_file)
         return -1;
     }
     memset(cache_table, 0, percpu.slots * sizeof(cache_table[0]));
-    memset(&cache_list, 0, sizeof(cache_list));
+    cache_list = (struct cache_list){.closed = cache_list.closed};
     arena_exit();
     percpu_exit();
     init_above_topology();

@@ -69,6 +69,12 @@ void topology_set_memory(unsigned node, bool online);
 /* Parses "0-3,8,10-11"; calls `each` for every number; the highest, or -1 if it is no list. */
 int topology_parse_list(const char *text, void (*each)(unsigned number, void *arg), void *arg);
 
+/* Of this process's machine. */
+static inline bool topology_has_node(int node)
+{
+    return node >= 0 && (unsigned)node < topology.nodes && topology.online_nodes >> node & 1;
+}
+
 static inline bool topology_has_cpu(const struct topology *t, unsigned cpu)
 {
     return cpu < TOPOLOGY_CPUS_MAX && (t->possible_cpus[cpu / 64] >> cpu % 64 & 1);

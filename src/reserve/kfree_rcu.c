@@ -6,7 +6,7 @@
 
 #include "base/context.h"
 #include "base/report.h"
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "page/large.h"
 #include "reserve/rcu.h"
 #include "slab/slab.h"

@@ -2,12 +2,12 @@
 #include "reserve/rcu.h"
 
 #include "base/large_bss.h"
-#include "account/account.h"
+#include "charge/account.h"
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
-#include "cache/init.h"
+#include "base/init.h"
 #include "percpu/sections.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -165,7 +165,7 @@ static void rcu_hand_over_inside(void)
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
-/* context_rcu_settler */
+/* hooks_rcu.settle */
 static void rcu_settle(void)
 {
     atomic_store_explicit(&context_self()->rcu, false, memory_order_relaxed);
@@ -295,7 +295,7 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
                      cache->name);
     if (__builtin_expect(slab_cache_of(object) != cache, 0))
         slab_report(cache, object, "is of no slab of this cache");
-    if (__builtin_expect(account_hooks(cache) != 0, 0)) /* readers charge nobody */
+    if (__builtin_expect(cache_hooks(cache) != 0, 0)) /* readers charge nobody */
         account_clear(cache, &object, 1);
     nested = context_enter();
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
@@ -394,25 +394,25 @@ static void rcu_wait(void)
         report_fatal("a wait for deferred frees from a handler that interrupted the library");
 }
 
-/* cache_deferred */
-static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
+/* hooks_rcu.deferred */
+static void rcu_drain(struct stook_cache *cache, enum hooks_deferred what)
 {
     bool used = atomic_load_explicit(&rcu_caches[cache->index].used, memory_order_relaxed);
 
     switch (what) {
-    case CACHE_DEFERRED_PUSH:
+    case HOOKS_DEFERRED_PUSH:
         rcu_take_slots(cache->index, cache->index + 1, false);
         if (used) {
             (void)rcu_loose_collect(percpu_node(percpu_cpu()), true, false);
             rcu_hand_over_inside();
         }
         break;
-    case CACHE_DEFERRED_WAIT:
+    case HOOKS_DEFERRED_WAIT:
         rcu_take_slots(cache->index, cache->index + 1, true);
         if (used)
             rcu_wait();
         break;
-    case CACHE_DEFERRED_SLABS:
+    case HOOKS_DEFERRED_SLABS:
         for (int i = 0; i < RCU_SLAB_ROUNDS && rcu_slabs_waiting(cache) > 0; i++) {
             rcu_hand_wait();
             (void)rcu_outside(rcu_ops.barrier);
@@ -421,6 +421,9 @@ static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
         break;
     }
 }
+
+static const struct hooks_rcu rcu_hooks = {
+    .settle = rcu_settle, .defer_slab = rcu_slabs_defer, .deferred = rcu_drain};
 
 void stook_rcu_barrier(void)
 {
@@ -486,10 +489,8 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     }
     rcu_ops = ops;
     rcu_sections = percpu.rseq && !percpu.isolated;
-    context_rcu_settler = rcu_settle;
-    /* Release: rcu_ops, for those who find these. */
-    __atomic_store_n(&slab_deferrer, rcu_slabs_defer, __ATOMIC_RELEASE);
-    __atomic_store_n(&cache_deferred, rcu_drain, __ATOMIC_RELEASE);
+    /* Release: rcu_ops, for those who find it. */
+    __atomic_store_n(&hooks_set.rcu, &rcu_hooks, __ATOMIC_RELEASE);
     atomic_store_explicit(&rcu_state, RCU_SET, memory_order_release);
     return 0;
 }

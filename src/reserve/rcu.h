@@ -84,7 +84,7 @@ bool rcu_loose_collect(unsigned node, bool all, bool nospin);
 /* A sheaf of loose objects has come back. */
 void rcu_loose_done(struct sheaf *sheaf, bool nospin);
 
-/* slab_deferrer (rcu_slabs.c), and how many slabs of a cache still wait. */
+/* hooks_rcu.defer_slab (rcu_slabs.c), and how many slabs of a cache still wait. */
 void rcu_slabs_defer(struct stook_cache *cache, struct slab *slab);
 /* Those that wait begin to, if none does.  Outside the library. */
 void rcu_slabs_begin(void);

@@ -13,7 +13,7 @@ static unsigned orders_left = 255; /* memory is short: no run of a higher order 
 #include "slab/slab.c"
 #undef arena_alloc_slab
 
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "slab/freelist_iter.h"
 #include "support/check.h"
 #include "support/child.h"

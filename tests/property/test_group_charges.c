@@ -10,7 +10,7 @@
  *
  * STOOK_TEST_SEED and STOOK_TEST_STEPS repeat or prolong it.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "support/group_model.h"
 
 #include <stook/stook.h>

@@ -41,7 +41,7 @@ static unsigned taken, refusals, by_handlers;
 
 static uint64_t cost(int c)
 {
-    return c == CACHES - 1 ? 0 : cache[c]->charge;
+    return c == CACHES - 1 ? 0 : cache[c]->account.charge;
 }
 
 /* ---- taking and freeing --------------------------------------------------------------------- */

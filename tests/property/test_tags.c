@@ -7,7 +7,7 @@
  * the cache.  Where tags are switched off in between, which makes what is live inexact, nothing else
  * suffers.
  */
-#include "account/tag.h"
+#include "site/tag.h"
 #include "slab/cache.h"
 
 #include "support/child.h"
@@ -178,7 +178,7 @@ static void check_site(unsigned site)
             if (held[i].site != site || tag == 0)
                 continue;
             objects++;
-            bytes += caches[held[i].cache]->charge;
+            bytes += caches[held[i].cache]->account.charge;
         }
     }
     if (stook_tag_stat(sites[site].tag, &stat) != 0) {

@@ -5,7 +5,7 @@
  * stand still a group's usage is the sum of the objects that name it; a limit was never exceeded; and
  * when all objects are gone nothing is charged.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "slab/cache.h"
 #include "support/random.h"
 #include "support/scale.h"
@@ -135,7 +135,7 @@ static void check_sums(void)
             struct stook_group *owner = shelf[c][i] ? stook_group_of(shelf[c][i]) : NULL;
             for (; owner; owner = stook_group_parent(owner))
                 for (int g = 0; g < GROUPS; g++)
-                    sums[g] += owner == group[g] ? cache[c]->charge : 0;
+                    sums[g] += owner == group[g] ? cache[c]->account.charge : 0;
         }
     for (int g = 0; g < GROUPS; g++) {
         struct stook_group_stat stat = {.size = sizeof(stat)};

@@ -7,7 +7,7 @@
  * is kept; a limit that was not lowered is never exceeded, whenever one looks; and when all has been
  * given back nothing is charged and no group is left over.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "support/random.h"
 #include "support/scale.h"
 

@@ -90,14 +90,15 @@ void ops_check_groups(void)
 
     for (size_t i = 0; i < ops.n; i++)
         if (!ops.held[i].deferred)
-            ops_add_charge(ops.held[i].group, ops.made[ops.held[i].cache].cache->charge, sums);
+            ops_add_charge(ops.held[i].group, ops.made[ops.held[i].cache].cache->account.charge,
+                           sums);
     for (unsigned i = 0; i < OPS_SHEAVES; i++) {
         struct stook_cache *cache = ops.made[ops.sheaf[i].cache].cache;
         if (!ops.sheaf[i].sheaf || !ops.made[ops.sheaf[i].cache].charged)
             continue;
         struct sheaf *sheaf = prefilled_of(cache, ops.sheaf[i].sheaf);
         for (uint32_t k = 0; k < sheaf->size; k++)
-            ops_add_charge(stook_group_of(sheaf->object[k]), cache->charge, sums);
+            ops_add_charge(stook_group_of(sheaf->object[k]), cache->account.charge, sums);
     }
     for (unsigned g = 0; g < OPS_GROUPS; g++) {
         struct stook_group_stat stat = {.size = sizeof(stat)};

@@ -6,7 +6,7 @@
  */
 #include "slab/detached.h"
 
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "os/topology.h"
 #include "slab/node.h"
 #include "support/check.h"

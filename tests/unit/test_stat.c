@@ -6,7 +6,7 @@
  */
 #include "slab/stat.h"
 
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "slab/node.h"

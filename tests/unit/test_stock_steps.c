@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
-#include "account/group_stock.h"
+#include "charge/group_stock.h"
 #include "support/rseq_broken.h"
 #include "support/steps.h"
 

@@ -4,7 +4,7 @@
  * threads, handlers that count too, threads without a CPU, children, and when numbers or memory run
  * out.
  */
-#include "account/tag.h"
+#include "site/tag.h"
 
 #include "support/child.h"
 #include "support/random.h"

@@ -9,7 +9,7 @@
 #include "support/scale.h"
 #include "support/trace_decode.h"
 
-#include "account/trace.h"
+#include "trace/trace.h"
 #include "os/topology.h"
 
 #include <stook/kmalloc.h>
