@@ -19,6 +19,7 @@
 
 struct slab;
 struct stook_cache;
+struct stook_site;
 
 struct hooks {
     /* ---- within the core: never NULL ---- */
@@ -33,8 +34,10 @@ struct hooks {
     /* ---- accounting (charge/): NULL in the core alone, where no cache is closed for it ---- */
 
     /* The rest of an allocation or a free of a cache that is closed by CACHE_CLOSED_ACCOUNT; `from` is
-     * the address that the public call returns to.  Outside the context, with no lock. */
-    void *(*alloc)(struct stook_cache *cache, unsigned flags, const void *from);
+     * the address that the public call returns to, `site` what its caller says (stook/tag.h) or NULL.
+     * Outside the context, with no lock. */
+    void *(*alloc)(struct stook_cache *cache, unsigned flags, const struct stook_site *site,
+                   const void *from);
     void *(*alloc_node)(struct stook_cache *cache, unsigned flags, unsigned node, const void *from);
     size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                          const void *from);

@@ -41,11 +41,17 @@ __attribute__((noinline, cold)) void *alloc_plain(struct stook_cache *cache, uns
     return object;
 }
 
-void *alloc_object(struct stook_cache *cache, unsigned flags, const void *from)
+static void *alloc_object_at(struct stook_cache *cache, unsigned flags,
+                             const struct stook_site *site, const void *from)
 {
     if (cache_hooks(cache))
-        return hooks.alloc(cache, flags, from);
+        return hooks.alloc(cache, flags, site, from);
     return alloc_plain(cache, flags);
+}
+
+void *alloc_object(struct stook_cache *cache, unsigned flags, const void *from)
+{
+    return alloc_object_at(cache, flags, NULL, from);
 }
 
 static inline __attribute__((always_inline)) bool alloc_fast(struct stook_cache *cache,
@@ -62,5 +68,15 @@ __attribute__((aligned(64))) void *stook_alloc(struct stook_cache *cache, unsign
 
     if (alloc_fast(cache, flags, &object))
         return object;
-    return alloc_object(cache, flags, __builtin_return_address(0));
+    return alloc_object_at(cache, flags, NULL, __builtin_return_address(0));
+}
+
+__attribute__((aligned(64))) void *stook_alloc_at(struct stook_cache *cache, unsigned flags,
+                                                  struct stook_site *site)
+{
+    void *object;
+
+    if (alloc_fast(cache, flags, &object))
+        return object;
+    return alloc_object_at(cache, flags, site, __builtin_return_address(0));
 }

@@ -309,7 +309,8 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
         errno = EINVAL;
         return NULL;
     }
-    if ((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) {
+    if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
+        ((args.flags & STOOK_CACHE_ACCOUNT) && !hooks.alloc)) { /* the core alone */
         errno = ENOTSUP;
         return NULL;
     }

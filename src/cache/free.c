@@ -17,7 +17,7 @@ __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache, void *
     context_leave();
 }
 
-static __attribute__((noinline, cold)) void free_checked(struct stook_cache *cache, void *object)
+static void free_checked(struct stook_cache *cache, void *object)
 {
     uint32_t index;
     const struct slab *slab =

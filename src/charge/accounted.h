@@ -15,7 +15,8 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
                             uint64_t where, uint32_t group);
 
 /* hooks.alloc, hooks.alloc_node, hooks.alloc_bulk, hooks.free */
-void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, const void *from);
+void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, const struct stook_site *site,
+                           const void *from);
 void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node,
                            const void *from);
 size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size_t n,

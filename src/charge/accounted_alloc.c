@@ -30,9 +30,9 @@ static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *
 }
 
 /* Charged, but this CPU's main sheaf is empty. */
-static __attribute__((noinline, cold)) void *accounted_refill(struct stook_cache *cache, unsigned flags,
-                                                          uint64_t where, uint32_t group,
-                                                          uint32_t owner)
+static __attribute__((noinline, cold)) void *accounted_refill(struct stook_cache *cache,
+                                                              unsigned flags, uint64_t where,
+                                                              uint32_t group, uint32_t owner)
 {
     group_uncharge(owner, cache->account.charge);
     return accounted_rest(cache, flags, where, group);
@@ -40,7 +40,7 @@ static __attribute__((noinline, cold)) void *accounted_refill(struct stook_cache
 
 /* Taken and charged: the general way from there. */
 static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache, void *object,
-                                                   uint32_t owner, uint64_t where)
+                                                       uint32_t owner, uint64_t where)
 {
     struct account account = {.group = owner, .tag = 0};
 
@@ -51,8 +51,8 @@ static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache
 }
 
 /* Done but for the count, for which there was no section. */
-static __attribute__((noinline, cold)) void *accounted_count(struct stook_cache *cache, void *object,
-                                                         uint32_t tag)
+static __attribute__((noinline, cold)) void *accounted_count(struct stook_cache *cache,
+                                                             void *object, uint32_t tag)
 {
     tag_count_alloc(tag, 1, cache->account.charge);
     return object;
@@ -69,10 +69,8 @@ static __attribute__((noinline, cold)) void *accounted_told(void *object)
  * there is no object, then to accounted_stamp(): by calls that stand last, so that nothing is saved
  * across them.  `way` is a constant, and the flags are those of the fast path.
  */
-static inline __attribute__((always_inline)) void *accounted_straight(struct stook_cache *cache,
-                                                                  unsigned flags, uint64_t where,
-                                                                  uint32_t group,
-                                                                  const uint32_t way)
+static inline __attribute__((always_inline)) void *accounted_straight(
+    struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group, const uint32_t way)
 {
     uint32_t owner = 0, tag = 0;
     intptr_t rseq = percpu.rseq_offset;
@@ -82,7 +80,9 @@ static inline __attribute__((always_inline)) void *accounted_straight(struct sto
     if (way & CACHE_CLOSED_GROUP) {
         bool entered = straight_owners(way) && __builtin_expect(group == ACCOUNT_CURRENT, 1);
         char *stock;
-        owner = entered ? group_thread.lineage[0] : straight_owners(way) ? group : cache->account.owner;
+        owner = entered                ? group_thread.lineage[0]
+                : straight_owners(way) ? group
+                                       : cache->account.owner;
         stock = entered ? group_thread.stock : group_stock_row(owner);
         if (__builtin_expect(owner == 0, 0) || __builtin_expect(group == ACCOUNT_NOBODY, 0) ||
             __builtin_expect(!straight_take(way, stock, rseq, owner, cache->account.charge), 0))
@@ -110,11 +110,11 @@ static inline __attribute__((always_inline)) void *accounted_straight(struct sto
 }
 
 /* Functions of their own, so that none saves the registers that another one needs. */
-#define ACCOUNTED_WAY(name, way)                                                                       \
-    static __attribute__((noinline)) void *accounted_##name(struct stook_cache *cache, unsigned flags, \
-                                                        uint64_t where, uint32_t group)            \
+#define ACCOUNTED_WAY(name, way)                                                                   \
+    static __attribute__((noinline)) void *accounted_##name(                                       \
+        struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group)                 \
     {                                                                                              \
-        return accounted_straight(cache, flags, where, group, way);                                    \
+        return accounted_straight(cache, flags, where, group, way);                                \
     }
 ACCOUNTED_WAY(group, CACHE_CLOSED_GROUP)
 ACCOUNTED_WAY(tag, CACHE_CLOSED_TAG)
@@ -123,7 +123,8 @@ ACCOUNTED_WAY(owner, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER)
 ACCOUNTED_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
 
 __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache *cache,
- unsigned flags, uint64_t where, uint32_t group)
+                                                             unsigned flags, uint64_t where,
+                                                             uint32_t group)
 {
     uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
 
@@ -144,9 +145,15 @@ __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache 
     return accounted_rest(cache, flags, where, group);
 }
 
-void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, const void *from)
+static inline uint64_t accounted_site(const struct stook_site *site, const void *from)
 {
-    return accounted_alloc(cache, flags, account_address(from), ACCOUNT_CURRENT);
+    return site ? account_site(site) : account_address(from);
+}
+
+void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, const struct stook_site *site,
+                           const void *from)
+{
+    return accounted_alloc(cache, flags, accounted_site(site, from), ACCOUNT_CURRENT);
 }
 
 void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node,
@@ -188,25 +195,6 @@ size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size
     return accounted_alloc_bulk(cache, flags, n, objects, account_address(from), ACCOUNT_CURRENT);
 }
 
-/* ---- the calls of a site ------------------------------------------------------------------- */
-
-static inline uint64_t accounted_site(const struct stook_site *site, const void *from)
-{
-    return site ? account_site(site) : account_address(from);
-}
-
-__attribute__((aligned(64))) void *stook_alloc_at(struct stook_cache *cache, unsigned flags,
-                                                  struct stook_site *site)
-{
-    void *object;
-
-    if (alloc_is_fast(flags) &&
-        __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, &object), 1))
-        return object;
-    return accounted_alloc(cache, flags, accounted_site(site, __builtin_return_address(0)),
-                           ACCOUNT_CURRENT);
-}
-
 /* A cache that is not accounted has no use for the site. */
 size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                            struct stook_site *site)
@@ -214,6 +202,5 @@ size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n, 
     if (!cache_hooks(cache))
         return stook_alloc_bulk(cache, flags, n, objects);
     return accounted_alloc_bulk(cache, flags, n, objects,
-                                accounted_site(site, __builtin_return_address(0)),
-                                ACCOUNT_CURRENT);
+                                accounted_site(site, __builtin_return_address(0)), ACCOUNT_CURRENT);
 }

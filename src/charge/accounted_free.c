@@ -21,7 +21,7 @@ static __attribute__((noinline)) void accounted_free_rest(struct stook_cache *ca
 
 /* The elements are cleared, but this CPU's main sheaf is full. */
 static __attribute__((noinline, cold)) void accounted_full(struct stook_cache *cache, void *object,
-                                                      uint32_t owner, uint32_t tag)
+                                                           uint32_t owner, uint32_t tag)
 {
     group_uncharge(owner, cache->account.charge);
     tag_count_free(tag, 1, cache->account.charge);
@@ -29,7 +29,8 @@ static __attribute__((noinline, cold)) void accounted_full(struct stook_cache *c
 }
 
 /* The object has gone, but its stock was closed or is full. */
-static __attribute__((noinline, cold)) void accounted_owe(uint32_t charge, uint32_t owner, uint32_t tag)
+static __attribute__((noinline, cold)) void accounted_owe(uint32_t charge, uint32_t owner,
+                                                          uint32_t tag)
 {
     group_charge_return(owner, charge);
     tag_count_free(tag, 1, charge);
@@ -44,7 +45,8 @@ static __attribute__((noinline, cold)) void accounted_count(uint32_t charge, uin
 /* The other way round, as accounted_alloc.c.  The object goes before its charge: who has neither yet
  * was told nothing. */
 static inline __attribute__((always_inline)) void accounted_straight(struct stook_cache *cache,
-                                                                void *object, const uint32_t way)
+                                                                     void *object,
+                                                                     const uint32_t way)
 {
     uint32_t owner = straight_owners(way) ? 0 : cache->account.owner, tag = 0;
     intptr_t rseq = percpu.rseq_offset;
@@ -75,10 +77,11 @@ static inline __attribute__((always_inline)) void accounted_straight(struct stoo
         tag_peak_told();
 }
 
-#define ACCOUNTED_WAY(name, way)                                                                        \
-    static __attribute__((noinline)) void accounted_##name(struct stook_cache *cache, void *object)     \
+#define ACCOUNTED_WAY(name, way)                                                                   \
+    static                                                                                         \
+        __attribute__((noinline)) void accounted_##name(struct stook_cache *cache, void *object)   \
     {                                                                                              \
-        accounted_straight(cache, object, way);                                                         \
+        accounted_straight(cache, object, way);                                                    \
     }
 ACCOUNTED_WAY(group, CACHE_CLOSED_GROUP)
 ACCOUNTED_WAY(tag, CACHE_CLOSED_TAG)

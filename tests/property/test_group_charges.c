@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Groups against a model, one random step after the other: charges and their return, from any CPU and
  * in every context; groups made and destroyed with charges left; limits changed; callbacks that give

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Accounted objects against a model, one random step after the other: taken one by one, in bulk,
  * ahead in a sheaf, for the group that the thread is in or one that is named, from any CPU, in handlers;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * What tags count is exact: after any sequence of calls, by threads, handlers and forked children, every
  * site has live what the objects that say so (stook_tag_of()) are, and in all what was allocated there

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Accounted objects under threads, each in groups of its own choice, that free what others took, one by
  * one and in bulk, while caches are shrunk, groups come and go, and limits are looked at.  When all

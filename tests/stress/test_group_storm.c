@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Groups under threads that charge, hand charges to each other and move between CPUs, under signals
  * whose handlers charge and give back, while somebody changes limits, makes groups and destroys them.

@@ -54,23 +54,6 @@ void ops_tags_step(unsigned cache)
                      0));
 }
 
-void ops_capacity_step(unsigned cache)
-{
-    struct ops_made *made = &ops.made[cache];
-    unsigned capacity = ops_byte() % 4 ? ops_below(STOOK_SHEAF_CAPACITY_MAX + 2) : 0;
-    int result = OPS_CALL(stook_cache_set_capacity(made->cache, capacity));
-
-    if (capacity > STOOK_SHEAF_CAPACITY_MAX) {
-        OPS_CHECK(result == -1 && errno == E2BIG);
-    } else if (made->loose) {
-        OPS_CHECK(result == -1 && errno == ENOTSUP && stook_cache_capacity(made->cache) == 0);
-    } else {
-        OPS_CHECK(result == 0);
-        OPS_CHECK(stook_cache_capacity(made->cache) > 0);
-        ops.counts->capacities++;
-    }
-}
-
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static void ops_add_charge(struct stook_group *group, size_t bytes, uint64_t *sums)

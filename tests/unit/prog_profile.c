@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* link: static */
 /*
  * A process with sites of all kinds and known counts.  It writes its profile to standard output and,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * Owners and tags of objects through every call that takes or returns one: who is charged, which site
  * has it, and that all is given back to the byte.  One thread; what is beside it is in the property

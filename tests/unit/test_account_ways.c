@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * One object at a time, through a cache of each kind: wherever the columns lie (behind the descriptor,
  * in the strides, behind the last object), with owners, tags or both, for the group that a thread has

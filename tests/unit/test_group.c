@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Groups by themselves, without objects: charges, limits, callbacks, zombies, handles that are out of
  * date, what a handler does to a thread that holds the lock.

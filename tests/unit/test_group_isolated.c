@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* modes: default */
 /*
  * CPUs that no fence may interrupt have stocks too, and what is in them comes back all the same: without

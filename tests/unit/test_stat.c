@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Statistics: what is counted adds up, exactly.  Every call is counted once, by the CPU that made
  * it, as one that touched slabs or not; what the layers below count agrees with what they hold; and

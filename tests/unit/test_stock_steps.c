@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: rseq native */
+/* needs: whole rseq native */
 /*
  * Every instruction of the sections of a group's stock, one after the other: a tracer stops the thread
  * right before it, something happens there (nothing but the stop; a signal whose handler takes and

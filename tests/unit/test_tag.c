@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Tags: the same site has the same number whoever asks, and what is counted is exact, beside other
  * threads, handlers that count too, threads without a CPU, children, and when numbers or memory run
