@@ -45,6 +45,9 @@ struct hooks {
     /* n objects are about to go to sheaves and slabs: entries may be NULL.  As above. */
     void (*free_bulk)(const struct stook_cache *cache, void *const *objects, size_t n);
 
+    /* Once, before all else, by the thread that starts the library: may fill in `topology` (os/topology.h),
+     * which is the machine's own otherwise.  NULL: nothing. */
+    void (*topology)(void);
     /* Once, when the topology is known and there is no cache: the CACHE_CLOSED_* that every cache is
      * closed by from its creation.  NULL: none. */
     uint32_t (*before_caches)(void);

@@ -19,8 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 
-struct cache_list cache_list;
-
 enum {
     CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
     CACHE_EMPTY_SLABS = 5,

@@ -8,7 +8,7 @@
 #include "cache/hotplug.h"
 #include "percpu/percpu.h"
 #include "percpu/random.h"
-#include "os/topology_text.h"
+#include "os/topology.h"
 #include "page/arena.h"
 
 #include <stook/stook.h>
@@ -33,6 +33,8 @@ void init_slow(void)
 {
     if (!once_begin(&init_state))
         return;
+    if (hooks.topology && !topology.simulated)
+        hooks.topology();
     topology_init();
     if (hooks.before_caches)
         cache_list.closed = hooks.before_caches();
@@ -57,7 +59,7 @@ const char *stook_mode(const char **why)
 }
 
 /* Every cache's descriptor and every large object is from the arena. */
-static bool init_is_unused(void)
+bool init_is_unused(void)
 {
     struct arena_stat stat;
 
@@ -67,27 +69,13 @@ static bool init_is_unused(void)
     return stat.blocks == 0;
 }
 
-/*
- * The library has started before main().  While nobody has taken anything it starts once more;
- * the descriptors of its own caches are all that the first start leaves behind, a few KiB.
- */
-int stook_topology_set(const char *text_or_file)
+void init_again(void)
 {
-    init_once();
-    if (!init_is_unused()) {
-        errno = EBUSY;
-        return -1;
-    }
-    if (!text_or_file || !topology_text_load(text_or_file, &topology)) {
-        errno = EINVAL;
-        return -1;
-    }
     memset(cache_table, 0, percpu.slots * sizeof(cache_table[0]));
     cache_list = (struct cache_list){.closed = cache_list.closed};
     arena_exit();
     percpu_exit();
     init_above_topology();
-    return 0;
 }
 
 int stook_topology_cpu(int cpu)

@@ -6,10 +6,16 @@
 #define STOOK_CACHE_INIT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* hooks.start */
 void init_slow(void);
+
+/* The library has started before main().  While nobody has taken anything it may start once more, on
+ * another `topology`; the descriptors of its own caches are all that the first start leaves behind. */
+bool init_is_unused(void);
+void init_again(void);
 
 /* Forks between the first process and this one: what is counted by threads may be stale. */
 extern _Atomic uint32_t fork_count __attribute__((visibility("hidden")));

@@ -31,35 +31,6 @@ static struct group *group_charge_full(struct group *group, uint64_t bytes)
     return group;
 }
 
-static void group_charge_add(struct group *group, uint64_t bytes)
-{
-    for (; group; group = group_parent(group))
-        group->charged += bytes;
-}
-
-void group_charge_settle(struct group *group)
-{
-    if (group->state != GROUP_ZOMBIE || group->open)
-        return;
-    if (group->listed)
-        group_unlink(group);
-    if (group->charged == 0) {
-        group->state = GROUP_FREE;
-        group_table.unused++;
-    }
-}
-
-static void group_charge_sub(struct group *group, uint64_t bytes)
-{
-    for (; group; group = group_parent(group)) {
-        STOOK_ASSERT(group->charged >= bytes);
-        group->charged -= bytes;
-        if (group->charged <= group->soft)
-            group->soft_armed = true;
-        group_charge_settle(group);
-    }
-}
-
 /* How much a CPU may take for its stock; bounds what it may keep too. */
 static uint32_t group_charge_batch(struct group *group)
 {
@@ -297,26 +268,6 @@ static void group_charge_left(struct group *group, uint64_t bytes)
                              memory_order_release);
     /* Before the lock is tried once more: whoever has it looks at this after it unlocked. */
     atomic_exchange_explicit(&group_table.pending, true, memory_order_seq_cst);
-}
-
-void group_charge_collect(void)
-{
-    if (!atomic_load_explicit(&group_table.pending, memory_order_relaxed))
-        return;
-    atomic_exchange_explicit(&group_table.pending, false, memory_order_seq_cst);
-    for (unsigned i = 0; i < GROUP_PLACES / 64; i++) {
-        uint64_t bits = atomic_load_explicit(&group_table.returned_at[i], memory_order_relaxed);
-        if (bits)
-            bits = atomic_exchange_explicit(&group_table.returned_at[i], 0, memory_order_acquire);
-        for (; bits; bits &= bits - 1) {
-            struct group *group = group_at(64 * i + (uint32_t)__builtin_ctzll(bits));
-            uint64_t bytes = atomic_exchange_explicit(&group->returned, 0, memory_order_relaxed);
-            if (bytes > INT64_MAX) /* charges while a process forked */
-                group_charge_add(group, -bytes);
-            else if (bytes) /* not those of a place that was collected between the two words */
-                group_charge_sub(group, bytes);
-        }
-    }
 }
 
 /* The stock was closed, or full: then some of it goes too, so that the next frees find room. */

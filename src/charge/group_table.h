@@ -76,6 +76,15 @@ static inline struct group *group_at(uint32_t number)
     return atomic_load_explicit(&group_table.at, memory_order_acquire) + group_place(number);
 }
 
+static inline struct stook_group *group_handle(uint32_t number)
+{
+    return (struct stook_group *)(uintptr_t)number;
+}
+/* What a program passes: a number, or nonsense, which is 0. */
+uint32_t group_of_handle(const struct stook_group *handle);
+/* A group and its ancestors, with a 0 behind the last, of its record; false: the place is another's by now. */
+bool group_lineage(uint32_t number, uint32_t lineage[STOOK_GROUP_DEPTH_MAX]);
+
 /* That group while it lives, or NULL; 0 is none.  Without the lock it may go right after. */
 struct group *group_live(uint32_t number);
 
@@ -112,6 +121,10 @@ void group_callback_enter(struct group *group);
 void group_callback_leave(struct group *group);
 /* Until no other thread is in a callback of it; lets the lock and the context go meanwhile. */
 void group_callback_wait(struct group *group);
+
+/* More for a group and its ancestors; less. */
+void group_charge_add(struct group *group, uint64_t bytes);
+void group_charge_sub(struct group *group, uint64_t bytes);
 
 /* charge/group_charge.c: */
 bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nested);

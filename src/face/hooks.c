@@ -8,6 +8,7 @@
 #include "charge/account.h"
 #include "charge/accounted.h"
 #include "charge/group.h"
+#include "face/topology_text.h"
 #include "face/traced.h"
 #include "os/os.h"
 #include "page/large.h"
@@ -35,6 +36,7 @@ const struct hooks hooks = {
     .alloc_bulk = accounted_alloc_bulk_from,
     .free = accounted_free,
     .free_bulk = account_clear,
+    .topology = topology_text_environment,
     .before_caches = hooks_before_caches,
     .cache_made = account_cache_made,
     .tagged_slab_gone = account_slab_gone,

@@ -4,7 +4,6 @@
 #include "base/large_bss.h"
 #include "base/report.h"
 #include "os/os.h"
-#include "os/topology_text.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -236,11 +235,8 @@ unsigned topology_quota(void)
 void topology_init(void)
 {
     char buf[4096]; /* init runs once, at a moment with room on the stack */
-    const char *text = topology.simulated ? NULL : os_getenv("STOOK_TOPOLOGY");
     int saved = errno;
 
-    if (text && *text && !topology_text_load(text, &topology))
-        report_warn("STOOK_TOPOLOGY is no topology: the machine's own is used");
     if (!topology.simulated) {
         topology_read_cpus(&topology, buf, sizeof(buf));
         topology_read_limits(&topology);

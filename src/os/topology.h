@@ -48,7 +48,7 @@ extern struct topology topology __attribute__((visibility("hidden")));
 /* Stands before every path that is read: tests put their own sysfs there. */
 extern const char *topology_root __attribute__((visibility("hidden")));
 
-/* Reads what the kernel states, unless the topology is simulated or STOOK_TOPOLOGY asks for it. */
+/* Reads what the kernel states, unless the topology is simulated. */
 void topology_init(void);
 
 /* The cgroup's CPU quota now, in percent of one CPU; 0: none. */

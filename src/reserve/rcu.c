@@ -26,7 +26,6 @@ enum {
     RCU_LEAST = 3 * RCU_RIDE_WORDS, /* smaller sheaves get the ride besides, not out of theirs */
 };
 
-struct stook_rcu_ops rcu_ops;
 static _Atomic unsigned rcu_state;
 enum { RCU_UNSET, RCU_SETTING, RCU_SET };
 /*
@@ -53,30 +52,7 @@ bool rcu_is_set(void)
     return atomic_load_explicit(&rcu_state, memory_order_acquire) == RCU_SET;
 }
 
-bool rcu_outside(void (*function)(void))
-{
-    int cancel;
-
-    if (context_self()->depth > 1 || context_holds_all())
-        return false;
-    context_leave();
-    cancel = cancel_off();
-    function();
-    cancel_on(cancel);
-    context_enter();
-    return true;
-}
-
 /* ---- to the RCU and back -------------------------------------------------------------------- */
-
-void rcu_ride_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node)
-{
-    struct rcu_ride *ride = (struct rcu_ride *)(void *)&sheaf->object[capacity];
-
-    sheaf->capacity = capacity;
-    ride->node = node;
-    ride->capacity = capacity;
-}
 
 /* A sheaf as the cache's others are, or NULL: it went, and its objects to the slabs. */
 static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
@@ -140,7 +116,7 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
 }
 
 /* The callback: the grace period is over. */
-void rcu_done(struct stook_rcu_head *head)
+static void rcu_done(struct stook_rcu_head *head)
 {
     struct rcu_ride *ride =
         (struct rcu_ride *)(void *)((char *)head - offsetof(struct rcu_ride, head));
@@ -159,9 +135,14 @@ void rcu_done(struct stook_rcu_head *head)
 }
 
 /* The same from inside; on top of an interrupted holder, that one does it when it leaves. */
+static void rcu_hand_over_all(void)
+{
+    rcu_hand_over(rcu_done);
+}
+
 static void rcu_hand_over_inside(void)
 {
-    if (!rcu_outside(rcu_hand_over))
+    if (!rcu_outside(rcu_hand_over_all))
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
@@ -317,7 +298,7 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
     context_leave();
     if (full && !nested)
-        rcu_hand_over();
+        rcu_hand_over_all();
 }
 
 /* NULL is on no page of the arena.  Where a slot has an rcu sheaf an RCU is set and the cache in use. */

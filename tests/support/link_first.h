@@ -13,7 +13,8 @@
 
 static struct stook_cache *link_first_cache(const char *name, size_t size)
 {
-    struct stook_cache_args args = {.align = 16, .flags = STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST};
+    struct stook_cache_args args = {.align = 16,
+                                    .flags = STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST};
     struct stook_cache *cache;
 
     init_once();

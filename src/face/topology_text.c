@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/topology_text.h"
+#include "face/topology_text.h"
 
+#include "base/init.h"
 #include "base/report.h"
+#include "cache/init.h"
 #include "os/os.h"
 
+#include <stook/stook.h>
+
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -489,4 +494,29 @@ bool topology_text_load(const char *text, struct topology *t)
         *t = work->topology;
     os_unmap(work, sizeof(*work));
     return ok;
+}
+
+void topology_text_environment(void)
+{
+    const char *text = os_getenv("STOOK_TOPOLOGY");
+    int saved = errno;
+
+    if (text && *text && !topology_text_load(text, &topology))
+        report_warn("STOOK_TOPOLOGY is no topology: the machine's own is used");
+    errno = saved;
+}
+
+int stook_topology_set(const char *text_or_file)
+{
+    init_once();
+    if (!init_is_unused()) {
+        errno = EBUSY;
+        return -1;
+    }
+    if (!text_or_file || !topology_text_load(text_or_file, &topology)) {
+        errno = EINVAL;
+        return -1;
+    }
+    init_again();
+    return 0;
 }

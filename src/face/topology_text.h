@@ -4,8 +4,8 @@
  *
  *   node:8 core:4 smt:2 memory:1,5=32G distance:*=32 distance:0-3=12 distance:4-7=12
  */
-#ifndef STOOK_OS_TOPOLOGY_TEXT_H
-#define STOOK_OS_TOPOLOGY_TEXT_H
+#ifndef STOOK_FACE_TOPOLOGY_TEXT_H
+#define STOOK_FACE_TOPOLOGY_TEXT_H
 
 #include "os/topology.h"
 
@@ -28,10 +28,7 @@ bool topology_text_parse(struct topology *t, const char *text, char *error);
  */
 bool topology_text_load(const char *text_or_file, struct topology *t);
 
-/*
- * Writes what topology_text_parse() reads: as much as fits, with NUL.  The length of all of it, as
- * snprintf() has it.
- */
-size_t topology_print(const struct topology *t, char *buf, size_t size);
+/* hooks.topology: STOOK_TOPOLOGY, where it is a topology. */
+void topology_text_environment(void);
 
 #endif

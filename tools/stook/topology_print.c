@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/topology_text.h"
+#include "topology_print.h"
 
 #include <stdarg.h>
 #include <stdio.h>
