@@ -26,9 +26,13 @@ struct hooks {
 
     /* Starts the library; by init_once(), on any thread, with no lock. */
     void (*start)(void);
-    /* Work that a signal handler left behind on this thread: list work of slabs, large objects to be
-     * freed.  By context_settle(), at depth 1, with no lock. */
+    /* List work of slabs that a signal handler left behind on this thread.  By context_settle(), at depth
+     * 1, with no lock. */
     void (*settle_slabs)(struct slab *slab);
+
+    /* ---- large objects (large/): NULL in the core alone, which has none ---- */
+
+    /* The same of large objects to be freed. */
     void (*settle_large)(void);
 
     /* ---- accounting (charge/): NULL in the core alone, where no cache is closed for it ---- */

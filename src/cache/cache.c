@@ -99,7 +99,6 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         capacity = cache_default_capacity(cache);
     capacity_init(cache, capacity, cached_max);
     cache->min_partial = cache_min_partial(cache);
-    cache->defrag_ratio = NODES_DEFRAG_RATIO;
     cache_set_name(cache, name);
     for (unsigned i = 0; i < topology.nodes; i++) {
         node_init(&cache->nodes[i].node);

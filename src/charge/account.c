@@ -6,7 +6,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "slab/slab.h"
 
 #include <errno.h>

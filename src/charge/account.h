@@ -71,7 +71,7 @@ void account_clear(const struct stook_cache *cache, void *const *objects, size_t
 void account_return(const struct stook_cache *cache, void *const *objects, size_t n);
 
 /*
- * Large objects (page/large.h), which have a note each.  A new one, charged to `owner` (0: nobody):
+ * Large objects (large/large.h), which have a note each.  A new one, charged to `owner` (0: nobody):
  * false with errno, nothing charged, and it was not allocated as far as anybody knows.
  * One that was resized in place from `had` bytes: false, and it must get its old size back; one that
  * goes.

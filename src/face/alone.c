@@ -5,11 +5,9 @@
 #include "base/hooks.h"
 
 #include "cache/init.h"
-#include "page/large.h"
 #include "slab/node.h"
 
 const struct hooks hooks = {
     .start = init_slow,
     .settle_slabs = node_settle_deferred,
-    .settle_large = large_settle,
 };

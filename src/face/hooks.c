@@ -11,7 +11,7 @@
 #include "face/topology_text.h"
 #include "face/traced.h"
 #include "os/os.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "slab/node.h"
 
 #include <string.h>

@@ -14,7 +14,7 @@
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "slab/node.h"
 #include "slab/slab.h"
 

@@ -9,7 +9,7 @@
 #include "charge/account.h"
 #include "kmalloc/kmalloc.h"
 #include "os/topology.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "slab/slab.h"
 
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include "os/os.h"
 #include "os/topology.h"
 #include "page/arena.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "page/window.h"
 #include "sheaf/slot.h"
 #include "slab/column.h"

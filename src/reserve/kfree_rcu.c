@@ -7,7 +7,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "kmalloc/private.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "reserve/rcu.h"
 #include "slab/slab.h"
 

@@ -7,7 +7,7 @@
 #include "cache/reclaim.h"
 #include "os/topology.h"
 #include "page/arena.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "sheaf/barn.h"
 #include "sheaf/remote.h"
 #include "sheaf/slot.h"

@@ -15,7 +15,8 @@ static _Atomic(struct sheaf *) rcu_hand_late;
 static _Atomic unsigned rcu_hand_side, rcu_hand_hands[2];
 static _Atomic bool rcu_hand_waiting;
 
-static __thread unsigned rcu_hand_own[2] __attribute__((tls_model("initial-exec"))); /* this thread's */
+static __thread unsigned rcu_hand_own[2]
+    __attribute__((tls_model("initial-exec"))); /* this thread's */
 
 unsigned rcu_hand_begin(void)
 {

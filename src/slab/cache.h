@@ -99,9 +99,7 @@ struct stook_cache {
     uint32_t base;       /* capacity as it was asked for; under the lock of node 0's barn */
     uint32_t resized;    /* 1: the capacity was not always what it is; under the same lock */
     uint32_t min_partial;
-    uint32_t
-        defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
-    uint16_t secret;  /* links are stored xor this and their index */
+    uint16_t secret;         /* links are stored xor this and their index */
     _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
     _Atomic uint32_t way;    /* `closed` where that is for accounting alone, by sections; else 0 */
     _Atomic uint64_t tagged; /* bytes of slabs that have the column of tags */

@@ -7,7 +7,7 @@
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "page/pagemap.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * setting of STOOK_HUGE_PAGES makes of that.  The kernel is asked what is resident, and what was advised.
  */
 #include "page/arena.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "page/zone.h"
 #include "support/check.h"
 #include "support/topology_child.h"

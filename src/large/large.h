@@ -5,8 +5,8 @@
  * A large object begins at a page, and has no descriptor but its length (page/begin.h).  What a program
  * does not touch costs nothing.
  */
-#ifndef STOOK_PAGE_LARGE_H
-#define STOOK_PAGE_LARGE_H
+#ifndef STOOK_LARGE_LARGE_H
+#define STOOK_LARGE_LARGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

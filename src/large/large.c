@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "page/large.h"
+#include "large/large.h"
 
 #include "base/context.h"
 #include "base/lock.h"
 #include "os/os.h"
 #include "page/arena.h"
 #include "page/begin.h"
-#include "page/outside.h"
+#include "large/outside.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
  * not at all.  Objects are searched for there only while there are some, and only by addresses that are
  * not the window's.
  */
-#ifndef STOOK_PAGE_OUTSIDE_H
-#define STOOK_PAGE_OUTSIDE_H
+#ifndef STOOK_LARGE_OUTSIDE_H
+#define STOOK_LARGE_OUTSIDE_H
 
 #include <stdbool.h>
 #include <stddef.h>

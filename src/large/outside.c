@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "page/outside.h"
+#include "large/outside.h"
 
 #include "os/os.h"
 #include "page/pagemap.h"
