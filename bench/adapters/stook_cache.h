@@ -10,7 +10,7 @@
 #include <stook/inline.h>
 #endif
 
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "stook_reserve.h"
 
 #define ADAPTER_ACCOUNTS 1

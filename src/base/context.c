@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/context.h"
 
-#include <stddef.h>
+#include "base/hooks.h"
 
 __thread struct context context_tls;
-void (*context_settler)(struct slab *slab);
-void (*context_large_settler)(void);
-void (*context_rcu_settler)(void);
 
 void context_settle(void)
 {
@@ -14,10 +11,10 @@ void context_settle(void)
 
     while (context_left_behind(context)) {
         if (atomic_load_explicit(&context->deferred, memory_order_relaxed))
-            context_settler(NULL);
+            hooks.settle_slabs(NULL);
         if (atomic_load_explicit(&context->large, memory_order_relaxed))
-            context_large_settler();
+            hooks.settle_large();
         if (atomic_load_explicit(&context->rcu, memory_order_relaxed))
-            context_rcu_settler();
+            hooks_rcu()->settle();
     }
 }

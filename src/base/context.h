@@ -63,12 +63,6 @@ static inline bool context_holds_all(void)
     return context_tls.fork == FORK_HOLDING;
 }
 
-/* Set once, before the first slab: finish the list work of slabs, and free large objects; before
- * the first deferred free: hand rcu sheaves over. */
-extern void (*context_settler)(struct slab *slab) __attribute__((visibility("hidden")));
-extern void (*context_large_settler)(void) __attribute__((visibility("hidden")));
-extern void (*context_rcu_settler)(void) __attribute__((visibility("hidden")));
-
 static inline __attribute__((always_inline)) bool context_left_behind(struct context *context)
 {
     return atomic_load_explicit(&context->deferred, memory_order_relaxed) ||

@@ -3,7 +3,7 @@
 
 #include "base/context.h"
 #include "cache/cache_list.h"
-#include "cache/init.h"
+#include "base/init.h"
 #include "cache/pin.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"

@@ -1,22 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alloc.h - the public allocations with what they do not say themselves: where the call comes from
- * and which group pays (account/account.h).
+ * alloc.h - the public allocations and frees but for the first try of the fast path.
  */
 #ifndef STOOK_CACHE_ALLOC_H
 #define STOOK_CACHE_ALLOC_H
 
-#include "account/account.h"
+#include "slab/cache.h"
 
 #include <stook/stook.h>
 
+#include <errno.h>
+
 enum { ALLOC_FLAGS = STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO };
 
-/* All but the first try of the fast path. */
-void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group);
-size_t bulk_alloc(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                  uint64_t where, uint32_t group);
-/* stook_kmalloc() for a call from there. */
-void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where);
+/* Whether an allocation may have these flags; errno EINVAL. */
+static inline bool alloc_may(const struct stook_cache *cache, unsigned flags)
+{
+    if (!(flags & ~(unsigned)ALLOC_FLAGS) && !((flags & STOOK_ZERO) && cache->ctor))
+        return true;
+    errno = EINVAL;
+    return false;
+}
+
+/* Whether a section may serve it. */
+static inline bool alloc_is_fast(unsigned flags)
+{
+    return __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1);
+}
+
+/* For a call that returns to `from`: the public ones, past the fast path. */
+void *alloc_object(struct stook_cache *cache, unsigned flags, const void *from);
+void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, const void *from);
+/* Past this CPU's sheaves, of a node that has memory. */
+void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node);
+void free_object(struct stook_cache *cache, void *object);
+
+/* The same of a cache whose objects are not accounted, or are already. */
+void *alloc_plain(struct stook_cache *cache, unsigned flags);
+size_t bulk_alloc_plain(struct stook_cache *cache, unsigned flags, size_t n, void **objects);
+/* From sheaves, barn and slabs, then by reclaiming; the flags are right, memory is not zeroed. */
+void *alloc_slow(struct stook_cache *cache, unsigned flags);
+/* All of n objects or none, of which the caller has `got`. */
+size_t bulk_alloc_slow(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                       size_t got);
+/* To sheaves, barn and slabs.  errno is kept. */
+void free_slow(struct stook_cache *cache, void *object);
 
 #endif

@@ -7,22 +7,17 @@
  * other object of another node.
  */
 #include "base/context.h"
+#include "base/hooks.h"
 #include "cache/alloc.h"
-#include "cache/init.h"
-#include "cache/private.h"
 #include "cache/reclaim.h"
 #include "percpu/percpu.h"
-#include "page/large.h"
+#include "os/topology.h"
 #include "sheaf/barn.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
-#include <stook/kmalloc.h>
-
 #include <errno.h>
 #include <string.h>
-
-enum { ALLOC_NODE_FLAGS = STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO };
 
 struct alloc_node {
     struct stook_cache *cache;
@@ -54,24 +49,17 @@ static bool alloc_node_try(void *arg)
 }
 
 /* Past this CPU's sheaves; reclaims where the caller may. */
-static void *alloc_node_direct(struct stook_cache *cache, unsigned flags, unsigned node,
-                               uint64_t where)
+void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node)
 {
     struct alloc_node take = {.cache = cache, .node = node};
-    bool hooked = account_hooks(cache) != 0, nested;
-    struct account account;
     int saved = errno;
+    bool nested = context_enter();
 
-    if (hooked && !account_begin(cache, &account, 1, flags, where, ACCOUNT_CURRENT))
-        return NULL;
-    nested = context_enter();
     take.nospin = nested || (flags & STOOK_NOSPIN);
     (void)alloc_node_try(&take);
     context_leave();
     if (!take.object && reclaim_may(flags, nested))
         (void)reclaim_until(cache, (size_t)PAGE_SIZE << cache->layout.order, alloc_node_try, &take);
-    if (hooked)
-        account_end(cache, &account, &take.object, take.object != NULL, 1);
     if (take.object) {
         errno = saved;
         if (flags & STOOK_ZERO)
@@ -80,21 +68,15 @@ static void *alloc_node_direct(struct stook_cache *cache, unsigned flags, unsign
     return take.object;
 }
 
-static bool alloc_node_exists(int node)
-{
-    return node >= 0 && (unsigned)node < topology.nodes && topology.online_nodes >> node & 1;
-}
-
-static void *alloc_node_from(struct stook_cache *cache, unsigned flags, int node, uint64_t where)
+void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, const void *from)
 {
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
     void *object = NULL, *found;
     int saved = errno;
 
     if (node == -1)
-        return alloc_object(cache, plain, where, ACCOUNT_CURRENT);
-    if (!alloc_node_exists(node) || (plain & ~ALLOC_NODE_FLAGS) ||
-        ((flags & STOOK_ZERO) && cache->ctor)) {
+        return alloc_object(cache, plain, from);
+    if (!topology_has_node(node) || !alloc_may(cache, plain)) {
         errno = EINVAL;
         return NULL;
     }
@@ -104,11 +86,12 @@ static void *alloc_node_from(struct stook_cache *cache, unsigned flags, int node
         return NULL;
     }
     if (wanted == topology.home_of_node[percpu_node(percpu_cpu())])
-        object = alloc_object(cache, plain, where, ACCOUNT_CURRENT);
+        object = alloc_object(cache, plain, from);
     if (object && pagemap_node(object) == wanted)
         return object;
     /* Another node, or this thread moved meanwhile, or its home has run out of memory. */
-    found = alloc_node_direct(cache, plain, wanted, where);
+    found = cache_hooks(cache) ? hooks.alloc_node(cache, plain, wanted, from)
+                               : alloc_from_node(cache, plain, wanted);
     if (found || (flags & STOOK_THISNODE)) {
         stook_free(cache, object);
         if (!found && errno != EDQUOT)
@@ -116,65 +99,10 @@ static void *alloc_node_from(struct stook_cache *cache, unsigned flags, int node
         return found;
     }
     errno = saved;
-    return object ? object : alloc_object(cache, plain, where, ACCOUNT_CURRENT);
+    return object ? object : alloc_object(cache, plain, from);
 }
 
 void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
 {
-    return alloc_node_from(cache, flags, node, account_address(__builtin_return_address(0)));
-}
-
-/* ---- of any size ---------------------------------------------------------------------------- */
-
-/* Whole pages of the node. */
-static void *alloc_node_large(size_t size, unsigned flags, unsigned node, uint64_t where)
-{
-    size_t align = size & (size - 1) ? PAGE_SIZE : size < BLOCK_SIZE ? size : BLOCK_SIZE;
-    bool nested = context_enter(), zeroed = false;
-    void *object = large_alloc(node, size, align, nested, &zeroed);
-
-    context_leave();
-    if (object && atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
-        (void)account_large(object, ACCOUNT_NOBODY, flags, where); /* cannot refuse */
-    if (object && (flags & STOOK_ZERO) && !zeroed)
-        memset(object, 0, large_size(object));
-    return object;
-}
-
-void *stook_kmalloc_node(size_t size, unsigned flags, int node)
-{
-    uint64_t where = account_address(__builtin_return_address(0));
-    unsigned plain = flags & ~STOOK_THISNODE, wanted;
-    struct stook_cache *cache;
-    void *object, *found = NULL;
-    int saved = errno;
-
-    if (node != -1 && !alloc_node_exists(node)) {
-        errno = EINVAL;
-        return NULL;
-    }
-    /* The ordinary way first: it knows the class, and mostly that is of the right node. */
-    object = stook_kmalloc_from(size, plain, where);
-    if (node == -1 || !object || object == STOOK_KMALLOC_NONE)
-        return object;
-    wanted = topology.home_of_node[node];
-    if (!pagemap_covers(object)) { /* beside a fork: of the node that writes to it first */
-        if (!(flags & STOOK_THISNODE))
-            return object;
-    } else if (pagemap_node(object) == wanted &&
-               (wanted == (unsigned)node || !(flags & STOOK_THISNODE)))
-        return object;
-    if (wanted == (unsigned)node || !(flags & STOOK_THISNODE)) {
-        cache = slab_cache_of(object);
-        plain &= ~STOOK_NOFAIL;
-        found = cache ? alloc_node_from(cache, plain | STOOK_THISNODE, (int)wanted, where)
-                      : alloc_node_large(size, plain, wanted, where);
-    }
-    if (found || (flags & STOOK_THISNODE)) {
-        stook_kfree(object);
-        errno = found ? saved : ENOMEM;
-        return found;
-    }
-    errno = saved;
-    return object;
+    return alloc_on_node(cache, flags, node, __builtin_return_address(0));
 }

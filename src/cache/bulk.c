@@ -2,6 +2,7 @@
 #include "cache/alloc.h"
 
 #include "base/context.h"
+#include "base/hooks.h"
 #include "cache/reclaim.h"
 #include "cache/upkeep.h"
 #include "percpu/sections.h"
@@ -28,9 +29,8 @@ static __attribute__((noinline, cold)) void bulk_give_up(struct stook_cache *cac
 }
 
 /* Sheaves, barn and slabs; all or nothing. */
-static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache *cache,
-                                                              unsigned flags, size_t n,
-                                                              void **objects, size_t got)
+__attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache *cache, unsigned flags,
+                                                       size_t n, void **objects, size_t got)
 {
     bool nested = context_enter(), nospin = nested || (flags & STOOK_NOSPIN);
     int saved = errno;
@@ -56,38 +56,17 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
     return 0;
 }
 
-/* For a cache with hooks: slots are tried there as the fast path would have. */
-static size_t bulk_alloc_accounted(struct stook_cache *cache, unsigned flags, size_t n,
-                                   void **objects, uint64_t where, uint32_t group)
+/* Everything but a main sheaf that holds n objects. */
+__attribute__((noinline, cold)) size_t bulk_alloc_plain(struct stook_cache *cache, unsigned flags,
+                                                        size_t n, void **objects)
 {
-    struct account account;
     size_t got;
 
-    if (!account_begin(cache, &account, n, flags, where, group))
+    if (!alloc_may(cache, flags) || n == 0)
         return 0;
     got = bulk_alloc_slow(cache, flags, n, objects, 0);
-    account_end(cache, &account, objects, got, n);
-    return got;
-}
-
-/* Everything but a main sheaf that holds n objects. */
-__attribute__((noinline, cold)) size_t bulk_alloc(struct stook_cache *cache, unsigned flags,
-                                                  size_t n, void **objects, uint64_t where,
-                                                  uint32_t group)
-{
-    size_t got;
-
-    if ((flags & ~(unsigned)ALLOC_FLAGS) || ((flags & STOOK_ZERO) && cache->ctor)) {
-        errno = EINVAL;
-        return 0;
-    }
-    if (n == 0)
-        return 0;
-    got = account_hooks(cache) ? bulk_alloc_accounted(cache, flags, n, objects, where, group)
-                               : bulk_alloc_slow(cache, flags, n, objects, 0);
-    if (flags & STOOK_ZERO)
-        for (size_t i = 0; i < got; i++)
-            memset(objects[i], 0, cache->object_size);
+    for (size_t i = 0; i < got && (flags & STOOK_ZERO); i++)
+        memset(objects[i], 0, cache->object_size);
     return got;
 }
 
@@ -102,8 +81,7 @@ static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook
 {
     uint32_t got = 0;
 
-    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
-        __builtin_expect(n - 1 < BULK_CHUNK, 1) &&
+    if (alloc_is_fast(flags) && __builtin_expect(n - 1 < BULK_CHUNK, 1) &&
         __builtin_expect(rseq_pop_bulk(cache->head.slots, cache->head.rseq_offset, objects,
                                        (uint32_t)n, &got) != RSEQ_DONE,
                          0))
@@ -120,23 +98,9 @@ __attribute__((aligned(64))) size_t stook_alloc_bulk(struct stook_cache *cache, 
         return n;
     if (got > 0)
         return bulk_alloc_slow(cache, flags, n, objects, got);
-    return bulk_alloc(cache, flags, n, objects, account_address(__builtin_return_address(0)),
-                      ACCOUNT_CURRENT);
-}
-
-__attribute__((aligned(64))) size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags,
-                                                        size_t n, void **objects,
-                                                        struct stook_site *site)
-{
-    size_t got = bulk_alloc_fast(cache, flags, n, objects);
-
-    if (__builtin_expect(got == n, 1))
-        return n;
-    if (got > 0)
-        return bulk_alloc_slow(cache, flags, n, objects, got);
-    return bulk_alloc(cache, flags, n, objects,
-                      site ? account_site(site) : account_address(__builtin_return_address(0)),
-                      ACCOUNT_CURRENT);
+    if (cache_hooks(cache))
+        return hooks.alloc_bulk(cache, flags, n, objects, __builtin_return_address(0));
+    return bulk_alloc_plain(cache, flags, n, objects);
 }
 
 static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *cache, size_t n,
@@ -144,8 +108,8 @@ static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *c
 {
     bool nested;
 
-    if (account_hooks(cache))
-        account_clear(cache, objects, n);
+    if (cache_hooks(cache))
+        hooks.free_bulk(cache, objects, n);
     nested = context_enter();
     for (size_t i = 0; i < n; i += BULK_CHUNK)
         slot_free(cache, objects + i, n - i < BULK_CHUNK ? (uint32_t)(n - i) : BULK_CHUNK, nested);

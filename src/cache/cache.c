@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "account/account.h"
 #include "base/context.h"
+#include "base/hooks.h"
+#include "base/init.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "cache/cache_list.h"
-#include "cache/init.h"
 #include "cache/pin.h"
 #include "os/os.h"
 #include "percpu/random.h"
@@ -13,7 +13,6 @@
 #include "sheaf/budget.h"
 #include "sheaf/capacity.h"
 #include "sheaf/slot.h"
-#include "slab/column.h"
 #include "slab/nodes.h"
 #include "slab/stat.h"
 
@@ -21,14 +20,11 @@
 #include <stdio.h>
 #include <string.h>
 
-struct cache_list cache_list;
-void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what);
-
 enum {
     CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
-    CACHE_COLUMN = 8,           /* bytes of an owner, of a tag (slab/column.h) */
+    CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
 };
 
 static struct stook_cache *cache_of_caches;
@@ -70,7 +66,7 @@ static unsigned cache_find_index(void)
 }
 
 /* One seed from the kernel, then splitmix64: malloc's hundred caches are made at every start. */
-static uint16_t cache_secret(void)
+uint16_t cache_secret(void)
 {
     static uint64_t state;
     uint64_t z;
@@ -97,22 +93,13 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->layout = *layout;
     cache->index = index;
     cache->secret = cache_secret();
-    cache->key = (uint64_t)cache_secret() << 48 | (uint64_t)cache_secret() << 32 |
-                 (uint64_t)cache_secret() << 16 | cache_secret() | COLUMN_KEY;
     cache->users = 1;
-    cache->charge = column_charge(layout);
-    cache->one = (struct rows_two){1, cache->charge};
-    cache->span = ((uint32_t)PAGE_SIZE << layout->order) - 1;
-    for (int which = LAYOUT_GROUP; which <= LAYOUT_TAG; which++) {
-        const struct layout_column *column = &layout->column[0][which];
-        cache->beside[which] = column_beside(layout, (enum layout_which)which);
-        cache->outside[which] = column->outside ? column->offset : 0;
-    }
+    if (hooks.cache_made)
+        hooks.cache_made(cache);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
         capacity = cache_default_capacity(cache);
     capacity_init(cache, capacity, cached_max);
     cache->min_partial = cache_min_partial(cache);
-    cache->defrag_ratio = NODES_DEFRAG_RATIO;
     cache_set_name(cache, name);
     for (unsigned i = 0; i < topology.nodes; i++) {
         node_init(&cache->nodes[i].node);
@@ -123,10 +110,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->head.rseq_offset = percpu.rseq_offset;
     if (cache->flags & STOOK_CACHE_ACCOUNT)
         stat_close(cache, CACHE_CLOSED_GROUP, true);
-    if (cache_list.tagged && !(cache->flags & CACHE_INTERNAL))
-        stat_close(cache, CACHE_CLOSED_TAG, true);
-    if (cache_list.traced && !(cache->flags & CACHE_INTERNAL))
-        stat_close(cache, CACHE_CLOSED_TRACE, true);
+    if (cache_list.closed && !(cache->flags & CACHE_INTERNAL))
+        stat_close(cache, cache_list.closed, true);
     stat_init(cache);
     __atomic_store_n(&cache_table[index], cache, __ATOMIC_RELEASE);
     list_add_tail(&cache_list.all, &cache->link);
@@ -150,10 +135,6 @@ void cache_boot(void)
         report_fatal("no memory for the first caches");
     cache_random = setting_number(SETTING_RANDOM);
     cache_adaptive = setting_number(SETTING_ADAPTIVE);
-    cache_list.tagged = setting_number(SETTING_TAGS);
-    account_large_switch(CACHE_CLOSED_TAG, cache_list.tagged);
-    cache_list.traced =
-        atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE;
     budget_init();
     list_init(&cache_list.all);
     lock_take(&cache_list.lock, LOCK_CACHES);
@@ -181,7 +162,7 @@ static struct stook_cache *cache_find_mergeable(size_t size, size_t align, unsig
         if ((cache->flags & STOOK_CACHE_MERGE) && cache->flags == flags &&
             cache->object_size == size && cache->align == align && cache->users > 0 &&
             /* What its objects carry is what the new one's would. */
-            !(account_hooks(cache) & CACHE_CLOSED_TAG) == !cache_list.tagged &&
+            !((cache_hooks(cache) ^ cache_list.closed) & CACHE_CLOSED_TAG) &&
             cache->users < UINT16_MAX)
             return cache;
     }
@@ -209,7 +190,7 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
     request.element[LAYOUT_TAG] = CACHE_COLUMN;
     if (args->flags & STOOK_CACHE_ACCOUNT)
         request.element[LAYOUT_GROUP] = CACHE_COLUMN;
-    if (!cache_list.tagged || (args->flags & CACHE_MALLOC))
+    if (!(cache_list.closed & CACHE_CLOSED_TAG) || (args->flags & CACHE_MALLOC))
         request.later = 1u << LAYOUT_TAG;
     return layout_plan_columns(layout, &request);
 }
@@ -319,8 +300,8 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
         errno = EINVAL;
         return NULL;
     }
-    /* Pairs with the release in stook_rcu_set_ops(). */
-    if ((args.flags & STOOK_CACHE_TYPESAFE) && !__atomic_load_n(&slab_deferrer, __ATOMIC_ACQUIRE)) {
+    if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
+        ((args.flags & STOOK_CACHE_ACCOUNT) && !hooks.alloc)) { /* the core alone */
         errno = ENOTSUP;
         return NULL;
     }
@@ -364,14 +345,10 @@ static uint64_t cache_gone(struct stook_cache *cache)
     return pages * PAGE_SIZE;
 }
 
-static void cache_settle_deferred(struct stook_cache *cache, enum cache_deferred what)
+static void cache_settle_deferred(struct stook_cache *cache, enum hooks_deferred what)
 {
-    /* Pairs with the release in stook_rcu_set_ops(). */
-    void (*settle)(struct stook_cache *, enum cache_deferred) =
-        __atomic_load_n(&cache_deferred, __ATOMIC_ACQUIRE);
-
-    if (settle)
-        settle(cache, what);
+    if (hooks_rcu())
+        hooks_rcu()->deferred(cache, what);
 }
 
 size_t cache_drain(struct stook_cache *cache, bool alone)
@@ -379,7 +356,7 @@ size_t cache_drain(struct stook_cache *cache, bool alone)
     /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
     uint64_t before = cache_gone(cache);
 
-    cache_settle_deferred(cache, alone ? CACHE_DEFERRED_WAIT : CACHE_DEFERRED_PUSH);
+    cache_settle_deferred(cache, alone ? HOOKS_DEFERRED_WAIT : HOOKS_DEFERRED_PUSH);
     capacity_shrink(cache);
     slot_drain(&cache, 1, alone);
     cache_drain_nodes(cache);
@@ -455,7 +432,7 @@ int stook_cache_destroy(struct stook_cache *cache)
     lock_drop(&cache_list.lock, LOCK_CACHES);
     pin_wait(cache); /* no new pin, but threads may be at it still */
     cache_drain(cache, true);
-    cache_settle_deferred(cache, CACHE_DEFERRED_SLABS);
+    cache_settle_deferred(cache, HOOKS_DEFERRED_SLABS);
     cache_count(cache, &counts);
     for (unsigned turn = 0, again = lock_turn(); counts.slabs > 0 && again; turn++) {
         again = node_wait_left(turn);

@@ -11,8 +11,7 @@ struct cache_list {
     struct lock lock;      /* LOCK_CACHES: the list, the table, users, the boot memory */
     struct list all;       /* in order of creation */
     unsigned count, end;   /* numbers in the table are below `end` */
-    bool tagged;           /* call sites are counted of all caches, those to come as well */
-    bool traced;           /* all caches are recorded, those to come as well */
+    uint32_t closed;       /* CACHE_CLOSED_*: why all caches are closed, those to come as well */
     _Atomic uint32_t turn; /* changes when a cache without users is pinned no more */
 };
 extern struct cache_list cache_list __attribute__((visibility("hidden")));
@@ -22,6 +21,9 @@ void cache_boot(void);
 
 /* A cache with internal flags, under the lock; NULL with errno. */
 struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *args);
+
+/* Random bits; under the list's lock. */
+uint16_t cache_secret(void);
 
 /* Objects a sheaf where nobody said. */
 unsigned cache_default_capacity(const struct stook_cache *cache);
@@ -33,15 +35,6 @@ size_t cache_drain(struct stook_cache *cache, bool alone);
 void cache_drain_near(struct stook_cache *cache);
 /* The same as cache_drain() for caches that are never destroyed. */
 size_t cache_drain_all(struct stook_cache *const *caches, unsigned n);
-
-/*
- * Deferred frees, where there are any (reserve/rcu.c).  PUSH: what waits in CPUs' rcu sheaves is
- * handed to RCU; WAIT: and has come back; SLABS: slabs of a type-stable cache have gone.  Called
- * without locks, from inside the library, which it may leave meanwhile.
- */
-enum cache_deferred { CACHE_DEFERRED_PUSH, CACHE_DEFERRED_WAIT, CACHE_DEFERRED_SLABS };
-extern void (*cache_deferred)(struct stook_cache *cache, enum cache_deferred what)
-    __attribute__((visibility("hidden")));
 
 struct cache_counts {
     uint64_t slabs, objects, pages; /* as they are on all nodes */

@@ -21,14 +21,13 @@
  * A fork from a handler that interrupted this library on the same thread takes nothing (it could
  * wait for itself): the thread goes on in the child and finishes what it was in the middle of.
  */
-#include "account/group.h"
 #include "base/context.h"
+#include "base/hooks.h"
 #include "cache/cache_list.h"
 #include "cache/hotplug.h"
 #include "cache/init.h"
 #include "cache/pin.h"
 #include "cache/reclaim.h"
-#include "cache/traced.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -135,7 +134,8 @@ void fork_prepare(void)
     fork_each_node(fork_take_node);
     arena_lock_all();
     fork_take(&reclaim.lock, LOCK_RECLAIM);
-    group_fork_take();
+    if (hooks.fork_take)
+        hooks.fork_take();
     context->fork = FORK_HOLDING;
 }
 
@@ -145,7 +145,8 @@ void fork_parent(void)
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_TAKING;
-        group_fork_drop();
+        if (hooks.fork_drop)
+            hooks.fork_drop();
         lock_drop(&reclaim.lock, LOCK_RECLAIM);
         arena_unlock_all();
         fork_each_node(fork_drop_node);
@@ -172,7 +173,8 @@ void fork_child(void)
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_NONE;
-        group_child();
+        if (hooks.fork_renew)
+            hooks.fork_renew();
         reclaim_child();
         arena_child();
         fork_each_node(fork_renew);
@@ -187,6 +189,7 @@ void fork_child(void)
     } else if (context->depth == 1) { /* alone */
         slot_child();                 /* of threads that had died with one closed */
     }
-    traced_child(context->depth > 1);
+    if (hooks.fork_child)
+        hooks.fork_child(context->depth > 1);
     context_leave();
 }

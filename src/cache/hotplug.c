@@ -19,7 +19,7 @@
 #include "base/large_bss.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
-#include "cache/init.h"
+#include "base/init.h"
 #include "cache/pin.h"
 #include "os/affinity.h"
 #include "percpu/percpu.h"
@@ -292,7 +292,7 @@ static bool hotplug_push_deferred(struct stook_cache *cache, unsigned cpu)
     const struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
 
     if (slot && cache_capacity(cache) > 0 && __atomic_load_n(&slot->rcu, __ATOMIC_RELAXED))
-        cache_deferred(cache, CACHE_DEFERRED_PUSH);
+        hooks_rcu()->deferred(cache, HOOKS_DEFERRED_PUSH);
     return true;
 }
 
@@ -307,7 +307,7 @@ static unsigned hotplug_leave_cpus(const uint64_t cpus[AFFINITY_WORDS])
         /* Again where it was left: somebody may have come in between. */
         for (unsigned i = 0; !hotplug_drain_cpu(cpu) && i < HOTPLUG_TRIES; i++)
             lock_pause(i);
-        if (__atomic_load_n(&cache_deferred, __ATOMIC_ACQUIRE))
+        if (hooks_rcu())
             (void)hotplug_each(true, hotplug_push_deferred, cpu);
         left += use == PERCPU_USED;
     }

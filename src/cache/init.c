@@ -2,17 +2,15 @@
 #include "cache/init.h"
 
 #include "base/context.h"
+#include "base/init.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "cache/cache_list.h"
 #include "cache/hotplug.h"
-#include "cache/traced.h"
 #include "percpu/percpu.h"
 #include "percpu/random.h"
-#include "os/topology_text.h"
+#include "os/topology.h"
 #include "page/arena.h"
-#include "page/large.h"
-#include "slab/node.h"
 
 #include <stook/stook.h>
 
@@ -22,16 +20,12 @@
 #include <stdint.h>
 #include <string.h>
 
-_Atomic uint32_t init_state;
-
 /* What follows from the topology. */
 static void init_above_topology(void)
 {
     percpu_init();
     random_init();
     arena_init();
-    context_settler = node_settle_deferred;
-    context_large_settler = large_settle;
     hotplug_init();
     cache_boot();
 }
@@ -41,8 +35,11 @@ void init_slow(void)
     if (!once_begin(&init_state))
         return;
     settings_start();
+    if (hooks.topology && !topology.simulated)
+        hooks.topology();
     topology_init();
-    traced_init();
+    if (hooks.before_caches)
+        cache_list.closed = hooks.before_caches();
     init_above_topology();
     once_end(&init_state);
     /* After: it may allocate. */
@@ -64,7 +61,7 @@ const char *stook_mode(const char **why)
 }
 
 /* Every cache's descriptor and every large object is from the arena. */
-static bool init_is_unused(void)
+bool init_is_unused(void)
 {
     struct arena_stat stat;
 
@@ -74,27 +71,13 @@ static bool init_is_unused(void)
     return stat.blocks == 0;
 }
 
-/*
- * The library has started before main().  While nobody has taken anything it starts once more;
- * the descriptors of its own caches are all that the first start leaves behind, a few KiB.
- */
-int stook_topology_set(const char *text_or_file)
+void init_again(void)
 {
-    init_once();
-    if (!init_is_unused()) {
-        errno = EBUSY;
-        return -1;
-    }
-    if (!text_or_file || !topology_text_load(text_or_file, &topology)) {
-        errno = EINVAL;
-        return -1;
-    }
     memset(cache_table, 0, percpu.slots * sizeof(cache_table[0]));
-    memset(&cache_list, 0, sizeof(cache_list));
+    cache_list = (struct cache_list){.closed = cache_list.closed};
     arena_exit();
     percpu_exit();
     init_above_topology();
-    return 0;
 }
 
 int stook_topology_cpu(int cpu)

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * init.h - the library starts itself with the first call that needs it, from any thread, before
- * or after static constructors; and what fork needs.
+ * init.h - the start of the library (init_once() is in base/init.h), and what fork needs.
  */
 #ifndef STOOK_CACHE_INIT_H
 #define STOOK_CACHE_INIT_H
 
-#include "base/once.h"
-
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-extern _Atomic uint32_t init_state __attribute__((visibility("hidden")));
-
+/* hooks.start */
 void init_slow(void);
 
-static inline void init_once(void)
-{
-    if (!once_is_done(&init_state))
-        init_slow();
-}
+/* The library has started before main().  While nobody has taken anything it may start once more, on
+ * another `topology`; the descriptors of its own caches are all that the first start leaves behind. */
+bool init_is_unused(void);
+void init_again(void);
 
 /* Forks between the first process and this one: what is counted by threads may be stale. */
 extern _Atomic uint32_t fork_count __attribute__((visibility("hidden")));

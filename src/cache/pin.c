@@ -5,6 +5,7 @@
 #include "cache/cache_list.h"
 #include "os/os.h"
 
+struct cache_list cache_list;
 static __thread struct pin *pin_top __attribute__((tls_model("initial-exec")));
 
 void pin_begin(struct pin *pin, struct stook_cache **caches)

@@ -4,7 +4,7 @@
 #include "base/cancel.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
-#include "cache/init.h"
+#include "base/init.h"
 #include "cache/pin.h"
 #include "os/os.h"
 #include "os/topology.h"

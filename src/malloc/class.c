@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "malloc/class.h"
 
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "malloc/fast.h"
 #include "malloc/names.h"
 #include "malloc/start.h"

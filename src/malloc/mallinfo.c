@@ -7,7 +7,7 @@
  *   keepcost  free and resident: what malloc_trim() gives back at least
  */
 #include "base/cancel.h"
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "malloc/names.h"
 

@@ -8,7 +8,7 @@
  * STOOK_OPERATORS_STATIC, which insists on them.  There, the C++ library's own nothrow forms of
  * new serve: they call the plain ones and catch what those throw.
  */
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "malloc/fast.h"
 #include "malloc/names.h"

@@ -3,7 +3,7 @@
  * realloc.c - an object grows or shrinks: within its class or pages, in place by pages behind it,
  * by moving its pages, or by copying, in this order.
  */
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "malloc/fast.h"
 #include "malloc/names.h"

@@ -2,7 +2,7 @@
 #include "malloc/start.h"
 
 #include "base/once.h"
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "watch/exit.h"
 

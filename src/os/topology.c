@@ -6,7 +6,6 @@
 #include "base/report.h"
 #include "base/settings.h"
 #include "os/os.h"
-#include "os/topology_text.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -206,11 +205,8 @@ unsigned topology_quota(void)
 void topology_init(void)
 {
     char buf[4096]; /* init runs once, at a moment with room on the stack */
-    const char *text = topology.simulated ? NULL : setting_text(SETTING_TOPOLOGY);
     int saved = errno;
 
-    if (text && !topology_text_load(text, &topology))
-        setting_refuse(SETTING_TOPOLOGY, "it describes no machine");
     if (!topology.simulated) {
         topology_read_cpus(&topology, buf, sizeof(buf));
         topology_read_limits(&topology);

@@ -48,7 +48,7 @@ extern struct topology topology __attribute__((visibility("hidden")));
 /* Stands before every path that is read: tests put their own sysfs there. */
 extern const char *topology_root __attribute__((visibility("hidden")));
 
-/* Reads what the kernel states, unless the topology is simulated or STOOK_TOPOLOGY asks for it. */
+/* Reads what the kernel states, unless the topology is simulated. */
 void topology_init(void);
 
 /* The cgroup's CPU quota now, in percent of one CPU; 0: none. */
@@ -65,6 +65,12 @@ unsigned topology_reread(void);
 /* The same of a CPU, or of a node's memory, of a simulated machine: now there, or not. */
 void topology_set_cpu(unsigned cpu, bool online);
 void topology_set_memory(unsigned node, bool online);
+
+/* Of this process's machine. */
+static inline bool topology_has_node(int node)
+{
+    return node >= 0 && (unsigned)node < topology.nodes && topology.online_nodes >> node & 1;
+}
 
 static inline bool topology_has_cpu(const struct topology *t, unsigned cpu)
 {

@@ -2,6 +2,7 @@
 #include "page/window.h"
 
 #include "base/context.h"
+#include "base/hooks.h"
 #include "base/lock.h"
 #include "os/os.h"
 #include "page/pagemap.h"
@@ -60,7 +61,6 @@ static struct {
     size_t page;   /* the kernel's */
     struct window_side low, high;
     _Atomic size_t mapped;
-    void (*grown)(size_t bytes);
 } window;
 
 /* ---- the parts ------------------------------------------------------------------------------ */
@@ -248,8 +248,8 @@ static void window_advance(uint32_t first, uint32_t n, bool top)
     }
     first += n - window_middle();
     atomic_store_explicit(&pagemap.low, (size_t)first << BLOCK_SHIFT, memory_order_release);
-    if (window.grown)
-        window.grown((size_t)first << BLOCK_SHIFT);
+    if (hooks_set.window_grew)
+        hooks_set.window_grew((size_t)first << BLOCK_SHIFT);
 }
 
 /* Says whose blocks are; none of them is the first of a span. */
@@ -454,7 +454,7 @@ size_t window_mapped(void)
 void window_on_growing(void (*fn)(size_t bytes))
 {
     lock_take(&window.lock, LOCK_WINDOW);
-    window.grown = fn;
+    hooks_set.window_grew = fn;
     fn(atomic_load_explicit(&pagemap.low, memory_order_relaxed));
     lock_drop(&window.lock, LOCK_WINDOW);
 }

@@ -118,7 +118,7 @@ static enum zone_cut zone_stock_cut_one(struct zone_stock *stock, unsigned pages
 enum zone_cut zone_stock_cut(struct zone *zone, const struct arena_ask *ask, struct block **block,
                              int *at, uint32_t *granule)
 {
-    /* Slabs have no other place, large objects do (page/outside.h). */
+    /* Slabs have no other place, large objects do (large/outside.h). */
     unsigned granules = (unsigned)((ask->meta_bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
     unsigned blocks = granules > 0 ? ZONE_STOCK : 1;
     enum zone_cut cut = ZONE_CUT_NONE;

@@ -6,8 +6,8 @@
 
 #include "base/context.h"
 #include "base/report.h"
-#include "cache/private.h"
-#include "page/large.h"
+#include "kmalloc/private.h"
+#include "large/large.h"
 #include "reserve/rcu.h"
 #include "slab/slab.h"
 

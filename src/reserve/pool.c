@@ -3,7 +3,8 @@
 
 #include "base/context.h"
 #include "base/report.h"
-#include "cache/alloc.h"
+#include "charge/accounted.h"
+#include "base/init.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
 #include "percpu/rows.h"
@@ -207,7 +208,7 @@ static void *pool_wait(struct stook_pool *pool)
         object = pool_take_outside(pool, 0);
         if (!object)
             /* Reclaims: everybody's sheaves too. */
-            object = alloc_object(pool->cache, STOOK_WAIT, 0, ACCOUNT_NOBODY);
+            object = accounted_alloc(pool->cache, STOOK_WAIT, 0, ACCOUNT_NOBODY);
         if (!object) {
             os_wait(&pool->turn, turn, pool_nap);
             object = pool_take_outside(pool, 0);
@@ -225,7 +226,7 @@ static void *pool_wait(struct stook_pool *pool)
  */
 static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_t where)
 {
-    bool hooked = account_hooks(pool->cache), nested;
+    bool hooked = cache_hooks(pool->cache), nested;
     struct account account;
     void *object;
 
@@ -247,7 +248,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
                                                              unsigned flags, uint64_t where)
 {
     int saved = errno;
-    void *object = alloc_object(pool->cache, flags | STOOK_NOWAIT, where, ACCOUNT_CURRENT);
+    void *object = accounted_alloc(pool->cache, flags | STOOK_NOWAIT, where, ACCOUNT_CURRENT);
 
     if (object) {
         errno = saved; /* a zone was used up perhaps, and another was not */
@@ -305,7 +306,7 @@ static void pool_give_back(struct stook_cache *cache, uint32_t n, void **objects
 {
     bool nested;
 
-    if (!account_hooks(cache)) {
+    if (!cache_hooks(cache)) {
         stook_free_bulk(cache, n, objects);
         return;
     }
@@ -321,7 +322,7 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
     uint32_t index;
     bool nested, put;
 
-    if (account_hooks(pool->cache))
+    if (cache_hooks(pool->cache))
         account_clear(pool->cache, &object, 1);
     else
         slab_of(pool->cache, object, &index); /* the report, if it is none of ours */
@@ -388,7 +389,7 @@ static bool pool_fill(struct stook_pool *pool)
             return true;
         if (n > batch)
             n = batch;
-        if (bulk_alloc(pool->cache, STOOK_WAIT, n, objects, 0, ACCOUNT_NOBODY) == 0) {
+        if (accounted_alloc_bulk(pool->cache, STOOK_WAIT, n, objects, 0, ACCOUNT_NOBODY) == 0) {
             if (n == 1)
                 return false;
             batch = n / 2;

@@ -3,11 +3,11 @@
 
 #include "base/context.h"
 #include "base/report.h"
-#include "cache/alloc.h"
+#include "charge/accounted.h"
 #include "cache/reclaim.h"
 #include "os/topology.h"
 #include "page/arena.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "sheaf/barn.h"
 #include "sheaf/remote.h"
 #include "sheaf/slot.h"
@@ -177,7 +177,7 @@ static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct s
     struct account account;
     int saved = errno;
 
-    if (!account_hooks(cache))
+    if (!cache_hooks(cache))
         return true;
     /* What is more than was asked for is not worth a reclaim. */
     if (n > least && !account_begin(cache, &account, n, flags | STOOK_NOWAIT, 0, ACCOUNT_CURRENT)) {
@@ -380,7 +380,7 @@ static inline __attribute__((always_inline)) void *prefilled_alloc(struct stook_
         return NULL;
     }
     object = sheaf->object[--sheaf->size];
-    if (__builtin_expect(account_hooks(cache) != 0, 0))
+    if (__builtin_expect(cache_hooks(cache) != 0, 0))
         account_retag(cache, object, where);
     if (__builtin_expect(flags & STOOK_ZERO, 0))
         memset(object, 0, cache->object_size);
@@ -409,7 +409,7 @@ void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)
     if (!given)
         return;
     sheaf = prefilled_of(cache, given);
-    if (account_hooks(cache))
+    if (cache_hooks(cache))
         account_return(cache, sheaf->object, sheaf->size);
     nested = context_enter();
     stat_add(cache,

@@ -2,12 +2,12 @@
 #include "reserve/rcu.h"
 
 #include "base/large_bss.h"
-#include "account/account.h"
+#include "charge/account.h"
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
-#include "cache/init.h"
+#include "base/init.h"
 #include "percpu/sections.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -26,7 +26,6 @@ enum {
     RCU_LEAST = 3 * RCU_RIDE_WORDS, /* smaller sheaves get the ride besides, not out of theirs */
 };
 
-struct stook_rcu_ops rcu_ops;
 static _Atomic unsigned rcu_state;
 enum { RCU_UNSET, RCU_SETTING, RCU_SET };
 /*
@@ -53,30 +52,7 @@ bool rcu_is_set(void)
     return atomic_load_explicit(&rcu_state, memory_order_acquire) == RCU_SET;
 }
 
-bool rcu_outside(void (*function)(void))
-{
-    int cancel;
-
-    if (context_self()->depth > 1 || context_holds_all())
-        return false;
-    context_leave();
-    cancel = cancel_off();
-    function();
-    cancel_on(cancel);
-    context_enter();
-    return true;
-}
-
 /* ---- to the RCU and back -------------------------------------------------------------------- */
-
-void rcu_ride_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node)
-{
-    struct rcu_ride *ride = (struct rcu_ride *)(void *)&sheaf->object[capacity];
-
-    sheaf->capacity = capacity;
-    ride->node = node;
-    ride->capacity = capacity;
-}
 
 /* A sheaf as the cache's others are, or NULL: it went, and its objects to the slabs. */
 static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
@@ -140,7 +116,7 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
 }
 
 /* The callback: the grace period is over. */
-void rcu_done(struct stook_rcu_head *head)
+static void rcu_done(struct stook_rcu_head *head)
 {
     struct rcu_ride *ride =
         (struct rcu_ride *)(void *)((char *)head - offsetof(struct rcu_ride, head));
@@ -159,13 +135,18 @@ void rcu_done(struct stook_rcu_head *head)
 }
 
 /* The same from inside; on top of an interrupted holder, that one does it when it leaves. */
+static void rcu_hand_over_all(void)
+{
+    rcu_hand_over(rcu_done);
+}
+
 static void rcu_hand_over_inside(void)
 {
-    if (!rcu_outside(rcu_hand_over))
+    if (!rcu_outside(rcu_hand_over_all))
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
-/* context_rcu_settler */
+/* hooks_rcu.settle */
 static void rcu_settle(void)
 {
     atomic_store_explicit(&context_self()->rcu, false, memory_order_relaxed);
@@ -295,7 +276,7 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
                      cache->name);
     if (__builtin_expect(slab_cache_of(object) != cache, 0))
         slab_report(cache, object, "is of no slab of this cache");
-    if (__builtin_expect(account_hooks(cache) != 0, 0)) /* readers charge nobody */
+    if (__builtin_expect(cache_hooks(cache) != 0, 0)) /* readers charge nobody */
         account_clear(cache, &object, 1);
     nested = context_enter();
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
@@ -317,7 +298,7 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
     context_leave();
     if (full && !nested)
-        rcu_hand_over();
+        rcu_hand_over_all();
 }
 
 /* NULL is on no page of the arena.  Where a slot has an rcu sheaf an RCU is set and the cache in use. */
@@ -394,25 +375,25 @@ static void rcu_wait(void)
         report_fatal("a wait for deferred frees from a handler that interrupted the library");
 }
 
-/* cache_deferred */
-static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
+/* hooks_rcu.deferred */
+static void rcu_drain(struct stook_cache *cache, enum hooks_deferred what)
 {
     bool used = atomic_load_explicit(&rcu_caches[cache->index].used, memory_order_relaxed);
 
     switch (what) {
-    case CACHE_DEFERRED_PUSH:
+    case HOOKS_DEFERRED_PUSH:
         rcu_take_slots(cache->index, cache->index + 1, false);
         if (used) {
             (void)rcu_loose_collect(percpu_node(percpu_cpu()), true, false);
             rcu_hand_over_inside();
         }
         break;
-    case CACHE_DEFERRED_WAIT:
+    case HOOKS_DEFERRED_WAIT:
         rcu_take_slots(cache->index, cache->index + 1, true);
         if (used)
             rcu_wait();
         break;
-    case CACHE_DEFERRED_SLABS:
+    case HOOKS_DEFERRED_SLABS:
         for (int i = 0; i < RCU_SLAB_ROUNDS && rcu_slabs_waiting(cache) > 0; i++) {
             rcu_hand_wait();
             (void)rcu_outside(rcu_ops.barrier);
@@ -421,6 +402,9 @@ static void rcu_drain(struct stook_cache *cache, enum cache_deferred what)
         break;
     }
 }
+
+static const struct hooks_rcu rcu_hooks = {
+    .settle = rcu_settle, .defer_slab = rcu_slabs_defer, .deferred = rcu_drain};
 
 void stook_rcu_barrier(void)
 {
@@ -486,10 +470,8 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     }
     rcu_ops = ops;
     rcu_sections = percpu.rseq && !percpu.isolated;
-    context_rcu_settler = rcu_settle;
-    /* Release: rcu_ops, for those who find these. */
-    __atomic_store_n(&slab_deferrer, rcu_slabs_defer, __ATOMIC_RELEASE);
-    __atomic_store_n(&cache_deferred, rcu_drain, __ATOMIC_RELEASE);
+    /* Release: rcu_ops, for those who find it. */
+    __atomic_store_n(&hooks_set.rcu, &rcu_hooks, __ATOMIC_RELEASE);
     atomic_store_explicit(&rcu_state, RCU_SET, memory_order_release);
     return 0;
 }

@@ -54,14 +54,14 @@ bool rcu_is_set(void);
 
 /* Prepares an empty sheaf with room for `capacity` objects and the ride. */
 void rcu_ride_init(struct sheaf *sheaf, uint32_t capacity, uint32_t node);
-/* Its callback. */
-void rcu_done(struct stook_rcu_head *head);
 
 /* Puts a sheaf that is complete onto the stack; only moves pointers. */
 void rcu_hand_push(struct sheaf *sheaf);
 bool rcu_hand_any(void);
-/* The stack to the RCU.  Outside the library. */
-void rcu_hand_over(void);
+/* All of the stack, by a thread that has begun a hand. */
+struct sheaf *rcu_hand_pop_all(void);
+/* The stack to the RCU, which calls `done` for each.  Outside the library. */
+void rcu_hand_over(void (*done)(struct stook_rcu_head *head));
 
 /* Whoever takes something that was deferred out of where a drain looks holds a hand meanwhile. */
 unsigned rcu_hand_begin(void);
@@ -84,7 +84,7 @@ bool rcu_loose_collect(unsigned node, bool all, bool nospin);
 /* A sheaf of loose objects has come back. */
 void rcu_loose_done(struct sheaf *sheaf, bool nospin);
 
-/* slab_deferrer (rcu_slabs.c), and how many slabs of a cache still wait. */
+/* hooks_rcu.defer_slab (rcu_slabs.c), and how many slabs of a cache still wait. */
 void rcu_slabs_defer(struct stook_cache *cache, struct slab *slab);
 /* Those that wait begin to, if none does.  Outside the library. */
 void rcu_slabs_begin(void);

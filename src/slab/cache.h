@@ -67,8 +67,22 @@ enum {
     CACHE_CLOSED_TRACE = 8,  /* objects that are handed out and come back are recorded */
     CACHE_CLOSED_OWNER = 16, /* with GROUP: all to one group, so that they have no owners */
     CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
-    /* Of these every call asks the hooks (account/account.h). */
+    /* The rest of every call goes by hooks.alloc and its like (base/hooks.h). */
     CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE,
+};
+
+/* What accounting (charge/) knows of a cache: written when the cache is made or before its first object,
+ * then constant.  The core does not look inside. */
+struct cache_account {
+    uint32_t
+        owner; /* the group that all objects are charged to; 0: that of the thread that takes one */
+    uint32_t charge;     /* bytes an object costs: its stride and what its columns take elsewhere */
+    struct rows_two one; /* what an object counts: 1, and its charge */
+    uint64_t key;        /* owners and tags are stored xor this and their object's address */
+    /* Owners and tags that lie in the strides of all slabs: how far behind the object; else 0.  That lie
+     * outside slabs of the preferred order: how far behind the descriptor the first does; else 0. */
+    uint32_t beside[LAYOUT_TAG + 1], outside[LAYOUT_TAG + 1];
+    uint32_t span; /* bytes of a slab of the preferred order, less 1 */
 };
 
 struct stook_cache {
@@ -85,30 +99,16 @@ struct stook_cache {
     uint32_t base;       /* capacity as it was asked for; under the lock of node 0's barn */
     uint32_t resized;    /* 1: the capacity was not always what it is; under the same lock */
     uint32_t min_partial;
-    uint32_t
-        defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
-    uint16_t secret;  /* links are stored xor this and their index */
+    uint16_t secret;         /* links are stored xor this and their index */
     _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
     _Atomic uint32_t way;    /* `closed` where that is for accounting alone, by sections; else 0 */
     _Atomic uint64_t tagged; /* bytes of slabs that have the column of tags */
-    uint32_t
-        owner; /* the group that all objects are charged to; 0: that of the thread that takes one */
-    uint32_t charge;     /* bytes an object costs: its stride and what its columns take elsewhere */
-    struct rows_two one; /* what an object counts: 1, and its charge */
-    uint64_t key;        /* owners and tags are stored xor this and their object's address */
-    /* Owners and tags that lie in the strides of all slabs: how far behind the object; else 0.  That lie
-     * outside slabs of the preferred order: how far behind the descriptor the first does; else 0. */
-    uint32_t beside[LAYOUT_TAG + 1], outside[LAYOUT_TAG + 1];
-    uint64_t
-        *start;    /* malloc's test of addresses (malloc/fast.h), or NULL; becomes 0 with the first
-                      * slab of the minimum order */
-    uint32_t span; /* bytes of a slab of the preferred order, less 1 */
+    struct cache_account account; /* charge/ */
     const void *own; /* the cache's own slots: what the head has while nothing is closed */
     /* Random order: all indices of a slab of the preferred order, shuffled; NULL: in order. */
     uint16_t *permutation;
     uint16_t users; /* creates less destroys, under the cache list's lock; 0: it is going */
     uint16_t pins;  /* threads that reclaim from it, under the same lock: it stays meanwhile */
-    _Atomic uint32_t prefilled; /* sheaves that callers hold */
     /* Counters (slab/stat.h): NULL while off; kept when they are switched off; STOOK_STATS_*. */
     uint64_t *stat, *stat_kept;
     int stat_mode;
@@ -121,8 +121,12 @@ struct stook_cache {
     uint32_t fallen;       /* 1: at level 0 again, CPUs may have grown sheaves; the same lock */
     uint64_t seen;         /* adaptive: its barns' exchanges when they were last looked at … */
     uint32_t idle;         /* … and how often they were the same; under the cache list's lock */
-    uint32_t traced;       /* the trace that knows it (account/trace.c); 0: none */
-    struct cache_node nodes[]; /* one a node, up to the highest number */
+    /* Of the layers above, each with its owner: the core only tests them. */
+    uint64_t *start; /* malloc/: its test of addresses (malloc/fast.h), or NULL; becomes 0 with the
+                      * first slab of the minimum order */
+    _Atomic uint32_t prefilled; /* reserve/: sheaves that callers hold */
+    uint32_t traced;            /* trace/: the trace that knows it; 0: none */
+    struct cache_node nodes[];  /* one a node, up to the highest number */
 };
 
 /*
@@ -148,6 +152,12 @@ static inline uint32_t cache_level(const struct stook_cache *cache)
 static inline bool cache_has_grown(const struct stook_cache *cache)
 {
     return cache_level(cache) > 0 || __atomic_load_n(&cache->fallen, __ATOMIC_RELAXED) != 0;
+}
+
+/* Why its calls go by hooks.alloc and its like: CACHE_CLOSED_GROUP, _TAG and _TRACE; 0: they do not. */
+static inline uint32_t cache_hooks(const struct stook_cache *cache)
+{
+    return atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_ACCOUNT;
 }
 
 /* Index in the page map -> cache.  An entry is written before its first slab. */

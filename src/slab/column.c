@@ -23,28 +23,6 @@ size_t column_meta(const struct stook_cache *cache, uint32_t flags)
     return bytes;
 }
 
-uint32_t column_charge(const struct layout *layout)
-{
-    uint32_t bytes = layout->stride + layout->marks;
-
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
-        if (layout->column[0][i].outside && i != LAYOUT_TAG)
-            bytes += layout->column[0][i].element;
-    return bytes;
-}
-
-uint32_t column_beside(const struct layout *layout, enum layout_which which)
-{
-    const struct layout_column *column = &layout->column[0][which],
-                               *min = &layout->column[1][which];
-
-    return column->element && !column->outside && !min->outside &&
-                   column->stride == layout->stride && min->stride == layout->stride &&
-                   column->offset == min->offset
-               ? column->offset
-               : 0;
-}
-
 void column_clear(const struct stook_cache *cache, const struct slab *slab)
 {
     uint32_t flags = slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed));

@@ -49,7 +49,7 @@ void node_count_lists(struct stook_cache *cache, unsigned node, struct node_list
 
 void node_init(struct node *node);
 
-/* context_settler: finishes the list work of this thread's deferred slabs. */
+/* hooks.settle_slabs: finishes the list work of this thread's deferred slabs. */
 void node_settle_deferred(struct slab *unused);
 /* The same of slabs that were left because a fork had the lock, unless there is a fork now. */
 void node_settle_left(void);

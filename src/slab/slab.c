@@ -3,6 +3,7 @@
 
 #include "base/cancel.h"
 #include "base/context.h"
+#include "base/hooks.h"
 #include "base/report.h"
 #include "page/arena.h"
 #include "slab/column.h"
@@ -13,8 +14,6 @@
 
 struct stook_cache *cache_table[STOOK_CACHES_MAX];
 __thread struct slab_counts slab_counts;
-void (*slab_deferrer)(struct stook_cache *cache, struct slab *slab);
-void (*slab_forgetter)(const struct stook_cache *cache, const struct slab *slab);
 
 static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
 {
@@ -110,7 +109,7 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
 void slab_unmake(struct stook_cache *cache, struct slab *slab)
 {
     if (cache->flags & STOOK_CACHE_TYPESAFE)
-        slab_deferrer(cache, slab);
+        hooks_rcu()->defer_slab(cache, slab);
     else
         slab_release(cache, slab);
 }
@@ -126,12 +125,8 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
     STOOK_ASSERT(!(slab_flags(word) & SLAB_PENDING));
     if (cache->dtor)
         slab_each(cache, base, objects, cache->dtor);
-    if (slab_flags(word) & SLAB_TAGGED) {
-        void (*forget)(const struct stook_cache *, const struct slab *) =
-            __atomic_load_n(&slab_forgetter, __ATOMIC_RELAXED);
-        if (forget)
-            forget(cache, slab);
-    }
+    if ((slab_flags(word) & SLAB_TAGGED) && hooks.tagged_slab_gone)
+        hooks.tagged_slab_gone(cache, slab);
     slab_map(slab, order, 0);
     if (slab_flags(word) & SLAB_TAGGED)
         atomic_fetch_sub_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,

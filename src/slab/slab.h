@@ -136,20 +136,10 @@ static inline struct slab *slab_at(const void *object, uint32_t entry)
 
 /* A new slab on `node` whose objects all count as handed out; NULL without memory. */
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin);
-/* Gives an empty slab back; it is on no list.  A type-stable cache's goes to slab_deferrer. */
+/* Gives an empty slab back; it is on no list.  A type-stable cache's goes to RCU first (hooks.h). */
 void slab_unmake(struct stook_cache *cache, struct slab *slab);
 /* The same at once: no reader can look at it. */
 void slab_release(struct stook_cache *cache, struct slab *slab);
-/* Releases a type-stable cache's slab when its readers are gone.  Set before the first such cache;
- * called without locks; the slab's link is its own meanwhile. */
-extern void (*slab_deferrer)(struct stook_cache *cache, struct slab *slab)
-    __attribute__((visibility("hidden")));
-
-/* Told of a slab with tags that goes, if set: tags in it that still say something are of objects that
- * were freed past the hooks.  No lock is held that it may want. */
-extern void (*slab_forgetter)(const struct stook_cache *cache, const struct slab *slab)
-    __attribute__((visibility("hidden")));
-
 /* The slab of an object that is known to be one of the cache, and its index there. */
 static inline struct slab *slab_find(const struct stook_cache *cache, const void *object,
                                      uint32_t *index)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/profile.h"
 
-#include "account/tag.h"
+#include "site/tag.h"
 #include "base/raw.h"
 #include "base/report.h"
 #include "base/settings.h"

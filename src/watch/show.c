@@ -3,7 +3,7 @@
  * show.c - stook_report(): the caches as a table for people and as one JSON object for machines.
  * docs/report.md explains every column and key; keys are only ever added.
  */
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "watch/show_groups.h"
 #include "watch/stats.h"
 #include "watch/writer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/show_groups.h"
 
-#include "account/group.h"
+#include "charge/group.h"
 
 #include <string.h>
 

@@ -3,11 +3,11 @@
 
 #include "base/context.h"
 #include "cache/cache_list.h"
-#include "cache/init.h"
+#include "base/init.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "page/pagemap.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  *
  * Each n is tried in a child of its own, since what groups map they map once.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "support/faults.h"
 
 #include <stook/stook.h>

@@ -11,7 +11,7 @@
 
 #include "cache/cache_list.h"
 #include "page/arena.h"
-#include "page/large.h"
+#include "large/large.h"
 
 #include <stook/stook.h>
 

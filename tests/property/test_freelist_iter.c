@@ -13,12 +13,12 @@ static unsigned orders_left = 255; /* memory is short: no run of a higher order 
 #include "slab/slab.c"
 #undef arena_alloc_slab
 
-#include "cache/private.h"
 #include "slab/freelist_iter.h"
 #include "support/check.h"
 #include "support/child.h"
 #define random_below random_of_seed
 #include "support/random.h"
+#include "support/link_first.h"
 #undef random_below
 
 #include <setjmp.h>
@@ -307,7 +307,7 @@ static int is_random(void)
     struct stook_cache *plain = stook_cache_create("plain", 256, NULL);
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_MERGE};
     struct stook_cache *merged = stook_cache_create("merged", 100, &args);
-    struct stook_cache *compared = stook_private_link_first_cache("compared", 256, 0);
+    struct stook_cache *compared = link_first_cache("compared", 256);
     void *objects[64];
     unsigned behind = 0;
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Groups against a model, one random step after the other: charges and their return, from any CPU and
  * in every context; groups made and destroyed with charges left; limits changed; callbacks that give
@@ -10,7 +11,7 @@
  *
  * STOOK_TEST_SEED and STOOK_TEST_STEPS repeat or prolong it.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "support/group_model.h"
 
 #include <stook/stook.h>

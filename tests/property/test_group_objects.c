@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Accounted objects against a model, one random step after the other: taken one by one, in bulk,
  * ahead in a sheaf, for the group that the thread is in or one that is named, from any CPU, in handlers;
@@ -41,7 +42,7 @@ static unsigned taken, refusals, by_handlers;
 
 static uint64_t cost(int c)
 {
-    return c == CACHES - 1 ? 0 : cache[c]->charge;
+    return c == CACHES - 1 ? 0 : cache[c]->account.charge;
 }
 
 /* ---- taking and freeing --------------------------------------------------------------------- */

@@ -96,9 +96,12 @@ static void random_programs(void **unused)
     /* The programs reached what they are there for. */
     assert_true(sum.allocated > 1000 * seeds && sum.allocated == sum.freed);
     assert_true(sum.destroyed >= 6 * seeds && sum.checked >= 20 * seeds);
+#ifndef STOOK_CORE
     assert_true(sum.deferred > 100 * seeds && sum.sheaves > seeds && sum.pools > 0);
+    assert_true(sum.charged > 10 * seeds);
+#endif
     assert_true(sum.handled > seeds && sum.inside > 0);
-    assert_true(sum.charged > 10 * seeds && sum.capacities > 5 * seeds);
+    assert_true(sum.capacities > 5 * seeds);
     assert_true(sum.of_node > 5 * seeds && (!TOPOLOGIES || sum.moved > 50 * seeds));
 }
 

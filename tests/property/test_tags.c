@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * What tags count is exact: after any sequence of calls, by threads, handlers and forked children, every
  * site has live what the objects that say so (stook_tag_of()) are, and in all what was allocated there
@@ -7,7 +8,7 @@
  * the cache.  Where tags are switched off in between, which makes what is live inexact, nothing else
  * suffers.
  */
-#include "account/tag.h"
+#include "site/tag.h"
 #include "slab/cache.h"
 
 #include "support/child.h"
@@ -178,7 +179,7 @@ static void check_site(unsigned site)
             if (held[i].site != site || tag == 0)
                 continue;
             objects++;
-            bytes += caches[held[i].cache]->charge;
+            bytes += caches[held[i].cache]->account.charge;
         }
     }
     if (stook_tag_stat(sites[site].tag, &stat) != 0) {

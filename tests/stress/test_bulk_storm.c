@@ -252,8 +252,10 @@ static void *shrink(void *arg)
     (void)arg;
     for (unsigned i = 0; !atomic_load(&stop); i++) {
         (void)stook_cache_shrink(caches[i % CACHES]);
+#ifndef STOOK_CORE
         if (i % 16 == 0)
             STORM_CHECK(stook_report(null_fd, STOOK_REPORT_JSON) == 0);
+#endif
         nanosleep(&moment, NULL);
     }
     close(null_fd);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Threads take and return objects one by one and in bulk, prefill sheaves, use a pool and defer frees,
  * while another thread changes the caches' capacities at random, sets budgets, shrinks, looks at what has

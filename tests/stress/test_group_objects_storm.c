@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Accounted objects under threads, each in groups of its own choice, that free what others took, one by
  * one and in bulk, while caches are shrunk, groups come and go, and limits are looked at.  When all
  * stand still a group's usage is the sum of the objects that name it; a limit was never exceeded; and
  * when all objects are gone nothing is charged.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "slab/cache.h"
 #include "support/random.h"
 #include "support/scale.h"
@@ -135,7 +136,7 @@ static void check_sums(void)
             struct stook_group *owner = shelf[c][i] ? stook_group_of(shelf[c][i]) : NULL;
             for (; owner; owner = stook_group_parent(owner))
                 for (int g = 0; g < GROUPS; g++)
-                    sums[g] += owner == group[g] ? cache[c]->charge : 0;
+                    sums[g] += owner == group[g] ? cache[c]->account.charge : 0;
         }
     for (int g = 0; g < GROUPS; g++) {
         struct stook_group_stat stat = {.size = sizeof(stat)};

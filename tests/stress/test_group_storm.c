@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Groups under threads that charge, hand charges to each other and move between CPUs, under signals
  * whose handlers charge and give back, while somebody changes limits, makes groups and destroys them.
@@ -7,7 +8,7 @@
  * is kept; a limit that was not lowered is never exceeded, whenever one looks; and when all has been
  * given back nothing is charged and no group is left over.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "support/random.h"
 #include "support/scale.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * A million operations of one thread on one cache, interrupted by a timer wherever they are, and the
  * handler does all the same on the same cache and the same pool with STOOK_NOSPIN: single calls,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /* timeout: 120 */
 /*
  * A handler between any two instructions of a call on a pool whose cache has run out (an arena of

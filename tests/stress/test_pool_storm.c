@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /* timeout: 200 */
 /*
  * Pools where memory has run out (an arena of 32 MiB): threads take, wait and free, so that each

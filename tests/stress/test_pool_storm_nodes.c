@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /* timeout: 200 */
 /* modes: default */
 /*

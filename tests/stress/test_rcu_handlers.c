@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * A signal handler that defers frees, anywhere in deferred frees, barriers and shrinks: the thread is
  * single-stepped, and every few instructions the handler defers an object, or takes or frees one.

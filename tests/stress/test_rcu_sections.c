@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* timeout: 120 */
 /*
  * The section that defers an object, with delays between its steps, beside threads that take rcu

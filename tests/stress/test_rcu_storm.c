@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* timeout: 120 */
 /*
  * Readers, writers, and grace periods that come when they like: shared places hold objects of two

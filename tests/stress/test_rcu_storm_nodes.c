@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* timeout: 120 */
 /*
  * test_rcu_storm on four nodes, one without memory and one that is not there.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "support/group_model.h"
 
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "base/context.h"
 #include "os/topology.h"
 

@@ -47,6 +47,10 @@ static void ops_create(void)
     how = ops_byte();
     args.flags |= how % 4 == 0 && !(args.flags & STOOK_CACHE_NOSHEAF) ? STOOK_CACHE_ADAPTIVE : 0;
     args.flags |= how & 4 ? STOOK_CACHE_ACCOUNT : 0;
+#ifdef STOOK_CORE
+    args.flags &= ~(STOOK_CACHE_ACCOUNT | STOOK_CACHE_TYPESAFE);
+    made->stable = false;
+#endif
     made->cache = stook_cache_create("property", size, kind & 128 ? NULL : &args);
     OPS_CHECK(made->cache);
     made->charged = args.flags & STOOK_CACHE_ACCOUNT && !(kind & 128);
@@ -62,6 +66,23 @@ static void ops_create(void)
         OPS_CHECK(stook_cache_stat_enable(made->cache, STOOK_STATS_ALL) == 0);
     }
     OPS_CHECK(stook_cache_object_size(made->cache) == size);
+}
+
+static void ops_capacity_step(unsigned cache)
+{
+    struct ops_made *made = &ops.made[cache];
+    unsigned capacity = ops_byte() % 4 ? ops_below(STOOK_SHEAF_CAPACITY_MAX + 2) : 0;
+    int result = OPS_CALL(stook_cache_set_capacity(made->cache, capacity));
+
+    if (capacity > STOOK_SHEAF_CAPACITY_MAX) {
+        OPS_CHECK(result == -1 && errno == E2BIG);
+    } else if (made->loose) {
+        OPS_CHECK(result == -1 && errno == ENOTSUP && stook_cache_capacity(made->cache) == 0);
+    } else {
+        OPS_CHECK(result == 0);
+        OPS_CHECK(stook_cache_capacity(made->cache) > 0);
+        ops.counts->capacities++;
+    }
 }
 
 static int ops_destroy_quietly(struct stook_cache *cache)

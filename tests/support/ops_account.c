@@ -54,23 +54,6 @@ void ops_tags_step(unsigned cache)
                      0));
 }
 
-void ops_capacity_step(unsigned cache)
-{
-    struct ops_made *made = &ops.made[cache];
-    unsigned capacity = ops_byte() % 4 ? ops_below(STOOK_SHEAF_CAPACITY_MAX + 2) : 0;
-    int result = OPS_CALL(stook_cache_set_capacity(made->cache, capacity));
-
-    if (capacity > STOOK_SHEAF_CAPACITY_MAX) {
-        OPS_CHECK(result == -1 && errno == E2BIG);
-    } else if (made->loose) {
-        OPS_CHECK(result == -1 && errno == ENOTSUP && stook_cache_capacity(made->cache) == 0);
-    } else {
-        OPS_CHECK(result == 0);
-        OPS_CHECK(stook_cache_capacity(made->cache) > 0);
-        ops.counts->capacities++;
-    }
-}
-
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static void ops_add_charge(struct stook_group *group, size_t bytes, uint64_t *sums)
@@ -90,14 +73,15 @@ void ops_check_groups(void)
 
     for (size_t i = 0; i < ops.n; i++)
         if (!ops.held[i].deferred)
-            ops_add_charge(ops.held[i].group, ops.made[ops.held[i].cache].cache->charge, sums);
+            ops_add_charge(ops.held[i].group, ops.made[ops.held[i].cache].cache->account.charge,
+                           sums);
     for (unsigned i = 0; i < OPS_SHEAVES; i++) {
         struct stook_cache *cache = ops.made[ops.sheaf[i].cache].cache;
         if (!ops.sheaf[i].sheaf || !ops.made[ops.sheaf[i].cache].charged)
             continue;
         struct sheaf *sheaf = prefilled_of(cache, ops.sheaf[i].sheaf);
         for (uint32_t k = 0; k < sheaf->size; k++)
-            ops_add_charge(stook_group_of(sheaf->object[k]), cache->charge, sums);
+            ops_add_charge(stook_group_of(sheaf->object[k]), cache->account.charge, sums);
     }
     for (unsigned g = 0; g < OPS_GROUPS; g++) {
         struct stook_group_stat stat = {.size = sizeof(stat)};

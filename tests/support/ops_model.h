@@ -14,6 +14,10 @@
 #include <stook/group.h>
 #include <stook/stook.h>
 
+#ifdef STOOK_CORE
+#include "support/ops_core.h"
+#endif
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -125,14 +129,13 @@ void ops_pool_destroy(unsigned pool);
 void ops_sheaf_return(unsigned sheaf);
 void ops_free_rcu_step(void);
 
-/* ---- groups, tags, capacities: ops_account.c ---- */
+/* ---- groups, tags: ops_account.c ---- */
 void ops_groups_make(void);
 void ops_groups_end(void);
 /* One of them, or NULL for none. */
 struct stook_group *ops_group(void);
 void ops_group_enter(void);
 void ops_tags_step(unsigned cache);
-void ops_capacity_step(unsigned cache);
 /* What every group is charged is what objects say. */
 void ops_check_groups(void);
 

@@ -5,7 +5,8 @@
 #ifndef TESTS_SUPPORT_TOPOLOGY_TEXT_H
 #define TESTS_SUPPORT_TOPOLOGY_TEXT_H
 
-#include "os/topology_text.h"
+#include "face/topology_text.h"
+#include "../tools/stook/topology_print.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

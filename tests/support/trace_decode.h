@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace_decode.h - a trace as the library wrote it (account/trace_format.h), read by the book: whatever
+ * trace_decode.h - a trace as the library wrote it (trace/trace_format.h), read by the book: whatever
  * is not as the format says ends the test with a message.
  */
 #ifndef TESTS_SUPPORT_TRACE_DECODE_H
 #define TESTS_SUPPORT_TRACE_DECODE_H
 
-#include "account/trace_format.h"
+#include "trace/trace_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

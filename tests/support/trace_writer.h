@@ -5,7 +5,7 @@
 #ifndef TESTS_SUPPORT_TRACE_WRITER_H
 #define TESTS_SUPPORT_TRACE_WRITER_H
 
-#include "account/trace_format.h"
+#include "trace/trace_format.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* link: static */
 /*
  * A process with sites of all kinds and known counts.  It writes its profile to standard output and,
@@ -9,7 +10,7 @@
  *   stacks N     4 * N objects of 100 bytes at one site, three of four from prog_left, the others from
  *                prog_right; all from prog_right are freed
  */
-#include "account/tag.h"
+#include "site/tag.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* link: shared */
 /*
  * Writes a JSON report of caches with names of all kinds and known counts; the argument is what

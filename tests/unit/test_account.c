@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * Owners and tags of objects through every call that takes or returns one: who is charged, which site
  * has it, and that all is given back to the byte.  One thread; what is beside it is in the property
  * tests of groups and of tags.
  */
-#include "account/account.h"
+#include "charge/account.h"
 #include "page/arena.h"
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "slab/column.h"
 #include "support/child.h"
 
@@ -124,7 +124,7 @@ static void test_single(void **unused)
         n = take_each(cache);
         for (unsigned i = 0; i < 992; i++)
             assert_int_equal(((char *)objects[1])[i], 0);
-        assert_int_equal(usage(group), (uint64_t)n * cache->charge);
+        assert_int_equal(usage(group), (uint64_t)n * cache->account.charge);
         for (unsigned i = 0; i < n; i++) {
             memset(objects[i], 0xff, 992); /* its columns are not in its way */
             assert_ptr_equal(stook_group_of(objects[i]), group);
@@ -159,12 +159,12 @@ static void test_bulk(void **unused)
         check_object(objects[i], __LINE__ - 2);
     tag = stook_tag_of(objects[0]);
     assert_int_equal(stat_of(tag).live_objects, N);
-    assert_int_equal(stat_of(tag).live_bytes, (uint64_t)N * cache->charge);
+    assert_int_equal(stat_of(tag).live_bytes, (uint64_t)N * cache->account.charge);
     assert_int_equal(stook_alloc_bulk_group(cache, STOOK_ZERO, N, objects + N, other), N);
     for (unsigned i = 0; i < N; i++)
         assert_ptr_equal(stook_group_of(objects[N + i]), other);
-    assert_int_equal(usage(group), (uint64_t)N * cache->charge);
-    assert_int_equal(usage(other), (uint64_t)N * cache->charge);
+    assert_int_equal(usage(group), (uint64_t)N * cache->account.charge);
+    assert_int_equal(usage(other), (uint64_t)N * cache->account.charge);
     /* Neighbours of different groups and slabs, in one call. */
     for (unsigned i = 0; i < N; i += 2) {
         void *swap = objects[i];
@@ -172,8 +172,8 @@ static void test_bulk(void **unused)
         objects[N + i] = swap;
     }
     stook_free_bulk(cache, N, objects);
-    assert_int_equal(usage(group), (uint64_t)N / 2 * cache->charge);
-    assert_int_equal(usage(other), (uint64_t)N / 2 * cache->charge);
+    assert_int_equal(usage(group), (uint64_t)N / 2 * cache->account.charge);
+    assert_int_equal(usage(other), (uint64_t)N / 2 * cache->account.charge);
     assert_int_equal(stat_of(tag).live_objects, N / 2);
     stook_free_bulk(cache, N, objects + N);
     assert_int_equal(stat_of(tag).live_objects, 0);
@@ -197,7 +197,7 @@ static void test_refused(void **unused)
     assert_int_equal(usage(group), 0);
     stook_free(cache, object);
 
-    assert_int_equal(stook_group_set_limit(group, 3 * (size_t)cache->charge), 0);
+    assert_int_equal(stook_group_set_limit(group, 3 * (size_t)cache->account.charge), 0);
     for (int i = 0; i < 3; i++)
         assert_non_null(objects[i] = stook_alloc(cache, 0));
     errno = 0;
@@ -206,7 +206,7 @@ static void test_refused(void **unused)
     errno = 0;
     assert_int_equal(stook_alloc_bulk(cache, 0, 2, objects + 3), 0);
     assert_int_equal(errno, EDQUOT);
-    assert_int_equal(usage(group), 3 * (uint64_t)cache->charge);
+    assert_int_equal(usage(group), 3 * (uint64_t)cache->account.charge);
     stook_free(cache, objects[2]);
     assert_non_null(objects[2] = stook_alloc(cache, 0)); /* there is room again, to the byte */
     stook_free_bulk(cache, 3, objects);
@@ -224,7 +224,7 @@ static void test_counted(void **unused)
     (void)unused;
     assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_ALL), 0);
     n = take_each(cache);
-    assert_int_equal(usage(group), (uint64_t)n * cache->charge);
+    assert_int_equal(usage(group), (uint64_t)n * cache->account.charge);
     stook_free_bulk(cache, n, objects);
     assert_int_equal(usage(group), 0);
     assert_int_equal(stook_cache_stat(cache, &stat), 0);
@@ -247,7 +247,7 @@ static void test_prefilled(void **unused)
     assert_non_null(sheaf = stook_sheaf_prefill(cache, 0, 5));
     size = stook_sheaf_size(sheaf);
     assert_true(size >= 5);
-    assert_int_equal(usage(group), (uint64_t)size * cache->charge);
+    assert_int_equal(usage(group), (uint64_t)size * cache->account.charge);
     assert_int_equal(stook_group_set_limit(group, 1), 0);
     (void)stook_group_enter(other);
     object = stook_sheaf_alloc(cache, 0, sheaf);
@@ -255,24 +255,24 @@ static void test_prefilled(void **unused)
     stook_group_leave(group);
     for (unsigned i = 1; i < 5; i++)
         assert_non_null(objects[i] = stook_sheaf_alloc(cache, 0, sheaf));
-    assert_int_equal(usage(group), (uint64_t)size * cache->charge);
+    assert_int_equal(usage(group), (uint64_t)size * cache->account.charge);
     assert_int_equal(usage(other), 0);
     errno = 0;
     assert_null(stook_sheaf_prefill(cache, 0, 5));
     assert_int_equal(errno, EDQUOT);
     assert_int_equal(stook_sheaf_refill(cache, 0, &sheaf, size + 10), -1);
-    assert_int_equal(usage(group), (uint64_t)size * cache->charge);
+    assert_int_equal(usage(group), (uint64_t)size * cache->account.charge);
     stook_sheaf_return(cache, sheaf);
-    assert_int_equal(usage(group), 5 * (uint64_t)cache->charge);
+    assert_int_equal(usage(group), 5 * (uint64_t)cache->account.charge);
     stook_free_bulk(cache, 4, objects + 1);
     stook_free(cache, object);
     assert_int_equal(usage(group), 0);
 
     /* At a limit it is filled no further than asked for. */
-    assert_int_equal(stook_group_set_limit(group, 7 * (size_t)cache->charge), 0);
+    assert_int_equal(stook_group_set_limit(group, 7 * (size_t)cache->account.charge), 0);
     assert_non_null(sheaf = stook_sheaf_prefill(cache, 0, 5));
     assert_true(stook_sheaf_size(sheaf) >= 5 && stook_sheaf_size(sheaf) <= 7);
-    assert_int_equal(usage(group), (uint64_t)stook_sheaf_size(sheaf) * cache->charge);
+    assert_int_equal(usage(group), (uint64_t)stook_sheaf_size(sheaf) * cache->account.charge);
     stook_sheaf_return(cache, sheaf);
     assert_int_equal(stook_group_set_limit(group, 0), 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
@@ -293,9 +293,9 @@ static void test_pool(void **unused)
         check_object(objects[i], __LINE__ - 1);
     }
     tag = stook_tag_of(objects[0]);
-    assert_int_equal(usage(group), 20 * (uint64_t)cache->charge);
+    assert_int_equal(usage(group), 20 * (uint64_t)cache->account.charge);
     assert_int_equal(stat_of(tag).live_objects, 20);
-    assert_int_equal(stook_group_set_limit(group, 20 * (size_t)cache->charge), 0);
+    assert_int_equal(stook_group_set_limit(group, 20 * (size_t)cache->account.charge), 0);
     errno = 0;
     assert_null(stook_pool_alloc(pool, STOOK_NOWAIT));
     assert_int_equal(errno, EDQUOT);
@@ -350,13 +350,13 @@ static void test_deferred(void **unused)
     tag = stook_tag_of(objects[0]);
     for (unsigned i = 0; i < N; i++) {
         stook_free_rcu(cache, objects[i]);
-        assert_int_equal(usage(group), (uint64_t)(N - 1 - i) * cache->charge);
+        assert_int_equal(usage(group), (uint64_t)(N - 1 - i) * cache->account.charge);
         assert_int_equal(stat_of(tag).live_objects, N - 1 - i);
     }
     stook_rcu_barrier();
     assert_int_equal(usage(group), 0);
     assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), N);
-    assert_int_equal(usage(group), (uint64_t)N * cache->charge);
+    assert_int_equal(usage(group), (uint64_t)N * cache->account.charge);
     stook_free_bulk(cache, N, objects);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
@@ -506,7 +506,7 @@ static void test_constructed(void **unused)
             for (unsigned i = 0; i < MANY; i++)
                 for (unsigned b = 0; b < CTOR_SIZE; b++)
                     assert_int_equal(((unsigned char *)objects[i])[b], 0x5a);
-            assert_int_equal(usage(group), (uint64_t)MANY * cache->charge);
+            assert_int_equal(usage(group), (uint64_t)MANY * cache->account.charge);
             stook_free_bulk(cache, MANY, objects);
         }
         errno = 0;
@@ -537,11 +537,11 @@ static void test_bytes(void **unused)
         assert_int_equal(cache->layout.order, off->layout.order);
         assert_int_equal(cache->layout.objects, off->layout.objects);
         assert_int_equal(column_meta(cache, SLAB_TAGGED), column_meta(off, 0));
-        assert_int_equal(cache->charge, off->charge);
+        assert_int_equal(cache->account.charge, off->account.charge);
     }
     assert_int_equal(column_meta(outside, SLAB_TAGGED),
                      column_meta(off, 0) + 16u * off->layout.objects);
-    assert_int_equal(outside->charge, off->charge + 8);
+    assert_int_equal(outside->account.charge, off->account.charge + 8);
     stook_free(off, objects[0] = stook_alloc(off, 0));
     stook_free(outside, objects[0] = stook_alloc(outside, 0));
     stook_private_slabs(off, &without);

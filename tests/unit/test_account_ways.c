@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * One object at a time, through a cache of each kind: wherever the columns lie (behind the descriptor,
  * in the strides, behind the last object), with owners, tags or both, for the group that a thread has
  * entered, for one that is named and for nobody.  Owners, tags and charges are right at each step,
  * and all is given back to the byte.  Also what an element must not be taken for.
  */
-#include "account/account.h"
-#include "slab/column.h"
+#include "charge/account.h"
+#include "charge/element.h"
 #include "support/child.h"
 
 #include <stook/group.h>
@@ -102,7 +102,7 @@ static void check_charges(const struct stook_cache *cache, bool owners, unsigned
 
     for (unsigned i = from; owners && i < to; i++)
         if (payer(i))
-            expect[payer(i) == named] += cache->charge;
+            expect[payer(i) == named] += cache->account.charge;
     assert_int_equal(usage(entered), expect[0]);
     assert_int_equal(usage(named), expect[1]);
 }
@@ -204,15 +204,15 @@ static void test_limit(void **unused)
     unsigned n = 0;
 
     (void)unused;
-    assert_int_equal(stook_group_set_limit(entered, MANY / 2 * (size_t)cache->charge), 0);
+    assert_int_equal(stook_group_set_limit(entered, MANY / 2 * (size_t)cache->account.charge), 0);
     for (unsigned round = 0; round < 3; round++) {
         while (n < MANY && (objects[n] = stook_alloc(cache, STOOK_NOWAIT)) != NULL)
             n++;
         assert_int_equal(n, MANY / 2);
-        assert_int_equal(usage(entered), (uint64_t)n * cache->charge);
+        assert_int_equal(usage(entered), (uint64_t)n * cache->account.charge);
         for (unsigned i = round; i > 0; i--) /* room for as many as these */
             stook_free(cache, objects[--n]);
-        assert_int_equal(usage(entered), (uint64_t)n * cache->charge);
+        assert_int_equal(usage(entered), (uint64_t)n * cache->account.charge);
     }
     while (n > 0)
         stook_free(cache, objects[--n]);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* modes: default */
 /*
  * Objects of a node that the caller names: each is of that node, or of the nearest with memory, or

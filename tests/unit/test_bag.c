@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * Bags step by step: who waits is woken by a put and by nothing else, a child finds no lock held and
  * nobody waiting, what a handler may interrupt is whole.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Sheaves of another capacity while threads run, budgets, and adaptive caches.  What a call must do is
  * asserted from what slots and barns hold afterwards; the walk of support/check.h finds what is lost.

@@ -6,11 +6,11 @@
  */
 #include "slab/detached.h"
 
-#include "cache/private.h"
 #include "os/topology.h"
 #include "slab/node.h"
 #include "support/check.h"
 #include "support/random.h"
+#include "support/link_first.h"
 
 #include <stook/stook.h>
 
@@ -136,7 +136,7 @@ static void link_first(void **unused)
     struct slab_counts n;
 
     (void)unused;
-    cache = stook_private_link_first_cache("events", 256, 0);
+    cache = link_first_cache("events", 256);
     assert_non_null(cache);
     per_slab = cache->layout.objects;
     count();

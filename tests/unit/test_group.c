@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Groups by themselves, without objects: charges, limits, callbacks, zombies, handles that are out of
  * date, what a handler does to a thread that holds the lock.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 
 #include "support/stay.h"
 

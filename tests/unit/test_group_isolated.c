@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* modes: default */
 /*
  * CPUs that no fence may interrupt have stocks too, and what is in them comes back all the same: without
  * one fence.  The same for threads that rseq does not know.
  */
-#include "account/group_table.h"
+#include "charge/group_table.h"
 #include "support/percpu_fixture.h"
 
 #include <stook/group.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * The first call of all: from a handler that interrupted the library it fails, from many threads at
  * once the classes are made once; and what the classes are made of.

@@ -3,7 +3,7 @@
  * Large objects from below: descriptors come and go with them, they resize in place and move by
  * page tables, and what a handler frees is freed by the call it interrupted.
  */
-#include "page/large.h"
+#include "large/large.h"
 
 #include "base/context.h"
 #include "os/os.h"

@@ -382,7 +382,7 @@ static void test_descriptors(void **state)
         assert_int_equal(signature, STOOK_RSEQ_SIG);
         assert_int_equal(d->version, 0);
         assert_int_equal(d->flags, 0);
-        assert_true(d->length > 20 && d->length < 400);
+        assert_true(d->length >= 16 && d->length < 400);
         assert_true(d->abort < d->start || d->abort >= d->start + d->length);
     }
     assert_true(count >= OPS);

@@ -5,7 +5,7 @@
  */
 #include "support/fake_nodes.h"
 
-#include "page/large.h"
+#include "large/large.h"
 #include "support/child.h"
 
 #include <stook/stook.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * Memory pools, call by call, in an arena of 32 MiB that a test uses up: the reserve's size through
  * takes, frees and resizes; what each context gets; waiting; handlers and forks between any two

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * Prefilled sheaves, call by call, as kernel code uses them: prefill, take until empty, refill,
  * return; oversize ones; what fails when the arena (32 MiB here, more where there are nodes) is used up, and what it leaves.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /* modes: default */
 /*
  * test_prefilled on two nodes, of which one has memory; its thread is dealt CPU 0, on the other.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Deferred frees step by step: what gathers, what is handed over, what comes back, who waits.
  * Nothing is written to an object until its readers are gone.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Deferred frees where there is no slot, no sheaf, or no memory, and on top of an interrupted holder.
  */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* modes: default */
 /*
  * Where deferred objects come back on a machine of three nodes, one without memory: to the barn of

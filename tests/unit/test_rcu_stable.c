@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Type-stable caches: memory of objects stays of their type until the readers are gone, and free
  * objects are never written to.

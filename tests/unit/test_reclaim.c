@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /*
  * Reclaim, in an arena of 32 MiB that a test uses up: who gets it (WAIT only), in which order (the
  * library's own first), how often a callback runs, what it may do, and how it goes.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
+# needs: whole
 """The JSON report parses strictly, has the keys that docs/report.md promises, and adds up."""
 import json
 import os

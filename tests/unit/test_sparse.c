@@ -5,7 +5,7 @@
  */
 #include "base/settings.h"
 #include "page/arena.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "page/zone.h"
 #include "support/check.h"
 #include "support/topology_child.h"

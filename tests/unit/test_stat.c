@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Statistics: what is counted adds up, exactly.  Every call is counted once, by the CPU that made
  * it, as one that touched slabs or not; what the layers below count agrees with what they hold; and
@@ -6,7 +7,7 @@
  */
 #include "slab/stat.h"
 
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "slab/node.h"

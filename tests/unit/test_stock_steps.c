@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: rseq native */
+/* needs: whole rseq native */
 /*
  * Every instruction of the sections of a group's stock, one after the other: a tracer stops the thread
  * right before it, something happens there (nothing but the stop; a signal whose handler takes and
@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
-#include "account/group_stock.h"
+#include "charge/group_stock.h"
 #include "support/rseq_broken.h"
 #include "support/steps.h"
 

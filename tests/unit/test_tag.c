@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Tags: the same site has the same number whoever asks, and what is counted is exact, beside other
  * threads, handlers that count too, threads without a CPU, children, and when numbers or memory run
  * out.
  */
-#include "account/tag.h"
+#include "site/tag.h"
 
 #include "support/child.h"
 #include "support/random.h"

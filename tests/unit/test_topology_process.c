@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* timeout: 120 */
 /*
  * Processes on simulated machines: how they come to one, and which CPUs their threads are on.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Traces: what users get and give is in the file, once, in an order of time in which no address is
  * handed out twice; what is not is counted, to the event; and neither forks, handlers nor a kill break
@@ -9,7 +10,7 @@
 #include "support/scale.h"
 #include "support/trace_decode.h"
 
-#include "account/trace.h"
+#include "trace/trace.h"
 #include "os/topology.h"
 
 #include <stook/kmalloc.h>

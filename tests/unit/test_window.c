@@ -7,7 +7,7 @@
 
 #include "os/os.h"
 #include "page/arena.h"
-#include "page/large.h"
+#include "large/large.h"
 #include "page/zone.h"
 #include "slab/slab.h"
 #include "support/check.h"

@@ -6,7 +6,7 @@
 #include "stook/command.h"
 
 #include "cache/cache_list.h"
-#include "cache/private.h"
+#include "kmalloc/private.h"
 #include "os/topology.h"
 #include "page/zone.h"
 #include "sheaf/sheaf.h"

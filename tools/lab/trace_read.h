@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace_read.h - a trace that a program wrote (account/trace_format.h), event by event: the chunks of all
+ * trace_read.h - a trace that a program wrote (trace/trace_format.h), event by event: the chunks of all
  * threads merged by time.
  *
  * The file is mapped and never held in memory as a whole.  trace_open() goes through all of it once,
@@ -10,7 +10,7 @@
 #ifndef STOOK_LAB_TRACE_READ_H
 #define STOOK_LAB_TRACE_READ_H
 
-#include "account/trace_format.h"
+#include "trace/trace_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

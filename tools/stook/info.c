@@ -11,7 +11,8 @@
 
 #include "base/settings.h"
 #include "os/os.h"
-#include "os/topology_text.h"
+#include "face/topology_text.h"
+#include "topology_print.h"
 #include "page/arena.h"
 #include "watch/writer.h"
 

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hooks.h - every call that goes up.
+ *
+ * A layer calls only those below it.  Where something has to be told to a layer above, the call goes
+ * through one of these pointers, and through no other variable: scripts/check-layers.py fails on a call
+ * that names a function above its caller.
+ *
+ * `hooks` is a constant.  Two files define it: face/hooks.c for the library, face/alone.c for the core
+ * (base to cache) on its own, where only the calls within the core are set.  The caller tests for NULL
+ * where the comment says so.
+ */
+#ifndef STOOK_BASE_HOOKS_H
+#define STOOK_BASE_HOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct slab;
+struct stook_cache;
+struct stook_site;
+
+struct hooks {
+    /* ---- within the core: never NULL ---- */
+
+    /* Starts the library; by init_once(), on any thread, with no lock. */
+    void (*start)(void);
+    /* List work of slabs that a signal handler left behind on this thread.  By context_settle(), at depth
+     * 1, with no lock. */
+    void (*settle_slabs)(struct slab *slab);
+
+    /* ---- large objects (large/): NULL in the core alone, which has none ---- */
+
+    /* The same of large objects to be freed. */
+    void (*settle_large)(void);
+
+    /* ---- accounting (charge/): NULL in the core alone, where no cache is closed for it ---- */
+
+    /* The rest of an allocation or a free of a cache that is closed by CACHE_CLOSED_ACCOUNT; `from` is
+     * the address that the public call returns to, `site` what its caller says (stook/tag.h) or NULL.
+     * Outside the context, with no lock. */
+    void *(*alloc)(struct stook_cache *cache, unsigned flags, const struct stook_site *site,
+                   const void *from);
+    void *(*alloc_node)(struct stook_cache *cache, unsigned flags, unsigned node, const void *from);
+    size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                         const void *from);
+    void (*free)(struct stook_cache *cache, void *object);
+    /* n objects are about to go to sheaves and slabs: entries may be NULL.  As above. */
+    void (*free_bulk)(const struct stook_cache *cache, void *const *objects, size_t n);
+
+    /* Once, before all else, by the thread that starts the library: may fill in `topology` (os/topology.h),
+     * which is the machine's own otherwise.  NULL: nothing. */
+    void (*topology)(void);
+    /* Once, when the topology is known and there is no cache: the CACHE_CLOSED_* that every cache is
+     * closed by from its creation.  NULL: none. */
+    uint32_t (*before_caches)(void);
+    /* A cache that is being made and that no other thread knows; its layout is final.  Under the cache
+     * list's lock.  NULL: nothing. */
+    void (*cache_made)(struct stook_cache *cache);
+    /* A slab with the column of tags goes back, none of its objects is in use.  Within the context;
+     * barn and node locks are not held.  NULL: nothing. */
+    void (*tagged_slab_gone)(const struct stook_cache *cache, const struct slab *slab);
+
+    /* fork() of a process with threads: take the locks above the core, after all of the core's; drop
+     * them, before; make them anew in the child.  NULL: none. */
+    void (*fork_take)(void);
+    void (*fork_drop)(void);
+    void (*fork_renew)(void);
+    /* The child, when the core is in order; `nested`: a handler forked that had interrupted the library.
+     * Within the context, with no lock.  NULL: nothing. */
+    void (*fork_child)(bool nested);
+};
+extern const struct hooks hooks __attribute__((visibility("hidden")));
+
+/* Why objects and slabs are given up without being free yet (reserve/rcu.c). */
+enum hooks_deferred {
+    HOOKS_DEFERRED_PUSH,  /* what waits in CPUs' rcu sheaves is handed to RCU */
+    HOOKS_DEFERRED_WAIT,  /* … and has come back */
+    HOOKS_DEFERRED_SLABS, /* slabs of a type-stable cache have gone */
+};
+
+struct hooks_rcu {
+    /* Full rcu sheaves that a handler left are handed over.  By context_settle(), as above. */
+    void (*settle)(void);
+    /* A slab of a type-stable cache, which goes when its readers have gone.  Its link is the callee's
+     * meanwhile.  With no lock. */
+    void (*defer_slab)(struct stook_cache *cache, struct slab *slab);
+    /* By cache_drain(), stook_cache_destroy() and the explicit calls of hotplug.c; within the context,
+     * which it may leave meanwhile, with no lock. */
+    void (*deferred)(struct stook_cache *cache, enum hooks_deferred what);
+};
+
+/* What is set while the program runs, and never cleared. */
+struct hooks_set {
+    /* By stook_rcu_set_ops(), once, with release. */
+    const struct hooks_rcu *rcu;
+    /* By libstook-malloc: objects of the program lie within so many bytes from the window's middle on.
+     * Under the window's lock. */
+    void (*window_grew)(size_t bytes);
+    /* By libstook-malloc: its objects begin or cease to be accounted.  Under the cache list's lock. */
+    void (*malloc_closes)(bool closed);
+};
+extern struct hooks_set hooks_set __attribute__((visibility("hidden")));
+
+/* NULL: the program has set no RCU. */
+static inline const struct hooks_rcu *hooks_rcu(void)
+{
+    /* Pairs with the release in stook_rcu_set_ops(). */
+    return __atomic_load_n(&hooks_set.rcu, __ATOMIC_ACQUIRE);
+}
+
+#endif

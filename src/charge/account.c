@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+#include "charge/account.h"
+
+#include "charge/straight.h"
+#include "trace/trace.h"
+#include "base/context.h"
+#include "base/report.h"
+#include "cache/cache_list.h"
+#include "large/large.h"
+#include "slab/slab.h"
+
+#include <errno.h>
+
+/* ---- a cache -------------------------------------------------------------------------------- */
+
+/* What an object costs: its stride, and what it has elsewhere. */
+static uint32_t account_charge(const struct layout *layout)
+{
+    uint32_t bytes = layout->stride + layout->marks;
+
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
+        if (layout->column[0][i].outside && i != LAYOUT_TAG)
+            bytes += layout->column[0][i].element;
+    return bytes;
+}
+
+/* What is added to an object's address for its element, where that holds in all slabs: it is in the
+ * strides.  Else 0. */
+static uint32_t account_beside(const struct layout *layout, enum layout_which which)
+{
+    const struct layout_column *column = &layout->column[0][which],
+                               *min = &layout->column[1][which];
+
+    return column->element && !column->outside && !min->outside &&
+                   column->stride == layout->stride && min->stride == layout->stride &&
+                   column->offset == min->offset
+               ? column->offset
+               : 0;
+}
+
+void account_cache_made(struct stook_cache *cache)
+{
+    const struct layout *layout = &cache->layout;
+    struct cache_account *account = &cache->account;
+
+    account->key = (uint64_t)cache_secret() << 48 | (uint64_t)cache_secret() << 32 |
+                   (uint64_t)cache_secret() << 16 | cache_secret() | COLUMN_KEY;
+    account->charge = account_charge(layout);
+    account->one = (struct rows_two){1, account->charge};
+    account->span = ((uint32_t)PAGE_SIZE << layout->order) - 1;
+    for (int which = LAYOUT_GROUP; which <= LAYOUT_TAG; which++) {
+        const struct layout_column *column = &layout->column[0][which];
+        account->beside[which] = account_beside(layout, (enum layout_which)which);
+        account->outside[which] = column->outside ? column->offset : 0;
+    }
+}
+
+/* ---- objects -------------------------------------------------------------------------------- */
+
+/* Charges and counts of neighbours in an array are made as one while they are for the same. */
+struct account_run {
+    uint32_t which, n;
+};
+
+/* Whether this is a handler that interrupted the library: outside of the context nobody else asks. */
+static bool account_nested(void)
+{
+    return context_self()->depth > 0;
+}
+
+bool account_begin(const struct stook_cache *cache, struct account *account, size_t n,
+                   unsigned flags, uint64_t where, uint32_t group)
+{
+    uint32_t hooks = cache_hooks(cache);
+
+    account->group = account->tag = 0;
+    account->traced = (hooks & CACHE_CLOSED_TRACE) && where;
+    if ((hooks & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
+        account->group = cache->account.owner       ? cache->account.owner
+                         : group == ACCOUNT_CURRENT ? group_current()
+                                                    : group;
+        if (account->group) {
+            size_t bytes;
+            if (__builtin_mul_overflow(n, (size_t)cache->account.charge, &bytes)) {
+                errno = ENOMEM;
+                return false;
+            }
+            if (!group_charge(&account->group, bytes, flags, account_nested()))
+                return false;
+        }
+    }
+    if ((hooks & CACHE_CLOSED_TAG) && where)
+        account->tag = straight_tag(where, (uint64_t)n * cache->account.charge);
+    return true;
+}
+
+/* One slab's elements of a kind. */
+struct account_column {
+    uintptr_t slab; /* its first object */
+    char *first;    /* element; NULL: not there, or not asked for */
+    uint64_t reciprocal;
+    size_t stride;
+};
+
+/* A slab, of which there are several objects, one behind the other in an array. */
+struct account_slab {
+    uintptr_t base;
+    size_t bytes;
+    struct account_column owner, tag;
+};
+
+static inline __attribute__((always_inline)) struct account_slab account_slab(
+    const struct stook_cache *cache, struct slab *slab)
+{
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    const struct layout_column *columns = cache->layout.column[slab_flags(word) & SLAB_MIN];
+    bool owners = (cache_hooks(cache) & CACHE_CLOSED_GROUP) && !cache->account.owner;
+    struct account_slab at = {.base = (uintptr_t)slab_base(slab),
+                              .bytes = (size_t)PAGE_SIZE << slab_order(cache, word)};
+
+    at.owner = at.tag = (struct account_column){at.base, NULL, cache->layout.reciprocal, 0};
+    at.owner.first =
+        owners ? (char *)column_in(cache, slab, slab_flags(word), LAYOUT_GROUP, 0) : NULL;
+    at.owner.stride = columns[LAYOUT_GROUP].stride;
+    at.tag.first = (char *)column_in(cache, slab, slab_flags(word), LAYOUT_TAG, 0);
+    at.tag.stride = columns[LAYOUT_TAG].stride;
+    return at;
+}
+
+/* How many of the n objects from the first on are in the slab. */
+static inline size_t account_same(const struct account_slab *at, void *const *objects, size_t n)
+{
+    size_t i = 1;
+
+    while (i < n && (uintptr_t)objects[i] - at->base < at->bytes)
+        i++;
+    return i;
+}
+
+static inline __attribute__((always_inline)) uint64_t *account_element(struct account_column column,
+                                                                       const void *object)
+{
+    uint64_t offset = (uintptr_t)object - column.slab; /* below 2^20 */
+
+    return (uint64_t *)(void *)(column.first +
+                                (offset * column.reciprocal >> LAYOUT_RECIPROCAL) * column.stride);
+}
+
+/* A tag that still says something is of an object that was freed past the hooks, by a thread that
+ * had not noticed yet that they are on. */
+static inline void account_write_tag(const struct stook_cache *cache, const void *object,
+                                     uint64_t *element, uint32_t tag)
+{
+    uint32_t old;
+
+    if (__builtin_expect(*element != 0, 0) && column_decode(cache, object, *element, &old))
+        tag_count_free(old, 1, cache->account.charge);
+    *element = column_encode(cache, object, tag);
+}
+
+void account_end(const struct stook_cache *cache, const struct account *account,
+                 void *const *objects, size_t got, size_t n)
+{
+    uint32_t tagged = 0;
+
+    if (__builtin_expect(got < n && account->group, 0))
+        group_uncharge(account->group, (n - got) * cache->account.charge);
+    for (size_t i = 0, end; i < got && cache_hooks(cache) != CACHE_CLOSED_TRACE; i = end) {
+        uint32_t index;
+        const struct account_slab at = account_slab(cache, slab_find(cache, objects[i], &index));
+        end = i + account_same(&at, objects + i, got - i);
+        if (at.owner.first)
+            for (size_t j = i; j < end; j++)
+                *account_element(at.owner, objects[j]) =
+                    column_encode(cache, objects[j], account->group);
+        if (!at.tag.first)
+            continue;
+        for (size_t j = i; j < end; j++)
+            account_write_tag(cache, objects[j], account_element(at.tag, objects[j]), account->tag);
+        tagged += (uint32_t)(end - i);
+    }
+    if (account->tag && tagged > 0)
+        tag_count_alloc(account->tag, tagged, (uint64_t)tagged * cache->account.charge);
+    if (account->traced)
+        trace_alloc(cache, objects, got);
+}
+
+void account_retag(const struct stook_cache *cache, const void *object, uint64_t where)
+{
+    uint32_t index, tag;
+    struct slab *slab = slab_find(cache, object, &index);
+    uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
+
+    if (cache_hooks(cache) & CACHE_CLOSED_TRACE) {
+        void *taken = (void *)(uintptr_t)object;
+        trace_alloc(cache, &taken, 1);
+    }
+    if (!(cache_hooks(cache) & CACHE_CLOSED_TAG))
+        return;
+    if (!column)
+        return;
+    tag = straight_tag(where, cache->account.charge);
+    account_write_tag(cache, object, column, tag);
+    tag_count_alloc(tag, 1, cache->account.charge);
+}
+
+static void account_flush_group(const struct stook_cache *cache, struct account_run *run)
+{
+    if (run->which && run->n > 0)
+        group_uncharge(run->which, (size_t)run->n * cache->account.charge);
+    run->n = 0;
+}
+
+static void account_flush_tag(const struct stook_cache *cache, struct account_run *run)
+{
+    if (run->which && run->n > 0)
+        tag_count_free(run->which, run->n, (uint64_t)run->n * cache->account.charge);
+    run->n = 0;
+}
+
+/* n more for `which`; those for another one are done with. */
+static inline __attribute__((always_inline)) void account_add(
+    const struct stook_cache *cache, struct account_run *run, uint32_t which, uint32_t n,
+    void (*flush)(const struct stook_cache *cache, struct account_run *run))
+{
+    if (__builtin_expect(which != run->which, 0)) {
+        flush(cache, run);
+        run->which = which;
+    }
+    run->n += n;
+}
+
+void account_report(const struct stook_cache *cache, const void *object, const char *what)
+{
+    report_fatal("corrupt %s: cache %s: that of object %p was written over; the object before it "
+                 "overran, or it itself did",
+                 what, cache->name, object);
+}
+
+/* What an element of a live object says, which is cleared; 0 for none.  It is one's own, of this
+ * address: or it is asked whether there is an object, before anything else is reported. */
+static inline __attribute__((always_inline)) uint32_t account_take(const struct stook_cache *cache,
+                                                                   const void *object,
+                                                                   uint64_t *element,
+                                                                   const char *what)
+{
+    uint32_t number, index;
+
+    if (__builtin_expect(!column_decode(cache, object, *element, &number), 0)) {
+        (void)slab_of(cache, object, &index);
+        if (*element != 0)
+            account_report(cache, object, what);
+        return 0;
+    }
+    *element = 0;
+    return number;
+}
+
+/* Objects of one slab, of which the first is known to be one. */
+static inline void account_clear_slab(const struct stook_cache *cache,
+                                      const struct account_slab *at, void *const *objects, size_t n,
+                                      struct account_run *group, struct account_run *tag)
+{
+    uint32_t everybody = cache_hooks(cache) & CACHE_CLOSED_GROUP ? cache->account.owner : 0, index;
+
+    if (!at->owner.first && !at->tag.first)
+        for (size_t i = 1; i < n; i++)
+            (void)slab_of(cache, objects[i], &index);
+    if (!at->owner.first)
+        account_add(cache, group, everybody, (uint32_t)n, account_flush_group);
+    else
+        for (size_t i = 0; i < n; i++)
+            account_add(
+                cache, group,
+                account_take(cache, objects[i], account_element(at->owner, objects[i]), "owner"), 1,
+                account_flush_group);
+    if (at->tag.first)
+        for (size_t i = 0; i < n; i++)
+            account_add(
+                cache, tag,
+                account_take(cache, objects[i], account_element(at->tag, objects[i]), "tag"), 1,
+                account_flush_tag);
+}
+
+/* Clears the elements, gives the charges back and counts. */
+static void account_undo(const struct stook_cache *cache, void *const *objects, size_t n)
+{
+    struct account_run group = {0}, tag = {0};
+    int saved = errno;
+
+    for (size_t i = 0, same; i < n; i += same) {
+        struct account_slab at;
+        uint32_t index;
+        same = 1;
+        if (!objects[i])
+            continue;
+        at = account_slab(cache, slab_of(cache, objects[i], &index));
+        same = account_same(&at, objects + i, n - i);
+        account_clear_slab(cache, &at, objects + i, same, &group, &tag);
+    }
+    account_flush_group(cache, &group);
+    account_flush_tag(cache, &tag);
+    errno = saved;
+}
+
+void account_clear(const struct stook_cache *cache, void *const *objects, size_t n)
+{
+    account_undo(cache, objects, n);
+    if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
+        trace_free(objects, n);
+}
+
+void account_return(const struct stook_cache *cache, void *const *objects, size_t n)
+{
+    account_undo(cache, objects, n);
+}
+
+/* Tags were switched while the program ran: threads that had not noticed yet freed objects past the hooks,
+ * whose tags still say something. */
+static atomic_bool account_mixed;
+
+void account_slab_gone(const struct stook_cache *cache, const struct slab *slab)
+{
+    uint32_t objects =
+        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+
+    if (!atomic_load_explicit(&account_mixed, memory_order_relaxed))
+        return;
+    for (uint32_t index = 0; index < objects; index++) {
+        uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
+        uint32_t tag;
+        const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
+        if (*column != 0 && column_decode(cache, object, *column, &tag))
+            tag_count_free(tag, 1, cache->account.charge);
+    }
+}
+
+void account_switched(void)
+{
+    atomic_store_explicit(&account_mixed, true, memory_order_relaxed);
+}
+
+/* ---- large objects -------------------------------------------------------------------------- */
+
+uint32_t account_process;
+_Atomic uint32_t account_large_hooks;
+
+static uint32_t account_large_by(void)
+{
+    return atomic_load_explicit(&account_large_hooks, memory_order_relaxed);
+}
+
+void account_large_switch(uint32_t hook, bool on)
+{
+    if (on)
+        atomic_fetch_or_explicit(&account_large_hooks, hook, memory_order_relaxed);
+    else
+        atomic_fetch_and_explicit(&account_large_hooks, ~hook, memory_order_relaxed);
+}
+
+bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
+{
+    size_t size = large_size(object);
+    uint32_t hooks = account_large_by();
+    struct large_note note;
+
+    if (owner && !group_charge(&owner, size, flags, account_nested()))
+        return false;
+    note = (struct large_note){
+        .owner = owner, .tag = (hooks & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
+    if (note.owner || note.tag)
+        large_set_note(object, note);
+    tag_count_alloc(note.tag, 1, size);
+    if (hooks & CACHE_CLOSED_TRACE)
+        trace_alloc_large(object, size);
+    return true;
+}
+
+/* The charge and the count, in place or of pages that moved. */
+static bool account_large_changed(void *object, size_t had, unsigned flags)
+{
+    struct large_note note = *large_note(object);
+    size_t size = large_size(object);
+
+    if (note.owner && size > had && !group_charge(&note.owner, size - had, flags, account_nested()))
+        return false;
+    if (note.owner && size < had)
+        group_uncharge(note.owner, had - size);
+    tag_count_free(note.tag, 1, had);
+    tag_count_alloc(note.tag, 1, size);
+    return true;
+}
+
+bool account_large_resized(void *object, size_t had, unsigned flags)
+{
+    if (!account_large_changed(object, had, flags))
+        return false;
+    if ((account_large_by() & CACHE_CLOSED_TRACE) && large_size(object) != had) {
+        trace_free(&object, 1);
+        trace_alloc_large(object, large_size(object));
+    }
+    return true;
+}
+
+void account_large_moved(void *object, void *moved, size_t had, uint64_t time)
+{
+    (void)account_large_changed(moved, had, STOOK_WAIT);
+    if (account_large_by() & CACHE_CLOSED_TRACE) {
+        trace_free_at(object, time);
+        trace_alloc_large(moved, large_size(moved));
+    }
+}
+
+void account_large_clear(void *object)
+{
+    struct large_note *note = large_note(object), had;
+
+    if (!note)
+        return;
+    had = *note;
+    if (had.owner || had.tag)
+        *note = (struct large_note){0};
+    if (had.owner)
+        group_uncharge(had.owner, large_size(object));
+    tag_count_free(had.tag, 1, large_size(object));
+    if (account_large_by() & CACHE_CLOSED_TRACE)
+        trace_free(&object, 1);
+}
+
+static uint32_t account_read(const void *object, enum layout_which which)
+{
+    struct stook_cache *cache = slab_cache_of(object);
+    uint32_t index, value = 0;
+    const struct slab *slab;
+    uint64_t *column;
+
+    if (!cache) {
+        struct large_note *note = large_note(object);
+        return !note ? 0 : which == LAYOUT_GROUP ? note->owner : note->tag;
+    }
+    if (which == LAYOUT_GROUP && !(cache_hooks(cache) & CACHE_CLOSED_GROUP))
+        return 0;
+    if (which == LAYOUT_GROUP && cache->account.owner)
+        return cache->account.owner;
+    slab = slab_find(cache, object, &index);
+    if (index >= slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
+        return 0; /* behind the last object */
+    column = column_at(cache, slab, which, index);
+    object =
+        slab_base(slab) + (size_t)index * cache->layout.stride; /* any pointer into it will do */
+    return column && column_decode(cache, object, *column, &value) ? value : 0;
+}
+
+uint32_t account_owner_of(const void *object)
+{
+    return account_read(object, LAYOUT_GROUP);
+}
+
+uint32_t account_tag_of(const void *object)
+{
+    return account_read(object, LAYOUT_TAG);
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* The public calls of stook/group.h and stook/tag.h that have to do with objects. */
+#include "charge/group.h"
+#include "site/tag.h"
+#include "base/context.h"
+#include "charge/accounted.h"
+#include "cache/cache_list.h"
+#include "base/init.h"
+#include "os/topology.h"
+#include "slab/node.h"
+#include "slab/slab.h"
+#include "slab/stat.h"
+
+#include <errno.h>
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+/* The number of a group that the caller names; false with errno EINVAL: it was destroyed. */
+static bool accounted_group(const struct stook_group *group, uint32_t *number)
+{
+    *number = group ? group_number(group) : ACCOUNT_NOBODY;
+    if (group && *number == 0) {
+        errno = EINVAL;
+        return false;
+    }
+    return true;
+}
+
+void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_group *group)
+{
+    uint32_t number;
+
+    if (!accounted_group(group, &number))
+        return NULL;
+    return accounted_alloc(cache, flags, account_address(__builtin_return_address(0)), number);
+}
+
+size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                              struct stook_group *group)
+{
+    uint32_t number;
+
+    if (!accounted_group(group, &number))
+        return 0;
+    return accounted_alloc_bulk(cache, flags, n, objects,
+                                account_address(__builtin_return_address(0)), number);
+}
+
+struct stook_group *stook_group_of(const void *object)
+{
+    uint32_t number = account_owner_of(object);
+
+    return number ? group_by_number(number) : NULL;
+}
+
+/* ---- tags ----------------------------------------------------------------------------------- */
+
+unsigned stook_tag_of(const void *object)
+{
+    return account_tag_of(object);
+}
+
+static void accounted_share(const struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
+{
+    *tagged += atomic_load_explicit(&cache->tagged, memory_order_relaxed);
+    for (unsigned i = 0; i < topology.nodes; i++) {
+        struct node_counts counts;
+        node_count((struct stook_cache *)(uintptr_t)cache, i, &counts);
+        *total += counts.pages * PAGE_SIZE;
+    }
+}
+
+int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
+{
+    *tagged = *total = 0;
+    init_once();
+    if (context_enter()) {
+        context_leave();
+        errno = EDEADLK;
+        return -1;
+    }
+    if (cache) {
+        accounted_share(cache, tagged, total);
+    } else {
+        lock_take(&cache_list.lock, LOCK_CACHES);
+        for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
+            struct stook_cache *each = LIST_ENTRY(l, struct stook_cache, link);
+            if (!(each->flags & CACHE_INTERNAL))
+                accounted_share(each, tagged, total);
+        }
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+    }
+    if (*tagged > *total) /* racy sums */
+        *tagged = *total;
+    context_leave();
+    return 0;
+}
+
+static bool accounted_malloc(void)
+{
+    return cache_list.closed != 0 || account_process != 0;
+}
+
+void accounted_on_malloc(void (*fn)(bool closed))
+{
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    hooks_set.malloc_closes = fn;
+    fn(accounted_malloc());
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+}
+
+void accounted_close(uint32_t reason, bool close)
+{
+    cache_list.closed = close ? cache_list.closed | reason : cache_list.closed & ~reason;
+    account_large_switch(reason, close);
+    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
+        struct stook_cache *each = LIST_ENTRY(l, struct stook_cache, link);
+        if (!(each->flags & CACHE_INTERNAL))
+            stat_close(each, reason, close);
+    }
+    if (hooks_set.malloc_closes)
+        hooks_set.malloc_closes(accounted_malloc());
+}
+
+int stook_tags_enable(struct stook_cache *cache, int on)
+{
+    if (on != 0 && on != 1) {
+        errno = EINVAL;
+        return -1;
+    }
+    init_once();
+    account_switched();
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    if (cache) {
+        stat_close(cache, CACHE_CLOSED_TAG, on);
+    } else {
+        accounted_close(CACHE_CLOSED_TAG, on);
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    return 0;
+}

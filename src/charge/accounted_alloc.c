@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * accounted_alloc.c - allocations of caches whose objects are accounted: the straight paths, each of
+ * sections, and the general one.
+ */
+#include "charge/accounted.h"
+
+#include "charge/straight.h"
+#include "percpu/percpu.h"
+#include "slab/stat.h"
+
+#include <string.h>
+
+/* What is in the way of a section. */
+static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *cache,
+                                                            unsigned flags, uint64_t where,
+                                                            uint32_t group)
+{
+    struct account account;
+    void *object = NULL;
+
+    if (!alloc_may(cache, flags) || !account_begin(cache, &account, 1, flags, where, group))
+        return NULL;
+    if (stat_counts_fast(cache) || !stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
+        object = alloc_slow(cache, flags);
+    account_end(cache, &account, &object, object != NULL, 1);
+    if (object && (flags & STOOK_ZERO))
+        memset(object, 0, cache->object_size);
+    return object;
+}
+
+/* Charged, but this CPU's main sheaf is empty. */
+static __attribute__((noinline, cold)) void *accounted_refill(struct stook_cache *cache,
+                                                              unsigned flags, uint64_t where,
+                                                              uint32_t group, uint32_t owner)
+{
+    group_uncharge(owner, cache->account.charge);
+    return accounted_rest(cache, flags, where, group);
+}
+
+/* Taken and charged: the general way from there. */
+static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache, void *object,
+                                                       uint32_t owner, uint64_t where)
+{
+    struct account account = {.group = owner, .tag = 0};
+
+    if (where && (cache_hooks(cache) & CACHE_CLOSED_TAG))
+        account.tag = straight_tag(where, cache->account.charge);
+    account_end(cache, &account, &object, 1, 1);
+    return object;
+}
+
+/* Done but for the count, for which there was no section. */
+static __attribute__((noinline, cold)) void *accounted_count(struct stook_cache *cache,
+                                                             void *object, uint32_t tag)
+{
+    tag_count_alloc(tag, 1, cache->account.charge);
+    return object;
+}
+
+static __attribute__((noinline, cold)) void *accounted_told(void *object)
+{
+    tag_peak_told();
+    return object;
+}
+
+/*
+ * A charge, an object and a count, a section each.  What is in the way goes to accounted_rest() while
+ * there is no object, then to accounted_stamp(): by calls that stand last, so that nothing is saved
+ * across them.  `way` is a constant, and the flags are those of the fast path.
+ */
+static inline __attribute__((always_inline)) void *accounted_straight(
+    struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group, const uint32_t way)
+{
+    uint32_t owner = 0, tag = 0;
+    intptr_t rseq = percpu.rseq_offset;
+    struct straight at;
+    void *object;
+
+    if (way & CACHE_CLOSED_GROUP) {
+        bool entered = straight_owners(way) && __builtin_expect(group == ACCOUNT_CURRENT, 1);
+        char *stock;
+        owner = entered                ? group_thread.lineage[0]
+                : straight_owners(way) ? group
+                                       : cache->account.owner;
+        stock = entered ? group_thread.stock : group_stock_row(owner);
+        if (__builtin_expect(owner == 0, 0) || __builtin_expect(group == ACCOUNT_NOBODY, 0) ||
+            __builtin_expect(!straight_take(way, stock, rseq, owner, cache->account.charge), 0))
+            return accounted_rest(cache, flags, where, group);
+    }
+    if (__builtin_expect(!stook_rseq_pop(cache->own, rseq, &object), 0))
+        return accounted_refill(cache, flags, where, group, owner);
+    /* No slab that has room for tags: there is nothing to write. */
+    if (!straight_owners(way) && atomic_load_explicit(&cache->tagged, memory_order_relaxed) == 0)
+        return object;
+    if (straight_tags(way))
+        tag = straight_site(where);
+    if ((straight_tags(way) && __builtin_expect(tag == 0, 0)) ||
+        __builtin_expect(!straight_find(cache, object, way, &at), 0) ||
+        (straight_tags(way) && __builtin_expect(*at.tag != 0, 0)))
+        return accounted_stamp(cache, object, owner, where);
+    if (straight_owners(way))
+        *at.owner = owner ^ column_mask(cache, object);
+    if (!straight_tags(way))
+        return object;
+    *at.tag = tag ^ column_mask(cache, object);
+    if (__builtin_expect(!tag_count_section(tag, &cache->account.one, true, rseq), 0))
+        return accounted_count(cache, object, tag);
+    return tag_peak_rises(cache->account.charge) ? accounted_told(object) : object;
+}
+
+/* Functions of their own, so that none saves the registers that another one needs. */
+#define ACCOUNTED_WAY(name, way)                                                                   \
+    static __attribute__((noinline)) void *accounted_##name(                                       \
+        struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group)                 \
+    {                                                                                              \
+        return accounted_straight(cache, flags, where, group, way);                                \
+    }
+ACCOUNTED_WAY(group, CACHE_CLOSED_GROUP)
+ACCOUNTED_WAY(tag, CACHE_CLOSED_TAG)
+ACCOUNTED_WAY(both, CACHE_CLOSED_BOTH)
+ACCOUNTED_WAY(owner, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER)
+ACCOUNTED_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
+
+__attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache *cache,
+                                                             unsigned flags, uint64_t where,
+                                                             uint32_t group)
+{
+    uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
+
+    if (alloc_is_fast(flags)) {
+        if (way == CACHE_CLOSED_GROUP)
+            return accounted_group(cache, flags, where, group);
+        if (way == CACHE_CLOSED_TAG)
+            return accounted_tag(cache, flags, where, group);
+        if (way == CACHE_CLOSED_BOTH)
+            return accounted_both(cache, flags, where, group);
+        if ((way & CACHE_CLOSED_OWNER) && (way & CACHE_CLOSED_TAG))
+            return accounted_owner_tag(cache, flags, where, group);
+        if (way & CACHE_CLOSED_OWNER)
+            return accounted_owner(cache, flags, where, group);
+    }
+    if (!cache_hooks(cache))
+        return alloc_plain(cache, flags);
+    return accounted_rest(cache, flags, where, group);
+}
+
+static inline uint64_t accounted_site(const struct stook_site *site, const void *from)
+{
+    return site ? account_site(site) : account_address(from);
+}
+
+void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, const struct stook_site *site,
+                           const void *from)
+{
+    return accounted_alloc(cache, flags, accounted_site(site, from), ACCOUNT_CURRENT);
+}
+
+void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node,
+                           const void *from)
+{
+    struct account account;
+    void *object;
+
+    if (!account_begin(cache, &account, 1, flags, account_address(from), ACCOUNT_CURRENT))
+        return NULL;
+    object = alloc_from_node(cache, flags, node);
+    account_end(cache, &account, &object, object != NULL, 1);
+    return object;
+}
+
+/* ---- several ------------------------------------------------------------------------------- */
+
+size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                            uint64_t where, uint32_t group)
+{
+    struct account account;
+    size_t got;
+
+    if (!cache_hooks(cache))
+        return bulk_alloc_plain(cache, flags, n, objects);
+    if (!alloc_may(cache, flags) || n == 0 ||
+        !account_begin(cache, &account, n, flags, where, group))
+        return 0;
+    got = bulk_alloc_slow(cache, flags, n, objects, 0);
+    account_end(cache, &account, objects, got, n);
+    for (size_t i = 0; i < got && (flags & STOOK_ZERO); i++)
+        memset(objects[i], 0, cache->object_size);
+    return got;
+}
+
+size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size_t n,
+                                 void **objects, const void *from)
+{
+    return accounted_alloc_bulk(cache, flags, n, objects, account_address(from), ACCOUNT_CURRENT);
+}
+
+/* A cache that is not accounted has no use for the site. */
+size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                           struct stook_site *site)
+{
+    if (!cache_hooks(cache))
+        return stook_alloc_bulk(cache, flags, n, objects);
+    return accounted_alloc_bulk(cache, flags, n, objects,
+                                accounted_site(site, __builtin_return_address(0)), ACCOUNT_CURRENT);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * group_stock.h - bytes of a group that are charged already and not used yet, with a CPU.
+ *
+ * A stock is {number, bytes}, a word of the CPU's row (percpu/rows.h) at the place of the group.  Two
+ * kinds, told apart by the number that an open one holds:
+ *
+ *   section  the group's number: a thread on the CPU takes and gives by one section
+ *   word     the same with GROUP_STOCK_WORD: by compare-and-swap, from any CPU
+ *
+ * Words serve where sections do not: in locked mode, for CPUs that no fence may interrupt, for threads
+ * that are not registered (row -1), and for the group that malloc charges, whose calls may not fence.
+ * Opening and closing is done under the groups' lock, for any CPU:
+ *
+ *   open:   a closed stock is touched by no thread: bytes = n; number = the group's, release
+ *   close:  a section's: number = CLOSING; percpu_fence(cpu); only now read bytes; bytes = 0; number = 0
+ *           a word's: one exchange
+ */
+#ifndef STOOK_CHARGE_GROUP_STOCK_H
+#define STOOK_CHARGE_GROUP_STOCK_H
+
+#include "percpu/rows.h"
+
+#include <stook/group.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    GROUP_PLACES = STOOK_GROUPS_MAX + 1, /* a power of two; 0 is nobody's */
+    GROUP_STOCK_WORD = 1 << 30,          /* no group's number is as high */
+};
+_Static_assert(GROUP_PLACES * 8 == 1 << ROWS_LARGE, "a row has the stocks of all groups");
+/* Between closing and collecting; no group's number. */
+#define GROUP_STOCK_CLOSING (1u << 31)
+
+struct group_stock {
+    _Atomic uint32_t number, bytes; /* offsets 0 and 4, known to the sections */
+};
+_Static_assert(sizeof(struct group_stock) == 8, "a stock is one word");
+
+struct group_stocks {
+    char *rows; /* CPU 0's stocks */
+    _Atomic uint32_t
+        *most; /* by place: bytes that one stock may have; written under the groups' lock */
+    uint64_t *row_used; /* bit per row, from -1 on: it has had an open stock; under the same lock */
+    unsigned cpus;      /* that there are rows for */
+    unsigned used;      /* rows that have had an open stock; under the same lock */
+    _Atomic uint32_t plain; /* the group all of whose stocks are words; or 0 */
+};
+extern struct group_stocks group_stocks __attribute__((visibility("hidden")));
+
+/* Once, before the first group.  false: no address space. */
+bool group_stock_init(void);
+
+static inline uint32_t group_place(uint32_t number)
+{
+    return number % GROUP_PLACES;
+}
+
+static inline _Atomic uint32_t *group_stock_most_at(uint32_t number)
+{
+    return &group_stocks.most[group_place(number)];
+}
+
+/* Bytes that one stock of a group may have. */
+static inline uint32_t group_stock_most(uint32_t number)
+{
+    return atomic_load_explicit(group_stock_most_at(number), memory_order_relaxed);
+}
+
+/*
+ * n bytes of this CPU's stock, or false: it is closed, or has fewer.  And the other way; false: it is
+ * closed, or would have more than `most` (below 2^31, as n).  Any context, no lock.
+ */
+bool group_stock_take(uint32_t number, uint32_t n);
+bool group_stock_give(uint32_t number, uint32_t n, uint32_t most);
+
+/* A group's stock in CPU 0's row: what the sections are given. */
+static inline char *group_stock_row(uint32_t number)
+{
+    return group_stocks.rows + (uintptr_t)group_place(number) * 8;
+}
+
+/* One try with a section; a caller who is told "no" goes on with the two above. */
+static inline __attribute__((always_inline)) bool group_stock_try_take(char *row, intptr_t rseq,
+                                                                       uint32_t number, uint32_t n)
+{
+    return rseq_take(row, ROWS_LARGE, rseq, number, n) == RSEQ_DONE;
+}
+
+static inline __attribute__((always_inline)) bool group_stock_try_give(char *row, intptr_t rseq,
+                                                                       uint32_t number, uint32_t n,
+                                                                       uint32_t most)
+{
+    return rseq_give(row, ROWS_LARGE, rseq, number, n, most) == RSEQ_DONE;
+}
+
+/*
+ * The same of a stock that is a word, in one try: false for a section's, whose number is another, and for
+ * threads without a CPU.  The thread may be on another CPU by then, whose stock it leaves alone.
+ */
+static inline __attribute__((always_inline)) _Atomic uint64_t *group_stock_word_here(
+    intptr_t rseq, uint32_t number)
+{
+    int cpu = percpu_registered_cpu(rseq);
+
+    return (unsigned)cpu < group_stocks.cpus
+               ? (_Atomic uint64_t *)rows_at(group_stock_row(number), ROWS_LARGE, cpu)
+               : NULL;
+}
+
+static inline __attribute__((always_inline)) bool group_stock_word_try_take(intptr_t rseq,
+                                                                            uint32_t number,
+                                                                            uint32_t n)
+{
+    _Atomic uint64_t *word = group_stock_word_here(rseq, number);
+    uint64_t old = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
+
+    return (uint32_t)old == (number | GROUP_STOCK_WORD) && old >> 32 >= n &&
+           atomic_compare_exchange_strong_explicit(word, &old, old - ((uint64_t)n << 32),
+                                                   memory_order_relaxed, memory_order_relaxed);
+}
+
+static inline __attribute__((always_inline)) bool group_stock_word_try_give(intptr_t rseq,
+                                                                            uint32_t number,
+                                                                            uint32_t n,
+                                                                            uint32_t most)
+{
+    _Atomic uint64_t *word = group_stock_word_here(rseq, number);
+    uint64_t old = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
+
+    return (uint32_t)old == (number | GROUP_STOCK_WORD) && (old >> 32) + n <= most &&
+           atomic_compare_exchange_strong_explicit(word, &old, old + ((uint64_t)n << 32),
+                                                   memory_order_relaxed, memory_order_relaxed);
+}
+
+static inline bool group_stock_take_fast(uint32_t number, uint32_t n)
+{
+    return percpu.rseq &&
+           group_stock_try_take(group_stock_row(number), percpu.rseq_offset, number, n);
+}
+
+static inline bool group_stock_give_fast(uint32_t number, uint32_t n, uint32_t most)
+{
+    return percpu.rseq &&
+           group_stock_try_give(group_stock_row(number), percpu.rseq_offset, number, n, most);
+}
+
+/*
+ * The rest under the groups' lock.
+ */
+
+/* Opens this CPU's stock with n bytes; false: it is open. */
+bool group_stock_open(uint32_t number, uint32_t n);
+
+/* Bytes in all stocks of a group now. */
+uint64_t group_stock_sum(uint32_t number);
+
+/*
+ * Closes the stocks of n groups; `took` is called for each stock that was closed, with its bytes.
+ * One fence a CPU; stocks of a CPU that the kernel does not let be fenced stay as they are.
+ */
+void group_stock_close(const uint32_t *numbers, unsigned n,
+                       void (*took)(uint32_t number, uint32_t bytes));
+
+#endif

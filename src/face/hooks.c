@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hooks.c - what stands above the core in libstook: the table of base/hooks.h.
+ */
+#include "base/hooks.h"
+
+#include "base/settings.h"
+#include "cache/init.h"
+#include "charge/account.h"
+#include "charge/accounted.h"
+#include "charge/group.h"
+#include "face/topology_text.h"
+#include "face/traced.h"
+#include "large/large.h"
+#include "slab/node.h"
+
+static uint32_t hooks_before_caches(void)
+{
+    uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
+
+    if (traced_init())
+        closed |= CACHE_CLOSED_TRACE;
+    account_large_switch(closed, true);
+    return closed;
+}
+
+const struct hooks hooks = {
+    .start = init_slow,
+    .settle_slabs = node_settle_deferred,
+    .settle_large = large_settle,
+    .alloc = accounted_alloc_from,
+    .alloc_node = accounted_alloc_node,
+    .alloc_bulk = accounted_alloc_bulk_from,
+    .free = accounted_free,
+    .free_bulk = account_clear,
+    .topology = topology_text_environment,
+    .before_caches = hooks_before_caches,
+    .cache_made = account_cache_made,
+    .tagged_slab_gone = account_slab_gone,
+    .fork_take = group_fork_take,
+    .fork_drop = group_fork_drop,
+    .fork_renew = group_child,
+    .fork_child = traced_child,
+};

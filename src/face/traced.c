@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "face/traced.h"
+
+#include "base/large_bss.h"
+#include "charge/accounted.h"
+#include "trace/trace.h"
+#include "trace/trace_file.h"
+#include "base/context.h"
+#include "base/report.h"
+#include "base/settings.h"
+#include "cache/cache_list.h"
+#include "base/init.h"
+
+#include <stook/trace.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the environment asks for, of children too; `path` is absolute. */
+static struct {
+    char path[PATH_MAX];
+    size_t limit;
+    bool all;
+} traced_wish LARGE_BSS;
+
+int stook_trace_start(const char *path, size_t limit)
+{
+    int error;
+
+    if (!path || !*path) {
+        errno = EINVAL;
+        return -1;
+    }
+    init_once();
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    error = trace_begin(path, limit ? limit : STOOK_TRACE_LIMIT);
+    if (error == 0)
+        accounted_close(CACHE_CLOSED_TRACE, true);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    if (error != 0)
+        errno = error;
+    return error == 0 ? 0 : -1;
+}
+
+int stook_trace_stop(void)
+{
+    bool ended;
+
+    init_once();
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    ended = trace_end();
+    if (ended)
+        accounted_close(CACHE_CLOSED_TRACE, false);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    if (!ended)
+        errno = EINVAL;
+    return ended ? 0 : -1;
+}
+
+/* ---- what the environment asks for ------------------------------------------------------------ */
+
+static bool traced_numbered(char *path, size_t size)
+{
+    int n = snprintf(path, size, "%s.%d", traced_wish.path, (int)getpid());
+
+    return n > 0 && (size_t)n < size;
+}
+
+static bool traced_begin(const char *path)
+{
+    int error = trace_begin(path, traced_wish.limit);
+
+    if (error != 0)
+        report_warn("%s: this process is not traced: %s", path,
+                    error == EBUSY ? "another one writes to that file" : strerror(error));
+    return error == 0;
+}
+
+/* FILE.PID: of processes that are not the first. */
+static bool traced_begin_numbered(void)
+{
+    char path[PATH_MAX];
+
+    if (!traced_numbered(path, sizeof(path))) {
+        report_warn("STOOK_TRACE: the path is too long");
+        return false;
+    }
+    return traced_begin(path);
+}
+
+static bool traced_begin_first(bool named)
+{
+    int error;
+
+    if (named)
+        return traced_begin(traced_wish.path);
+    error = trace_begin(traced_wish.path, traced_wish.limit);
+    if (error == 0)
+        return true;
+    /* The one that started us, or started it, has that file. */
+    if (error == EBUSY)
+        return traced_wish.all && traced_begin_numbered();
+    report_warn("%s: this process is not traced: %s", traced_wish.path, strerror(error));
+    return false;
+}
+
+bool traced_init(void)
+{
+    const char *file = setting_text(SETTING_TRACE);
+    size_t only = setting_number(SETTING_TRACE_PID);
+    int saved = errno, error;
+    bool begun;
+
+    if (!file)
+        return false;
+    traced_wish.limit = setting_number(SETTING_TRACE_LIMIT);
+    traced_wish.all = setting_number(SETTING_TRACE_ALL);
+    error = trace_file_absolute(file, traced_wish.path, sizeof(traced_wish.path));
+    if (error != 0) {
+        setting_refuse(SETTING_TRACE, strerror(error));
+        traced_wish.path[0] = '\0';
+        return false;
+    }
+    if (only == 0 || only == (size_t)getpid())
+        begun = traced_begin_first(only != 0);
+    else
+        begun = traced_wish.all && traced_begin_numbered();
+    errno = saved;
+    return begun;
+}
+
+void traced_child(bool nested)
+{
+    int saved = errno;
+
+    if (trace_child() && !nested &&
+        !(traced_wish.path[0] && traced_wish.all && traced_begin_numbered()))
+        accounted_close(CACHE_CLOSED_TRACE, false);
+    errno = saved;
+}

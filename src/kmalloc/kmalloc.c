@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmalloc.c - stook_kmalloc() and its family: size classes over caches, whole pages above.
+ */
+#include <stook/kmalloc.h>
+
+#include "base/context.h"
+#include "base/report.h"
+#include "charge/accounted.h"
+#include "kmalloc/kmalloc.h"
+#include "base/init.h"
+#include "kmalloc/private.h"
+#include "cache/reclaim.h"
+#include "os/os.h"
+#include "percpu/percpu.h"
+#include "os/topology.h"
+#include "large/large.h"
+#include "slab/node.h"
+#include "slab/slab.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    KMALLOC_CLASSES = 13,
+    KMALLOC_STEP = 8,      /* of the table … */
+    KMALLOC_FINE = 192,    /* … which ends here; powers of two above */
+    KMALLOC_NAPS = 6,      /* doublings of the first nap */
+    KMALLOC_NAP = 1000000, /* nanoseconds */
+};
+
+static const struct {
+    const char *name;
+    uint16_t size, align; /* every size is a multiple of its alignment: stride and size are one */
+} kmalloc_classes[KMALLOC_CLASSES] = {
+    {"kmalloc-8", 8, 8},
+    {"kmalloc-16", 16, 16},
+    {"kmalloc-32", 32, 32},
+    {"kmalloc-64", 64, 64},
+    {"kmalloc-96", 96, 32},
+    {"kmalloc-128", 128, 128},
+    {"kmalloc-192", 192, 64},
+    {"kmalloc-256", 256, 256},
+    {"kmalloc-512", 512, 512},
+    {"kmalloc-1k", 1024, 1024},
+    {"kmalloc-2k", 2048, 2048},
+    {"kmalloc-4k", 4096, 4096},
+    /* A slab is aligned to its own size, so these are to 8192. */
+    {"kmalloc-8k", 8192, 4096},
+};
+
+/* (size - 1) / KMALLOC_STEP -> class */
+static const uint8_t kmalloc_fine[KMALLOC_FINE / KMALLOC_STEP] = {
+    0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6,
+};
+
+static _Atomic(struct stook_cache *) kmalloc_cache[KMALLOC_CLASSES];
+static atomic_bool kmalloc_made;
+
+/* Of a size from 1 to STOOK_KMALLOC_CACHE_MAX. */
+static inline unsigned kmalloc_class(size_t size)
+{
+    if (size <= KMALLOC_FINE)
+        return kmalloc_fine[(size - 1) / KMALLOC_STEP];
+    return 64 - (unsigned)__builtin_clzll(size - 1) - 1; /* 193..256: 8 bits, class 7 */
+}
+
+static bool kmalloc_is_none(const void *object)
+{
+    return (uintptr_t)object <= (uintptr_t)STOOK_KMALLOC_NONE;
+}
+
+static bool kmalloc_make_classes(void)
+{
+    for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
+        struct stook_cache_args args = {.size = sizeof(args), .align = kmalloc_classes[i].align};
+        struct stook_cache *none = NULL, *cache;
+        /* Acquire: who sees kmalloc_made by this thread sees what the other one made. */
+        if (atomic_load_explicit(&kmalloc_cache[i], memory_order_acquire))
+            continue;
+        cache = stook_cache_create(kmalloc_classes[i].name, kmalloc_classes[i].size, &args);
+        if (!cache)
+            return false;
+        if (!atomic_compare_exchange_strong(&kmalloc_cache[i], &none, cache))
+            (void)stook_cache_destroy(cache);
+    }
+    /* Pairs with the acquire in stook_kmalloc(). */
+    atomic_store_explicit(&kmalloc_made, true, memory_order_release);
+    return true;
+}
+
+/*
+ * All classes at once, so that handlers find them later.  Of two threads that make the same class the
+ * second destroys its own, and a fork in the middle leaves nothing that is waited for.  Not beside a
+ * fork, which has the locks that creating takes: ENOMEM.
+ */
+static __attribute__((noinline, cold)) bool kmalloc_make(void)
+{
+    int saved = errno;
+    bool made;
+
+    if (context_self()->depth > 0 || !lock_begin_blocking()) {
+        errno = ENOMEM;
+        return false;
+    }
+    made = kmalloc_make_classes();
+    lock_end_blocking();
+    if (made)
+        errno = saved;
+    return made;
+}
+
+/* ---- whole pages ---------------------------------------------------------------------------- */
+
+struct kmalloc_large {
+    size_t size, align;
+    bool nested, zeroed;
+    void *object;
+};
+
+static size_t kmalloc_large_align(size_t size)
+{
+    if (size & (size - 1))
+        return PAGE_SIZE;
+    return size < BLOCK_SIZE ? size : BLOCK_SIZE;
+}
+
+/* Within the context: from this CPU's node, else from any. */
+static bool kmalloc_large_try(void *arg)
+{
+    struct kmalloc_large *large = arg;
+    unsigned home = topology.home_of_node[percpu_node(percpu_cpu())];
+    uint32_t turn = lock_turn();
+
+    large->object = large_alloc(home, large->size, large->align, large->nested, &large->zeroed);
+    for (unsigned zone = 0; !large->object && zone < pagemap.zones; zone++)
+        if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
+            large->object =
+                large_alloc(zone, large->size, large->align, large->nested, &large->zeroed);
+    if (!large->object)
+        large->object = large_alloc_outside(turn, large->size, large->align, &large->zeroed);
+    return large->object != NULL;
+}
+
+static void *kmalloc_large(size_t size, unsigned flags, uint64_t where)
+{
+    struct kmalloc_large large = {.size = size, .align = kmalloc_large_align(size)};
+    int saved = errno;
+
+    if (flags & ~(STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (size > PTRDIFF_MAX || (flags & STOOK_NOSPIN)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    large.nested = context_enter();
+    (void)kmalloc_large_try(&large);
+    context_leave();
+    if (!large.object && reclaim_may(flags, large.nested) &&
+        reclaim_until(kmalloc_cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try, &large))
+        errno = saved;
+    if (large.object && atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
+        (void)account_large(large.object, ACCOUNT_NOBODY, flags, where); /* cannot refuse */
+    if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
+        memset(large.object, 0, large_size(large.object));
+    return large.object;
+}
+
+/* ---- take ----------------------------------------------------------------------------------- */
+
+static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
+{
+    struct stook_cache *cache;
+    uint32_t turn;
+    void *object;
+
+    if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
+        return kmalloc_large(size, flags, where);
+    turn = lock_turn();
+    cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
+    /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
+    object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NOWAIT : flags, where,
+                             ACCOUNT_CURRENT);
+    if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
+        object = kmalloc_large(size, flags, where);
+    return object;
+}
+
+/* The class of a size that none could be had of may have no cache yet. */
+static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigned flags,
+                                                            uint64_t where)
+{
+    void *object = NULL;
+
+    if (size > PTRDIFF_MAX || (flags & STOOK_NOSPIN)) {
+        errno = flags & STOOK_NOSPIN ? EINVAL : ENOMEM;
+        return NULL;
+    }
+    for (unsigned tries = 0; !object; tries++) {
+        int saved = errno;
+        if (tries > 0)
+            stook_nofail_nap(tries);
+        if (atomic_load_explicit(&kmalloc_made, memory_order_acquire) || kmalloc_make())
+            object = kmalloc_once(size, flags & ~STOOK_NOFAIL, where);
+        if (object)
+            errno = saved;
+        else if (errno == EINVAL)
+            break;
+    }
+    return object;
+}
+
+/* Everything but "the class is made, and its main sheaf holds an object". */
+static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags,
+                                                          uint64_t where)
+{
+    uint32_t turn;
+
+    if (__builtin_expect(size == 0, 0))
+        return STOOK_KMALLOC_NONE;
+    if (__builtin_expect(flags & STOOK_NOFAIL, 0))
+        return kmalloc_nofail(size, flags, where);
+    turn = lock_turn();
+    if (__builtin_expect(atomic_load_explicit(&kmalloc_made, memory_order_acquire), 1) ||
+        kmalloc_make())
+        return kmalloc_once(size, flags, where);
+    return lock_forked_since(turn) ? kmalloc_large(size, flags | STOOK_NOWAIT, where) : NULL;
+}
+
+static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,
+                                                               void **object)
+{
+    /* A size of 0 is the largest here. */
+    if (__builtin_expect(size - 1 < STOOK_KMALLOC_CACHE_MAX, 1) &&
+        __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
+        /* Acquire: its head. */
+        const struct stook_cache *cache =
+            atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_acquire);
+        return __builtin_expect(cache != NULL, 1) &&
+               __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, object),
+                                1);
+    }
+    return false;
+}
+
+__attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
+{
+    void *object;
+
+    if (kmalloc_fast(size, flags, &object))
+        return object;
+    return kmalloc_slow(size, flags, account_address(__builtin_return_address(0)));
+}
+
+__attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
+                                                    struct stook_site *site)
+{
+    void *object;
+
+    if (kmalloc_fast(size, flags, &object))
+        return object;
+    return kmalloc_slow(size, flags,
+                        site ? account_site(site) : account_address(__builtin_return_address(0)));
+}
+
+void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
+{
+    void *object;
+
+    return kmalloc_fast(size, flags, &object) ? object : kmalloc_slow(size, flags, where);
+}
+
+size_t stook_kmalloc_size(size_t size)
+{
+    size_t rounded;
+
+    if (size == 0)
+        return 0;
+    if (size <= STOOK_KMALLOC_CACHE_MAX)
+        return kmalloc_classes[kmalloc_class(size)].size;
+    /* Above what a block's pages hold whole blocks are taken, as large_alloc() does. */
+    rounded = size <= BLOCK_SIZE ? PAGE_SIZE : BLOCK_SIZE;
+    return size > SIZE_MAX - rounded ? size : (size + rounded - 1) & ~(rounded - 1);
+}
+
+void stook_nofail_nap(unsigned tries)
+{
+    static _Atomic uint32_t nobody;
+    int saved = errno;
+
+    os_wait(&nobody, 0, (uint64_t)KMALLOC_NAP << (tries < KMALLOC_NAPS ? tries : KMALLOC_NAPS));
+    errno = saved;
+}
+
+/* ---- give back ------------------------------------------------------------------------------ */
+
+size_t stook_ksize(const void *object)
+{
+    size_t size;
+
+    if (kmalloc_is_none(object))
+        return 0;
+    if (slab_cache_of(object))
+        return stook_usable_size(object);
+    size = large_size(object);
+    if (size == 0)
+        stook_private_bad_pointer("ksize", object);
+    return size;
+}
+
+static __attribute__((noinline, cold)) void kfree_slow(const void *object)
+{
+    void *own = (void *)(uintptr_t)object;
+    struct stook_cache *cache;
+
+    if (kmalloc_is_none(object))
+        return;
+    cache = slab_user_cache(object);
+    if (__builtin_expect(cache != NULL, 1))
+        stook_free(cache, own);
+    else if (!stook_private_large_free(own))
+        stook_private_bad_pointer("kfree", object);
+}
+
+/* By way of the cache, whose calls may be counted: the page map alone would pass that by. */
+__attribute__((aligned(64))) void stook_kfree(const void *object)
+{
+    if (__builtin_expect(pagemap_is_low(object), 1)) {
+        const struct stook_cache *cache = cache_table[pagemap_cache(*pagemap_at(object))];
+        if (__builtin_expect(cache != NULL, 1) &&
+            __builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset,
+                                             (void *)(uintptr_t)object),
+                             1))
+            return;
+    }
+    kfree_slow(object);
+}
+
+void stook_kfree_sensitive(const void *object)
+{
+    if (!kmalloc_is_none(object))
+        explicit_bzero((void *)(uintptr_t)object, stook_ksize(object));
+    stook_kfree(object);
+}
+
+/* ---- change --------------------------------------------------------------------------------- */
+
+/* From whole pages to whole pages, without a copy; NULL: not to be had so. */
+static void *krealloc_pages(void *object, size_t size)
+{
+    if (stook_private_large_resize(object, size))
+        return object;
+    return stook_private_large_move(object, size);
+}
+
+/* What is not contents is zeros. */
+static void *krealloc_zero(void *object, size_t from, unsigned flags)
+{
+    size_t usable = flags & STOOK_ZERO ? stook_ksize(object) : 0;
+
+    if (usable > from)
+        memset((char *)object + from, 0, usable - from);
+    return object;
+}
+
+void *stook_krealloc(void *object, size_t size, unsigned flags)
+{
+    uint64_t where = account_address(__builtin_return_address(0));
+    size_t had, kept;
+    void *fresh;
+
+    if (kmalloc_is_none(object))
+        return kmalloc_slow(size, flags, where);
+    if (size == 0) {
+        stook_kfree(object);
+        return STOOK_KMALLOC_NONE;
+    }
+    had = stook_ksize(object);
+    kept = size < had ? size : had;
+    if (had > STOOK_KMALLOC_CACHE_MAX && size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX &&
+        !(flags & STOOK_NOSPIN) && !slab_cache_of(object)) {
+        fresh = krealloc_pages(object, size);
+        if (fresh)
+            return krealloc_zero(fresh, kept, flags);
+    }
+    if (size <= had && (slab_cache_of(object) || size > STOOK_KMALLOC_CACHE_MAX))
+        return krealloc_zero(object, size, flags);
+    fresh = kmalloc_slow(size, flags & ~STOOK_ZERO, where);
+    if (!fresh) /* what shrinks need not move */
+        return size <= had && errno != EINVAL ? krealloc_zero(object, size, flags) : NULL;
+    memcpy(fresh, object, kept);
+    stook_kfree(object);
+    return krealloc_zero(fresh, kept, flags);
+}
+
+/* ---- for stook/kmem.h ----------------------------------------------------------------------- */
+
+int stook_kmem_shrink(struct stook_cache *cache)
+{
+    uint64_t slabs = 0;
+
+    (void)stook_cache_shrink(cache);
+    for (unsigned i = 0; i < topology.nodes; i++)
+        slabs += __atomic_load_n(&cache->nodes[i].node.made, __ATOMIC_RELAXED) -
+                 __atomic_load_n(&cache->nodes[i].node.gone, __ATOMIC_RELAXED);
+    return slabs > 0;
+}
+
+static const char *kmem_reason(int error)
+{
+    switch (error) {
+    case EINVAL:
+        return "wrong arguments";
+    case E2BIG:
+        return "beyond a limit";
+    case ENFILE:
+        return "too many caches";
+    case ENOTSUP:
+        return "no RCU was set";
+    default:
+        return "no memory";
+    }
+}
+
+void stook_kmem_panic(const char *name, int error)
+{
+    report_fatal(
+        "kmem_cache_create: cache %s cannot be made (%s), and SLAB_PANIC says that it must",
+        name ? name : "(no name)", kmem_reason(error));
+}

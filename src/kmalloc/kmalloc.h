@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmalloc.h - stook_kmalloc() for the library's own callers.
+ */
+#ifndef STOOK_KMALLOC_KMALLOC_H
+#define STOOK_KMALLOC_KMALLOC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* For a call from there (account_site(), account_address()). */
+void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where);
+
+#endif

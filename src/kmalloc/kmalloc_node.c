@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmalloc_node.c - stook_kmalloc_node(): any size, of a node that the caller names.
+ */
+#include <stook/kmalloc.h>
+
+#include "base/context.h"
+#include "cache/alloc.h"
+#include "charge/account.h"
+#include "kmalloc/kmalloc.h"
+#include "os/topology.h"
+#include "large/large.h"
+#include "slab/slab.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Whole pages of the node. */
+static void *kmalloc_node_large(size_t size, unsigned flags, unsigned node, uint64_t where)
+{
+    size_t align = size & (size - 1) ? PAGE_SIZE : size < BLOCK_SIZE ? size : BLOCK_SIZE;
+    bool nested = context_enter(), zeroed = false;
+    void *object = large_alloc(node, size, align, nested, &zeroed);
+
+    context_leave();
+    if (object && atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
+        (void)account_large(object, ACCOUNT_NOBODY, flags, where); /* cannot refuse */
+    if (object && (flags & STOOK_ZERO) && !zeroed)
+        memset(object, 0, large_size(object));
+    return object;
+}
+
+void *stook_kmalloc_node(size_t size, unsigned flags, int node)
+{
+    const void *from = __builtin_return_address(0);
+    uint64_t where = account_address(from);
+    unsigned plain = flags & ~STOOK_THISNODE, wanted;
+    struct stook_cache *cache;
+    void *object, *found = NULL;
+    int saved = errno;
+
+    if (node != -1 && !topology_has_node(node)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    /* The ordinary way first: it knows the class, and mostly that is of the right node. */
+    object = stook_kmalloc_from(size, plain, where);
+    if (node == -1 || !object || object == STOOK_KMALLOC_NONE)
+        return object;
+    wanted = topology.home_of_node[node];
+    if (!pagemap_covers(object)) { /* beside a fork: of the node that writes to it first */
+        if (!(flags & STOOK_THISNODE))
+            return object;
+    } else if (pagemap_node(object) == wanted &&
+               (wanted == (unsigned)node || !(flags & STOOK_THISNODE)))
+        return object;
+    if (wanted == (unsigned)node || !(flags & STOOK_THISNODE)) {
+        cache = slab_cache_of(object);
+        plain &= ~STOOK_NOFAIL;
+        found = cache ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, from)
+                      : kmalloc_node_large(size, plain, wanted, where);
+    }
+    if (found || (flags & STOOK_THISNODE)) {
+        stook_kfree(object);
+        errno = found ? saved : ENOMEM;
+        return found;
+    }
+    errno = saved;
+    return object;
+}

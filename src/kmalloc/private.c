@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmalloc/private.h"
+
+#include "charge/group.h"
+#include "charge/group_stock.h"
+#include "trace/trace.h"
+#include "base/context.h"
+#include "base/report.h"
+#include "cache/init.h"
+#include "base/settings.h"
+#include "charge/accounted.h"
+#include "cache/cache_list.h"
+#include "base/init.h"
+#include "os/topology.h"
+#include "page/arena.h"
+#include "large/large.h"
+#include "page/window.h"
+#include "sheaf/slot.h"
+#include "slab/column.h"
+#include "slab/node.h"
+#include "slab/slab.h"
+#include "slab/stat.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { PRIVATE_CLASSES = 256 };
+
+void stook_private_view(struct stook_private_view *view)
+{
+    init_once();
+    view->areas = percpu.areas;
+    view->rseq_offset = percpu.rseq_offset;
+    view->base = pagemap.middle;
+    view->entries = pagemap_at((void *)pagemap.middle);
+}
+
+void stook_private_on_growing(void (*fn)(size_t bytes))
+{
+    init_once();
+    context_enter();
+    window_on_growing(fn);
+    context_leave();
+}
+
+void stook_private_on_closing(void (*fn)(bool closed))
+{
+    context_enter();
+    accounted_on_malloc(fn);
+    context_leave();
+}
+
+void stook_private_free(struct stook_cache *cache, void *object)
+{
+    free_object(cache, object);
+}
+
+/* Malloc's classes: they stay. */
+static struct stook_cache *private_class[PRIVATE_CLASSES];
+static _Atomic unsigned private_classes;
+
+/* 1 + fork_count of the thread that makes one: a child does not wait for its parent's threads. */
+static _Atomic uint32_t private_adding;
+
+bool stook_private_class_begin(void)
+{
+    uint32_t own = 1 + atomic_load_explicit(&fork_count, memory_order_relaxed), old = 0;
+
+    init_once();
+    if (context_self()->depth > 0 || context_holds_all())
+        return false;
+    /* Acquire: pairs with the release of the thread before. */
+    return atomic_compare_exchange_strong_explicit(&private_adding, &old, own, memory_order_acquire,
+                                                   memory_order_relaxed) ||
+           (old != own &&
+            atomic_compare_exchange_strong_explicit(&private_adding, &old, own,
+                                                    memory_order_acquire, memory_order_relaxed));
+}
+
+void stook_private_class_end(void)
+{
+    atomic_store_explicit(&private_adding, 0, memory_order_release);
+}
+
+/* Between begin and end. */
+static void private_add_class(struct stook_cache *cache)
+{
+    unsigned n = atomic_load_explicit(&private_classes, memory_order_relaxed);
+
+    if (n < PRIVATE_CLASSES) {
+        private_class[n] = cache;
+        /* Pairs with the load in stook_private_trim(). */
+        atomic_store_explicit(&private_classes, n + 1, memory_order_release);
+    }
+}
+
+/* Beside a fork: waits for it, or NULL with ENOMEM. */
+static struct stook_cache *private_make(const char *name, size_t size,
+                                        const struct stook_cache_args *args, bool wait)
+{
+    struct stook_cache *cache = NULL;
+
+    init_once();
+    context_enter();
+    if (wait)
+        lock_take(&cache_list.lock, LOCK_CACHES);
+    if (wait || lock_enter(&cache_list.lock, LOCK_CACHES, false)) {
+        cache = cache_make(name, size, args);
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+    } else {
+        errno = ENOMEM;
+    }
+    context_leave();
+    return cache;
+}
+
+struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
+{
+    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8, .flags = CACHE_MALLOC};
+    /* Within a call of malloc, which does not wait for a fork; at the start there is no other class. */
+    bool first = atomic_load_explicit(&private_adding, memory_order_relaxed) == 0;
+    struct stook_cache *cache = private_make(name, size, &args, first);
+
+    if (!cache)
+        return NULL;
+    private_add_class(cache);
+    *slot_offset = percpu_offset(cache->index);
+    if (account_process) { /* before its first object */
+        cache->account.owner = account_process;
+        cache->account.charge = cache->layout.stride; /* what is handed out, as of large objects */
+        cache->account.one.bytes = cache->account.charge;
+        stat_close(cache, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER, true);
+    }
+    return cache;
+}
+
+void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab, uint64_t *start)
+{
+    cache->start = start;
+    slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
+    slab->stride = cache->layout.stride;
+    slab->objects = cache->layout.objects;
+}
+
+struct stook_cache *stook_private_link_first_cache(const char *name, size_t size, unsigned flags)
+{
+    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
+                                    .flags = flags | STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST};
+
+    return private_make(name, size, &args, true);
+}
+
+struct stook_cache *stook_private_columns_outside_cache(const char *name, size_t size, size_t align,
+                                                        unsigned flags)
+{
+    struct stook_cache_args args = {.align = align, .flags = flags | CACHE_COLUMNS_OUTSIDE};
+
+    return private_make(name, size, &args, true);
+}
+
+void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
+{
+    uint64_t tagged = atomic_load_explicit(&cache->tagged, memory_order_relaxed);
+
+    *slabs = (struct stook_private_slabs){0};
+    for (unsigned i = 0; i < topology.nodes; i++) {
+        const struct node *node = &cache->nodes[i].node;
+        uint64_t least = __atomic_load_n(&node->made_min, __ATOMIC_RELAXED) -
+                         __atomic_load_n(&node->gone_min, __ATOMIC_RELAXED);
+        uint64_t all = __atomic_load_n(&node->made, __ATOMIC_RELAXED) -
+                       __atomic_load_n(&node->gone, __ATOMIC_RELAXED);
+        struct node_counts counts;
+        node_count(cache, i, &counts);
+        slabs->bytes += counts.pages * PAGE_SIZE;
+        slabs->objects += counts.objects;
+        for (uint32_t min = 0; min < 2; min++) {
+            size_t meta = column_meta(cache, (min ? SLAB_MIN : 0) | (tagged ? SLAB_TAGGED : 0));
+            slabs->outside += (min ? least : all - least) *
+                              ((meta + ARENA_GRANULE - 1) & ~(size_t)(ARENA_GRANULE - 1));
+        }
+    }
+}
+
+struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start)
+{
+    struct stook_cache *cache = slab_user_cache(object);
+    const struct slab *slab;
+    uint32_t offset, index;
+
+    if (!cache)
+        return NULL;
+    slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
+    offset = (uint32_t)((const char *)object - slab_base(slab));
+    *size = cache->layout.room;
+    index = layout_index(&cache->layout, offset);
+    *start = index * cache->layout.stride == offset &&
+             index < slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    return cache;
+}
+
+void *stook_private_alloc(struct stook_cache *cache, const void *from)
+{
+    uint32_t turn = lock_turn();
+    void *object = cache_hooks(cache)
+                       ? accounted_alloc(cache, STOOK_WAIT, account_address(from), ACCOUNT_CURRENT)
+                       : alloc_plain(cache, STOOK_WAIT);
+
+    /* Beside a fork malloc has memory as long as there are mappings. */
+    if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
+        object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
+    return object;
+}
+
+/* The home node first, then the others; of each, its other zone where address space is limited. */
+static void *private_large(size_t size, size_t align, bool *zeroed)
+{
+    unsigned home;
+    uint32_t turn;
+    bool nested;
+    void *object;
+
+    init_once();
+    home = topology.home_of_node[percpu_node(percpu_cpu())];
+    turn = lock_turn();
+    nested = context_enter();
+    object = large_alloc(home, size, align, nested, zeroed);
+    for (unsigned zone = 0; !object && zone < pagemap.zones; zone++)
+        if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
+            object = large_alloc(zone, size, align, nested, zeroed);
+    if (!object)
+        object = large_alloc_outside(turn, size, align, zeroed);
+    context_leave();
+    return object;
+}
+
+/* Of one that nobody has accounted, or does any more. */
+static bool private_large_free(void *object)
+{
+    bool freed = large_free(object, context_enter());
+
+    context_leave();
+    return freed;
+}
+
+void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const void *from)
+{
+    void *object = private_large(size, align, zeroed);
+
+    if (object &&
+        (account_process ||
+         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0) &&
+        !account_large(object, account_process, STOOK_WAIT, account_address(from))) {
+        (void)private_large_free(object);
+        errno = ENOMEM; /* that is all that malloc may say */
+        return NULL;
+    }
+    return object;
+}
+
+size_t stook_private_large_size(const void *object)
+{
+    return large_size(object);
+}
+
+bool stook_private_large_free(void *object)
+{
+    account_large_clear(object);
+    return private_large_free(object);
+}
+
+static bool private_resize(void *object, size_t size)
+{
+    bool nested = context_enter(), done = !nested && large_resize(object, size);
+
+    context_leave();
+    return done;
+}
+
+bool stook_private_large_resize(void *object, size_t size)
+{
+    size_t had = large_size(object);
+
+    if (!private_resize(object, size))
+        return false;
+    if (!account_large_resized(object, had, STOOK_WAIT)) {
+        (void)private_resize(object, had);
+        return false;
+    }
+    return true;
+}
+
+void *stook_private_large_move(void *object, size_t size)
+{
+    const struct large_note *note = large_note(object);
+    size_t had = large_size(object);
+    uint64_t time = 0;
+    void *moved;
+
+    if (atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE)
+        time = trace_time();
+    if (!note || note->owner) /* both are charged while a copy is made */
+        return NULL;
+    moved = context_enter()
+                ? NULL
+                : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object, size);
+    context_leave();
+    if (moved)
+        account_large_moved(object, moved, had, time);
+    return moved;
+}
+
+size_t stook_private_trim(void)
+{
+    size_t bytes = 0;
+
+    init_once();
+    if (!context_enter())
+        bytes = cache_drain_all(private_class,
+                                atomic_load_explicit(&private_classes, memory_order_acquire)) +
+                arena_trim();
+    context_leave();
+    return bytes;
+}
+
+void stook_private_totals(struct stook_private_totals *totals)
+{
+    struct arena_stat arena;
+    uint64_t objects, bytes;
+
+    memset(totals, 0, sizeof(*totals));
+    init_once();
+    if (!context_enter()) {
+        for (unsigned i = 1; i < STOOK_CACHES_MAX; i++) {
+            struct stook_cache *cache = __atomic_load_n(&cache_table[i], __ATOMIC_ACQUIRE);
+            struct cache_counts counts;
+            if (!cache || !(cache->flags & CACHE_MALLOC))
+                continue;
+            cache_count(cache, &counts);
+            totals->slabs += counts.pages * PAGE_SIZE;
+            totals->active += counts.active * cache->layout.stride;
+            totals->objects += counts.active;
+            totals->free_objects += counts.objects - counts.active;
+            totals->free += (counts.objects - counts.active) * cache->layout.stride;
+        }
+        large_count(&objects, &bytes);
+        totals->large = bytes;
+        totals->large_objects = objects;
+        arena_stat(&arena);
+        totals->warm = arena.warm;
+        totals->used = arena.used;
+    }
+    context_leave();
+}
+
+void stook_private_limit(void)
+{
+    size_t limit = setting_number(SETTING_LIMIT);
+
+    if (limit == 0)
+        return;
+    init_once();
+    account_process = group_number(stook_group_create("malloc", NULL, limit));
+    if (!account_process)
+        report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);
+    /* Before its first stock. */
+    atomic_store_explicit(&group_stocks.plain, account_process, memory_order_relaxed);
+}
+
+unsigned char stook_private_perturb(void)
+{
+    return (unsigned char)setting_number(SETTING_PERTURB);
+}
+
+void stook_private_fatal(const char *why)
+{
+    report_fatal("%s", why);
+}
+
+void stook_private_bad_pointer(const char *call, const void *pointer)
+{
+    bool start;
+    size_t size;
+    struct stook_cache *cache = stook_private_cache_of(pointer, &size, &start);
+
+    if (cache)
+        slab_report(cache, pointer, "is not the start of an object");
+    cache = slab_cache_of(pointer);
+    if (cache)
+        report_fatal("%s: pointer %p is the library's own memory (its cache %s)", call, pointer,
+                     cache->name);
+    if ((uintptr_t)pointer - pagemap.base >= pagemap.size)
+        report_fatal("%s: pointer %p is not of this malloc (another allocator's, or none's)", call,
+                     pointer);
+    if (large_size(pointer) > 0)
+        report_fatal("%s: pointer %p was freed at the same time by another thread", call, pointer);
+    for (const char *page = (const char *)((uintptr_t)pointer & ~(uintptr_t)(PAGE_SIZE - 1));
+         pagemap_covers(page) && (uintptr_t)pointer - (uintptr_t)page < BLOCK_SIZE;
+         page -= PAGE_SIZE) {
+        size_t large = large_size(page);
+        size_t offset = (size_t)((const char *)pointer - page);
+        if (large > offset)
+            report_fatal("%s: pointer %p lies %zu bytes into the object %p of %zu bytes", call,
+                         pointer, offset, (const void *)page, large);
+        if (large > 0 || slab_cache_of(page))
+            break;
+    }
+    report_fatal("%s: pointer %p is in no object: freed already, or never handed out", call,
+                 pointer);
+}

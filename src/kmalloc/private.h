@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * private.h - what libstook-malloc.so takes from libstook.so of the same release: exported under
+ * the version STOOK_PRIVATE, no promise to anyone else.
+ *
+ * Each call starts the library when nothing has yet, and knows by itself whether it was made by a
+ * handler that interrupted the library.
+ */
+#ifndef STOOK_KMALLOC_PRIVATE_H
+#define STOOK_KMALLOC_PRIVATE_H
+
+#include <stook/stook.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What never changes after the start: malloc keeps a copy beside its code. */
+struct stook_private_view {
+    const char *areas; /* CPU 0's (stook/inline.h); nobody ever installs a sheaf in slot 0 */
+    intptr_t rseq_offset;
+    uintptr_t base;          /* of what all objects lie in */
+    const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
+};
+STOOK_API void stook_private_view(struct stook_private_view *view);
+
+/*
+ * Objects of the program lie within so many bytes from the view's base on, and none of the library's own
+ * does: `fn` is called at once, and whenever there are more.  It takes no lock.
+ */
+STOOK_API void stook_private_on_growing(void (*fn)(size_t bytes));
+
+/*
+ * Whether this thread may make a size class now: no other thread is at it, and this one has interrupted no
+ * call of the library.  It does not wait.  stook_private_class_end() follows.
+ */
+STOOK_API bool stook_private_class_begin(void);
+STOOK_API void stook_private_class_end(void);
+
+/* A size class; NULL with errno.  *slot_offset: of its slots in an area. */
+STOOK_API struct stook_cache *stook_private_class(const char *name, size_t size,
+                                                  uintptr_t *slot_offset);
+
+/* A slab of the preferred order.  *start becomes 0 before a slab of another order hands out an object. */
+struct stook_private_slab {
+    size_t bytes, stride, objects;
+};
+STOOK_API void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab,
+                                  uint64_t *start);
+
+/* An object of a class, for a call that returns to `from`. */
+STOOK_API void *stook_private_alloc(struct stook_cache *cache, const void *from);
+
+/* The report as a table, by pieces, under no lock; 0 or -1 with errno, put()'s if that failed. */
+STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),
+                                   void *context);
+
+/* What malloc does when its objects begin or cease to be accounted: its fast way closes or opens.
+ * Called at once with what is so now, and whenever that changes. */
+STOOK_API void stook_private_on_closing(void (*fn)(bool closed));
+
+/*
+ * For stook-bench and tests: a cache with its links in the objects whose new slabs are linked whole
+ * and then drained, which is how slabs were consumed before an iterator emitted them.
+ */
+STOOK_API struct stook_cache *stook_private_link_first_cache(const char *name, size_t object_size,
+                                                             unsigned flags);
+
+/* For the same: owners and tags lie in arrays outside the slabs, whatever that costs in bytes. */
+STOOK_API struct stook_cache *stook_private_columns_outside_cache(const char *name,
+                                                                  size_t object_size, size_t align,
+                                                                  unsigned flags);
+
+/* What a cache's slabs take now, which all have tags or all have none, and how many objects they have
+ * room for. */
+struct stook_private_slabs {
+    size_t bytes;   /* of their pages */
+    size_t outside; /* of their descriptors with the arrays behind them */
+    size_t objects;
+};
+STOOK_API void stook_private_slabs(const struct stook_cache *cache,
+                                   struct stook_private_slabs *slabs);
+
+/* An object, of a cache that a user may have, comes back by malloc's cold way: checked for what the fast
+ * path cannot decide, and reported where it is free already. */
+STOOK_API void stook_private_free(struct stook_cache *cache, void *object);
+
+/* The cache of an object, its size and whether the pointer is the object's start; or NULL: of none, or
+ * the library's own. */
+STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
+
+/* Large objects: large/large.h. */
+STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed,
+                                          const void *from);
+STOOK_API size_t stook_private_large_size(const void *object);
+STOOK_API bool stook_private_large_free(void *object);
+STOOK_API bool stook_private_large_resize(void *object, size_t size);
+STOOK_API void *stook_private_large_move(void *object, size_t size);
+
+/* Drains the size classes and gives warm memory back; bytes. */
+STOOK_API size_t stook_private_trim(void);
+
+struct stook_private_totals {
+    size_t slabs;                /* bytes of the slabs of all size classes */
+    size_t active, objects;      /* bytes and number of their objects that are handed out */
+    size_t free, free_objects;   /* … that are not */
+    size_t large, large_objects; /* bytes and number of large objects */
+    size_t warm;                 /* bytes of pages free and resident */
+    size_t used;                 /* bytes of pages in use, all caches */
+};
+STOOK_API void stook_private_totals(struct stook_private_totals *totals);
+
+/*
+ * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc", the owner of its
+ * classes and of large objects.  Once, before the first class.
+ */
+STOOK_API void stook_private_limit(void);
+
+/* MALLOC_PERTURB_. */
+STOOK_API unsigned char stook_private_perturb(void);
+
+/* Says why the program cannot go on, and aborts. */
+STOOK_API _Noreturn void stook_private_fatal(const char *why);
+
+/* Names what is known of a pointer that malloc's callers should not have passed, and aborts. */
+STOOK_API _Noreturn void stook_private_bad_pointer(const char *call, const void *pointer);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+#include "large/large.h"
+
+#include "base/context.h"
+#include "base/lock.h"
+#include "os/os.h"
+#include "page/arena.h"
+#include "page/begin.h"
+#include "large/outside.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+enum {
+    LARGE_SLACK = 8, /* an object may be larger than asked by 1/8 of its size */
+};
+
+/* In an object that a handler left to be freed. */
+struct large {
+    struct large *next;
+    struct extent extent;
+};
+
+_Static_assert(sizeof(struct large_note) == ARENA_NOTE, "a note has its place in the arena");
+
+static _Atomic uint64_t large_objects, large_pages;
+
+static size_t large_pages_of(size_t size)
+{
+    return size / PAGE_SIZE + (size % PAGE_SIZE != 0);
+}
+
+static size_t large_blocks_of(size_t size)
+{
+    return size / BLOCK_SIZE + (size % BLOCK_SIZE != 0);
+}
+
+static void large_account(uint64_t objects, uint64_t pages)
+{
+    atomic_fetch_add_explicit(&large_objects, objects, memory_order_relaxed);
+    atomic_fetch_add_explicit(&large_pages, pages, memory_order_relaxed);
+}
+
+/* Huge pages, but not under a last block that is used in part: that would be mostly waste. */
+static void large_advise(void *object, size_t blocks, size_t size)
+{
+    size_t whole = size >> BLOCK_SHIFT;
+    char *rest = (char *)object + (whole << BLOCK_SHIFT);
+
+    if ((blocks << BLOCK_SHIFT) - size <= size / LARGE_SLACK)
+        whole = blocks;
+    arena_span_advise(object, whole, true);
+    arena_span_advise(rest, blocks - whole, false);
+}
+
+/* Else it is a span of blocks. */
+static bool large_is_run(size_t pages, size_t align)
+{
+    return pages <= ARENA_RUN_PAGES_MAX && align <= BLOCK_SIZE;
+}
+
+/* Back to the arena; it is not found any more. */
+static void large_release(void *object, size_t pages, size_t blocks)
+{
+    if (blocks == 0)
+        arena_free_run(object, pages);
+    else
+        arena_span_free(object, blocks);
+}
+
+void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed)
+{
+    size_t pages = large_pages_of(size), blocks = 0;
+    void *object;
+
+    if (pages == 0)
+        pages = 1;
+    if (large_is_run(pages, align)) {
+        object = arena_alloc_run(zone, pages, align <= PAGE_SIZE ? 1 : align / PAGE_SIZE, nospin,
+                                 zeroed);
+    } else {
+        blocks = large_blocks_of(pages * PAGE_SIZE);
+        object =
+            arena_span_alloc(zone, blocks, align < BLOCK_SIZE ? BLOCK_SIZE : align, nospin, zeroed);
+        pages = blocks * BLOCK_PAGES;
+    }
+    if (!object)
+        return NULL;
+    begin_set(object, (struct extent){(uint32_t)pages, (uint32_t)blocks});
+    if (blocks > 0)
+        large_advise(object, blocks, size);
+    large_account(1, pages);
+    return object;
+}
+
+void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool *zeroed)
+{
+    void *object = lock_forked_since(turn) ? outside_alloc(size, align) : NULL;
+
+    if (object) {
+        large_account(1, outside_of(object)->bytes / PAGE_SIZE);
+        if (zeroed)
+            *zeroed = true;
+    }
+    return object;
+}
+
+size_t large_size(const void *object)
+{
+    struct extent extent = begin_find(object);
+    const struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
+
+    return outside ? outside->bytes : (size_t)extent.pages * PAGE_SIZE;
+}
+
+struct large_note *large_note(const void *object)
+{
+    struct extent extent = begin_find(object);
+    struct outside *outside;
+
+    if (extent.pages > 0)
+        return arena_note(object, extent.blocks > 0);
+    outside = outside_of(object);
+    return outside ? (struct large_note *)(void *)outside->note : NULL;
+}
+
+void large_set_note(void *object, struct large_note note)
+{
+    arena_will_note();
+    *large_note(object) = note;
+}
+
+static bool large_free_outside(void *object)
+{
+    size_t bytes = outside_free(object);
+
+    large_account(-(uint64_t)(bytes > 0), -(uint64_t)(bytes / PAGE_SIZE));
+    return bytes > 0;
+}
+
+static void large_finish(void *object, struct extent extent)
+{
+    large_account(-(uint64_t)1, -(uint64_t)extent.pages);
+    large_release(object, extent.pages, extent.blocks);
+}
+
+bool large_free(void *object, bool nospin)
+{
+    struct extent extent = begin_clear(object);
+
+    if (extent.pages == 0)
+        return large_free_outside(object);
+    arena_unnote(object, extent.blocks > 0);
+    if (nospin) {
+        struct context *context = context_self();
+        struct large *large = object;
+        struct large *next = atomic_load_explicit(&context->large, memory_order_relaxed);
+        large->extent = extent;
+        /* Handlers nest, they do not run side by side: an exchange that fails is tried again. */
+        do {
+            large->next = next;
+        } while (!atomic_compare_exchange_weak_explicit(
+            &context->large, &next, large, memory_order_relaxed, memory_order_relaxed));
+    } else {
+        large_finish(object, extent);
+    }
+    return true;
+}
+
+void large_settle(void)
+{
+    struct context *context = context_self();
+    struct large *large = atomic_exchange_explicit(&context->large, NULL, memory_order_relaxed);
+
+    while (large) {
+        struct large *next = large->next;
+        large_finish(large, large->extent);
+        large = next;
+    }
+}
+
+static bool large_resize_run(void *object, struct extent had, size_t pages)
+{
+    if (pages > had.pages) {
+        if (!arena_extend_run(object, had.pages, pages - had.pages))
+            return false;
+        large_account(0, pages - had.pages);
+    } else {
+        size_t rest = had.pages - pages;
+        if (rest <= had.pages / LARGE_SLACK)
+            return true;
+        large_account(0, -(uint64_t)rest);
+        arena_free_run((char *)object + pages * PAGE_SIZE, rest);
+    }
+    begin_change(object, (struct extent){(uint32_t)pages, 0});
+    return true;
+}
+
+static bool large_resize_span(void *object, size_t had, size_t size)
+{
+    size_t blocks = large_blocks_of(size);
+    char *end = (char *)object + (blocks << BLOCK_SHIFT);
+
+    if (blocks > had) {
+        if (!arena_span_extend(object, had, blocks - had))
+            return false;
+        large_account(0, (blocks - had) * BLOCK_PAGES);
+    } else if (blocks < had) {
+        char *unused = (char *)object + large_pages_of(size) * PAGE_SIZE;
+        large_account(0, -(uint64_t)((had - blocks) * BLOCK_PAGES));
+        arena_span_free(end, had - blocks);
+        os_release(unused, (size_t)(end - unused));
+    }
+    begin_change(object, (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks});
+    large_advise(object, blocks, size);
+    return true;
+}
+
+bool large_resize(void *object, size_t size)
+{
+    struct extent had = begin_find(object);
+    size_t pages = large_pages_of(size);
+
+    if (had.pages == 0 || size == 0)
+        return false;
+    if (had.blocks > 0)
+        return large_resize_span(object, had.blocks, size);
+    return pages <= ARENA_RUN_PAGES_MAX && large_resize_run(object, had, pages);
+}
+
+void *large_move(unsigned zone, void *object, size_t size)
+{
+    struct extent had = begin_find(object);
+    struct large_note note;
+    void *moved;
+
+    if (had.blocks == 0 || large_blocks_of(size) < had.blocks)
+        return NULL;
+    moved = large_alloc(zone, size, BLOCK_SIZE, false, NULL);
+    if (!moved)
+        return NULL;
+    if (!os_move(object, moved, (size_t)had.pages * PAGE_SIZE)) {
+        (void)large_free(moved, false);
+        return NULL;
+    }
+    arena_span_moved(object, moved, had.blocks);
+    large_advise(moved, begin_find(moved).blocks, size);
+    note = *large_note(object);
+    if (note.owner || note.tag)
+        large_set_note(moved, note);
+    (void)begin_clear(object);
+    arena_unnote(object, true);
+    large_account(-(uint64_t)1, -(uint64_t)had.pages);
+    arena_span_free_clean(object, had.blocks);
+    return moved;
+}
+
+void large_count(uint64_t *objects, uint64_t *bytes)
+{
+    *objects = atomic_load_explicit(&large_objects, memory_order_relaxed);
+    *bytes = atomic_load_explicit(&large_pages, memory_order_relaxed) * PAGE_SIZE;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * large.h - objects of whole pages: runs within a block, spans of blocks above.
+ *
+ * A large object begins at a page, and has no descriptor but its length (page/begin.h).  What a program
+ * does not touch costs nothing.
+ */
+#ifndef STOOK_LARGE_LARGE_H
+#define STOOK_LARGE_LARGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* At least `size` bytes at a multiple of `align` (a power of two); NULL with errno ENOMEM. */
+void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed);
+
+/*
+ * The same where large_alloc() gave none of any zone, to a thread that met a fork since lock_turn() was
+ * `turn`: the zones' locks may all be the fork's.
+ */
+void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool *zeroed);
+
+/* Usable bytes of the large object that begins at `object`; 0: none does.  Any pointer. */
+size_t large_size(const void *object);
+
+/*
+ * Gives a large object back.  With `nospin` (a handler interrupted this library) it is left to the
+ * interrupted holder, which finishes when it leaves the library.  False: no large object.
+ */
+bool large_free(void *object, bool nospin);
+
+/* Makes it at least `size` bytes (not 0) without moving it, or gives its tail back; false: no. */
+bool large_resize(void *object, size_t size);
+
+/* Moves its pages, unread, to a new object of at least `size` bytes; NULL: copy instead. */
+void *large_move(unsigned zone, void *object, size_t size);
+
+/* What whoever allocates says of a large object: zeros at first; NULL: none begins at `object`.  Only
+ * whoever has the object in hand reads or writes it. */
+struct large_note {
+    uint32_t owner, tag;
+};
+struct large_note *large_note(const void *object);
+/* What is not zero is written with this alone. */
+void large_set_note(void *object, struct large_note note);
+
+/* The large objects alive and the bytes of their pages: racy sums. */
+void large_count(uint64_t *objects, uint64_t *bytes);
+
+/* The interrupted holder's part of large_free(); a hook of the context. */
+void large_settle(void);
+
+#endif

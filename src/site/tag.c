@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: MIT */
+#include "site/tag.h"
+
+#include "base/large_bss.h"
+#include "os/os.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum tag_kind { TAG_SITE = 1, TAG_ADDRESS, TAG_STACK };
+
+struct tag_stack {
+    uint64_t depth, frames[];
+};
+
+/* What a tag is asked for. */
+struct tag_key {
+    enum tag_kind kind;
+    uint64_t key;                  /* never 0 */
+    const struct stook_site *site; /* TAG_SITE */
+    const uint64_t *frames;        /* TAG_STACK: so many, or TAG_ADDRESS: one */
+    unsigned depth;
+};
+
+/*
+ * What is known of a site.  Written by whoever made the number, before the number is published; one
+ * that lost the race for its key keeps the number for the next.  A record is read by others only
+ * once its tag has counts, and then it never changes.
+ */
+struct tag_record {
+    union {
+        struct {
+            const char *file, *function;
+        };
+        const struct tag_stack *stack; /* whose first address is `value`, too */
+    };
+    uint64_t value;        /* the line, or the address */
+    _Atomic uint64_t kind; /* enum tag_kind; 0: not yet */
+};
+_Static_assert(sizeof(struct tag_record) == sizeof(struct tag_counts), "as long as one more row");
+
+/*
+ * From a key to its number; entries are only ever added.  A key is an address, or the hash of a site
+ * or of a stack with the highest bit set, which no address of a program has.  Two of 65535 have the
+ * same hash once in 2^31 programs.
+ *
+ * Most programs have few sites: these are in a small table, whose lines stay in the CPU's cache, and
+ * only a key that finds its place there taken goes to the large one.
+ */
+struct tag_entry {
+    _Atomic uint64_t key;    /* 0: free; whoever sets it may be interrupted before the number */
+    _Atomic uint32_t number; /* 0: not yet */
+    uint32_t reserved;
+};
+
+enum {
+    TAG_NEAR_BITS = 12,
+    TAG_FAR_BITS = 17,
+    TAG_NEAR_PROBES = 8,
+    TAG_FAR_PROBES = 1024,
+    TAG_TEXT_BLOCK = 64 << 10,
+};
+#define TAG_HASHED ((uint64_t)1 << 63)
+#define TAG_HASHED_STACK ((uint64_t)3 << 62)
+
+/* Names of sites, one behind the other; a full block is left to itself. */
+struct tag_text {
+    _Atomic uint32_t used;
+    char bytes[];
+};
+
+struct tag_counts *tag_chunks[TAG_CHUNKS];
+
+static struct {
+    _Atomic uint32_t made;  /* numbers given */
+    _Atomic uint32_t spare; /* a number that nobody has, or 0 */
+    struct tag_entry near[1 << TAG_NEAR_BITS];
+    _Atomic(struct tag_entry *) far;
+    _Atomic(struct tag_text *) text;
+    _Atomic(const char *) file; /* the last file's name: the next site is often in the same */
+} tags LARGE_BSS;
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Installs fresh pages at *place unless others did; what is there then, or NULL. */
+static void *tag_map(void *place, void *old, size_t size)
+{
+    void **at = place, *fresh = os_map(size);
+
+    if (!fresh)
+        return NULL;
+    if (__atomic_compare_exchange_n(at, &old, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return fresh;
+    os_unmap(fresh, size);
+    return old;
+}
+
+static struct tag_record *tag_record_of(uint32_t number)
+{
+    char *chunk = (char *)__atomic_load_n(&tag_chunks[number >> TAG_CHUNK_SHIFT], __ATOMIC_ACQUIRE);
+
+    return chunk ? (struct tag_record *)(void *)(chunk + rows_size(ROWS_LARGE)) +
+                       (number & (TAG_CHUNK - 1))
+                 : NULL;
+}
+
+struct rows_two *tag_peak_of(uint32_t number)
+{
+    char *chunk = (char *)__atomic_load_n(&tag_chunks[number >> TAG_CHUNK_SHIFT], __ATOMIC_ACQUIRE);
+
+    return chunk ? (struct rows_two *)(void *)(chunk + rows_size(ROWS_LARGE) + TAG_ROW) +
+                       (number & (TAG_CHUNK - 1))
+                 : NULL;
+}
+
+uint32_t tag_made(void)
+{
+    return atomic_load_explicit(&tags.made, memory_order_acquire);
+}
+
+static char *tag_text_take(size_t size)
+{
+    struct tag_text *block = atomic_load_explicit(&tags.text, memory_order_acquire);
+
+    for (;;) {
+        if (block) {
+            uint32_t at =
+                atomic_fetch_add_explicit(&block->used, (uint32_t)size, memory_order_relaxed);
+            if (at + size <= TAG_TEXT_BLOCK - sizeof(*block))
+                return block->bytes + at;
+        }
+        block = tag_map(&tags.text, block, TAG_TEXT_BLOCK);
+        if (!block)
+            return NULL;
+    }
+}
+
+static const char *tag_text_copy(const char *text, size_t size)
+{
+    char *copy = tag_text_take(size + 1);
+
+    if (copy)
+        memcpy(copy, text, size); /* the block was zeros */
+    return copy;
+}
+
+static const char *tag_file_copy(const char *file)
+{
+    const char *last = atomic_load_explicit(&tags.file, memory_order_acquire), *copy;
+    size_t size = strlen(file);
+
+    if (size > STOOK_TAG_NAME_MAX) {
+        file += size - STOOK_TAG_NAME_MAX;
+        size = STOOK_TAG_NAME_MAX;
+    }
+    if (last && strcmp(last, file) == 0)
+        return last;
+    copy = tag_text_copy(file, size);
+    if (copy)
+        atomic_store_explicit(&tags.file, copy, memory_order_release);
+    return copy;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static bool tag_is_full(void)
+{
+    return atomic_load_explicit(&tags.made, memory_order_relaxed) >= STOOK_TAGS_MAX &&
+           atomic_load_explicit(&tags.spare, memory_order_relaxed) == 0;
+}
+
+static void tag_number_return(uint32_t number)
+{
+    uint32_t none = 0;
+
+    /* Where there is a spare one already this number is never used. */
+    atomic_compare_exchange_strong_explicit(&tags.spare, &none, number, memory_order_release,
+                                            memory_order_relaxed);
+}
+
+/* A number whose record is the caller's; 0: there are no more, or no memory. */
+static uint32_t tag_number_take(void)
+{
+    uint32_t number = 0;
+
+    if (atomic_load_explicit(&tags.spare, memory_order_relaxed) != 0)
+        number = atomic_exchange_explicit(&tags.spare, 0, memory_order_acquire);
+    if (number == 0) {
+        number = atomic_load_explicit(&tags.made, memory_order_relaxed);
+        do
+            if (number >= STOOK_TAGS_MAX)
+                return 0;
+        while (!atomic_compare_exchange_weak_explicit(&tags.made, &number, number + 1,
+                                                      memory_order_relaxed, memory_order_relaxed));
+        number++;
+    }
+    if (tag_record_of(number) || tag_map(&tag_chunks[number >> TAG_CHUNK_SHIFT], NULL,
+                                         rows_size(ROWS_LARGE) + 2 * (size_t)TAG_ROW))
+        return number;
+    tag_number_return(number);
+    return 0;
+}
+
+static bool tag_fill_site(struct tag_record *record, const struct stook_site *site)
+{
+    const char *function = site->function ? site->function : "?";
+
+    record->value = site->line;
+    record->file = tag_file_copy(site->file ? site->file : "?");
+    record->function = tag_text_copy(function, strnlen(function, STOOK_TAG_NAME_MAX));
+    return record->file && record->function;
+}
+
+static bool tag_fill_stack(struct tag_record *record, const uint64_t *frames, unsigned depth)
+{
+    size_t size = sizeof(struct tag_stack) + depth * sizeof(*frames);
+    uintptr_t text = (uintptr_t)tag_text_take(size + sizeof(uint64_t) - 1);
+    struct tag_stack *stack = (struct tag_stack *)((text + 7) & ~(uintptr_t)7);
+
+    record->value = frames[0];
+    record->stack = text ? stack : NULL;
+    if (!text)
+        return false;
+    stack->depth = depth;
+    memcpy(stack->frames, frames, depth * sizeof(*frames));
+    return true;
+}
+
+static bool tag_fill(struct tag_record *record, const struct tag_key *key)
+{
+    switch (key->kind) {
+    case TAG_SITE:
+        return tag_fill_site(record, key->site);
+    case TAG_STACK:
+        return tag_fill_stack(record, key->frames, key->depth);
+    default:
+        record->value = key->frames[0];
+        return true;
+    }
+}
+
+/* The number of a claimed entry: that of whoever comes first with a complete record. */
+static __attribute__((noinline, cold)) uint32_t tag_number_make(struct tag_entry *entry,
+                                                                const struct tag_key *key)
+{
+    uint32_t number = tag_number_take(), none = 0;
+    struct tag_record *record = tag_record_of(number);
+
+    if (number == 0)
+        return 0;
+    atomic_store_explicit(&record->kind, 0, memory_order_relaxed);
+    if (!tag_fill(record, key)) {
+        tag_number_return(number);
+        return 0;
+    }
+    atomic_store_explicit(&record->kind, key->kind, memory_order_release);
+    /* Pairs with the acquire of whoever finds the number. */
+    if (atomic_compare_exchange_strong_explicit(&entry->number, &none, number, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return number;
+    tag_number_return(number);
+    return none;
+}
+
+/* ---- from a key to its number ---------------------------------------------------------------- */
+
+/* The entry of a key in a table, claimed if need be; NULL: all its places are taken, or the key is
+ * new and there are no more numbers. */
+static inline struct tag_entry *tag_probe(struct tag_entry *table, unsigned bits, unsigned probes,
+                                          uint64_t key)
+{
+    uint64_t at = (key * 0x9e3779b97f4a7c15u) >> (64 - bits);
+
+    for (unsigned i = 0; i < probes; i++, at = (at + 1) & (((uint64_t)1 << bits) - 1)) {
+        uint64_t found = atomic_load_explicit(&table[at].key, memory_order_relaxed);
+        if (__builtin_expect(found == key, 1))
+            return &table[at];
+        if (found != 0)
+            continue;
+        if (tag_is_full())
+            return NULL;
+        if (atomic_compare_exchange_strong_explicit(&table[at].key, &found, key,
+                                                    memory_order_relaxed, memory_order_relaxed) ||
+            found == key)
+            return &table[at];
+    }
+    return NULL;
+}
+
+static struct tag_entry *tag_far(uint64_t key)
+{
+    struct tag_entry *far = atomic_load_explicit(&tags.far, memory_order_acquire);
+
+    if (!far)
+        far = tag_map(&tags.far, NULL, sizeof(*far) << TAG_FAR_BITS);
+    return far ? tag_probe(far, TAG_FAR_BITS, TAG_FAR_PROBES, key) : NULL;
+}
+
+static inline __attribute__((always_inline)) uint32_t tag_find(const struct tag_key *key)
+{
+    struct tag_entry *entry = tag_probe(tags.near, TAG_NEAR_BITS, TAG_NEAR_PROBES, key->key);
+    uint32_t number;
+
+    if (__builtin_expect(!entry, 0) && !(entry = tag_far(key->key)))
+        return 0;
+    number = atomic_load_explicit(&entry->number, memory_order_acquire);
+    return __builtin_expect(number != 0, 1) ? number : tag_number_make(entry, key);
+}
+
+uint32_t tag_of_address(const void *address)
+{
+    uint64_t frame = (uintptr_t)address;
+    const struct tag_key key = {.kind = TAG_ADDRESS, .key = frame, .frames = &frame, .depth = 1};
+
+    return frame != 0 ? tag_find(&key) : 0;
+}
+
+uint32_t tag_of_stack(const uint64_t *frames, unsigned depth)
+{
+    struct tag_key key = {.kind = TAG_STACK, .frames = frames, .depth = depth};
+    uint64_t hash = depth;
+
+    /* Sites have the rest of the numbers to themselves. */
+    if (depth == 0 || tag_made() > STOOK_TAGS_MAX / 4 * 3)
+        return 0;
+    for (unsigned i = 0; i < depth; i++) {
+        hash = (hash ^ frames[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    key.key = hash | TAG_HASHED_STACK;
+    return tag_find(&key);
+}
+
+static uint64_t tag_hash(uint64_t hash, const char *text)
+{
+    for (; text && *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
+    return (hash ^ 0x100) * 0x100000001b3u;
+}
+
+__attribute__((noinline, cold)) uint32_t tag_of_site_slow(struct stook_site *site)
+{
+    struct tag_key key = {.kind = TAG_SITE, .site = site};
+    uint64_t hash = tag_hash(tag_hash(0xcbf29ce484222325u, site->file), site->function);
+    uint32_t number;
+
+    hash = (hash ^ site->line) * 0x100000001b3u;
+    key.key = (hash & ~TAG_HASHED_STACK) | TAG_HASHED;
+    number = tag_find(&key);
+    if (number != 0)
+        __atomic_store_n(&site->tag, number, __ATOMIC_RELEASE);
+    return number;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* The record of a tag that has allocated, or NULL. */
+static struct tag_record *tag_known(uint32_t tag, struct rows_two *came, struct rows_two *went)
+{
+    struct tag_record *record;
+
+    if (tag == 0 || tag > STOOK_TAGS_MAX || !(record = tag_record_of(tag)))
+        return NULL;
+    /* Frees first: of those counted, the allocations are counted too. */
+    *went = rows_sum_two(&tag_counts_of(tag)->went, ROWS_LARGE);
+    *came = rows_sum_two(&tag_counts_of(tag)->came, ROWS_LARGE);
+    if (came->count == 0 || !atomic_load_explicit(&record->kind, memory_order_acquire))
+        return NULL;
+    return record;
+}
+
+uint64_t tag_address(uint32_t tag)
+{
+    struct tag_record *record = tag != 0 && tag <= STOOK_TAGS_MAX ? tag_record_of(tag) : NULL;
+
+    return record && atomic_load_explicit(&record->kind, memory_order_acquire) > TAG_SITE
+               ? record->value
+               : 0;
+}
+
+unsigned stook_tag_next(unsigned tag)
+{
+    struct rows_two came, went;
+    unsigned made = atomic_load_explicit(&tags.made, memory_order_acquire);
+
+    while (tag < made)
+        if (tag_known(++tag, &came, &went))
+            return tag;
+    return 0;
+}
+
+int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat)
+{
+    const struct tag_record *record;
+    struct rows_two came, went;
+    uint64_t kind;
+
+    if (stat->size != sizeof(*stat)) {
+        errno = EINVAL;
+        return -1;
+    }
+    record = tag_known(tag, &came, &went);
+    if (!record) {
+        errno = ENOENT;
+        return -1;
+    }
+    kind = atomic_load_explicit(&record->kind, memory_order_relaxed);
+    stat->file = kind == TAG_SITE ? record->file : NULL;
+    stat->function = kind == TAG_SITE ? record->function : NULL;
+    stat->address = kind == TAG_SITE ? 0 : record->value;
+    stat->line = kind == TAG_SITE ? record->value : 0;
+    stat->stack = kind == TAG_STACK ? record->stack->frames : NULL;
+    stat->depth = kind == TAG_STACK ? record->stack->depth : 0;
+    stat->live_objects = came.count - went.count;
+    stat->live_bytes = came.bytes - went.bytes;
+    stat->total_objects = came.count;
+    stat->total_bytes = came.bytes;
+    stat->peak_objects = __atomic_load_n(&tag_peak_of(tag)->count, __ATOMIC_RELAXED);
+    stat->peak_bytes = __atomic_load_n(&tag_peak_of(tag)->bytes, __ATOMIC_RELAXED);
+    return 0;
+}

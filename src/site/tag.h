@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tag.h - call sites and what each of them has: calls and bytes, allocated and freed, by CPU.
+ *
+ * A tag is a number: of a site that a macro of <stook/stook.h> made, or of a return address.  Numbers
+ * are given once and kept for the process's life.  0: none.
+ *
+ * All is append-only and without locks: who finds a step half done (by a thread that was preempted, a
+ * handler's victim, or one that a forked child does not have) does the rest himself.  Memory comes in
+ * chunks of TAG_CHUNK tags from the OS; what is not used is not touched.
+ */
+#ifndef STOOK_SITE_TAG_H
+#define STOOK_SITE_TAG_H
+
+#include "percpu/rows.h"
+
+#include <stook/tag.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What was allocated and freed at a tag, on one CPU. */
+struct tag_counts {
+    struct rows_two came, went;
+};
+
+enum {
+    TAG_CHUNK_SHIFT = 10,
+    TAG_CHUNK = 1 << TAG_CHUNK_SHIFT, /* tags: the counts of a CPU are TAG_ROW bytes */
+    TAG_ROW = 1 << ROWS_LARGE,
+    TAG_CHUNKS = (STOOK_TAGS_MAX + 1) >> TAG_CHUNK_SHIFT,
+};
+_Static_assert(TAG_CHUNK * sizeof(struct tag_counts) == TAG_ROW, "a row of counts a CPU");
+
+/* A chunk: the rows of counts, the records of the sites, and the peaks. */
+extern struct tag_counts *tag_chunks[TAG_CHUNKS] __attribute__((visibility("hidden")));
+
+uint32_t tag_of_site_slow(struct stook_site *site);
+
+/* The tag of a site; 0 when there is no more room.  Any context, no lock. */
+static inline uint32_t tag_of_site(struct stook_site *site)
+{
+    /* Pairs with the release in tag_of_site_slow(): the tag's chunk is there. */
+    uint32_t tag = __atomic_load_n(&site->tag, __ATOMIC_ACQUIRE);
+
+    return __builtin_expect(tag != 0, 1) ? tag : tag_of_site_slow(site);
+}
+
+/* The tag of the code that a call returns to; 0 for NULL, and when there is no more room. */
+uint32_t tag_of_address(const void *address);
+
+/* The tag of a call stack, innermost first; 0 when there is no more room. */
+uint32_t tag_of_stack(const uint64_t *frames, unsigned depth);
+
+/* Every so many bytes that a thread allocates an object is tagged with its stack (tag_stack.c); 0: none. */
+extern uint64_t tag_stack_every __attribute__((visibility("hidden")));
+uint32_t tag_stack_sample(const void *address, uint64_t bytes);
+
+/*
+ * The tag of the code that a call for objects of `bytes` in sum returns to: what malloc uses.  Sampled
+ * stacks begin at that address.  Not within the library's locks: it unwinds.
+ */
+static inline uint32_t tag_of_call(const void *address, uint64_t bytes)
+{
+    if (__builtin_expect(__atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED) != 0, 0)) {
+        uint32_t tag = tag_stack_sample(address, bytes);
+        if (tag != 0)
+            return tag;
+    }
+    return tag_of_address(address);
+}
+
+/* The address of a tag made by tag_of_address(), the first of a stack's; else 0. */
+uint64_t tag_address(uint32_t tag);
+
+/* Those of CPU 0. */
+static inline struct tag_counts *tag_counts_of(uint32_t tag)
+{
+    struct tag_counts *chunk =
+        __atomic_load_n(&tag_chunks[tag >> TAG_CHUNK_SHIFT], __ATOMIC_RELAXED);
+
+    return (struct tag_counts *)rows_first(chunk, ROWS_LARGE) + (tag & (TAG_CHUNK - 1));
+}
+
+/*
+ * What this thread allocated less what it freed since it last told: when that is much, somebody looks
+ * whether all sites together have more than ever, and keeps what each of them has (tag_peak.c).
+ */
+extern __thread int64_t tag_peak_drift
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+extern int64_t tag_peak_limit __attribute__((visibility("hidden")));
+void tag_peak_told(void);
+
+/* The thread has so much more, or less; true: tag_peak_told() is to be called. */
+static inline bool tag_peak_rises(uint64_t bytes)
+{
+    int64_t drift = tag_peak_drift += (int64_t)bytes;
+
+    return __builtin_expect(drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0);
+}
+
+static inline bool tag_peak_falls(uint64_t bytes)
+{
+    int64_t drift = tag_peak_drift -= (int64_t)bytes;
+
+    return __builtin_expect(-drift > __atomic_load_n(&tag_peak_limit, __ATOMIC_RELAXED), 0);
+}
+
+/* `calls` objects of `bytes` in sum were allocated at, or freed that had been allocated at, the site.
+ * Any context; one section on this CPU's counters. */
+static inline void tag_count_alloc(uint32_t tag, uint32_t calls, uint64_t bytes)
+{
+    if (__builtin_expect(tag == 0, 0))
+        return;
+    rows_add_two(&tag_counts_of(tag)->came, ROWS_LARGE, calls, bytes);
+    if (tag_peak_rises(bytes))
+        tag_peak_told();
+}
+
+static inline void tag_count_free(uint32_t tag, uint32_t calls, uint64_t bytes)
+{
+    if (__builtin_expect(tag == 0, 0))
+        return;
+    rows_add_two(&tag_counts_of(tag)->went, ROWS_LARGE, calls, bytes);
+    if (tag_peak_falls(bytes))
+        tag_peak_told();
+}
+
+/* One object of a tag other than 0, where there are sections; false: nothing was counted, and one of
+ * the two above does it. */
+static inline __attribute__((always_inline)) bool tag_count_section(uint32_t tag,
+                                                                    const struct rows_two *one,
+                                                                    bool came, intptr_t rseq)
+{
+    struct tag_counts *counts = tag_counts_of(tag);
+
+    return rseq_add_two(came ? &counts->came : &counts->went, ROWS_LARGE, rseq,
+                        *(const op_two *)one) == RSEQ_DONE;
+}
+
+/* What a tag had when all had the most; kept within its chunk. */
+struct rows_two *tag_peak_of(uint32_t tag);
+/* The numbers that were given so far. */
+uint32_t tag_made(void);
+/* Looks now, and what all had at the most, then. */
+uint64_t tag_peak(void);
+
+#endif

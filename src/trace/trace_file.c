@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace/trace_file.h"
+
+#include "base/raw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+    TRACE_FILE_FD_MIN = 200, /* out of the way of programs that count on low numbers */
+    TRACE_FILE_TRIES = 100,  /* of what signals interrupt, or other processes undo */
+};
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static struct {
+    int fd;
+    dev_t device;
+    ino_t inode;
+    char path[PATH_MAX]; /* absolute */
+} trace_file = {.fd = -1};
+
+static int trace_file_openat(const char *path, int flags)
+{
+    return raw_open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+}
+
+static void trace_file_drop(int fd)
+{
+    (void)raw_close(fd);
+}
+
+/* ---- making it ------------------------------------------------------------------------------ */
+
+/*
+ * What is there goes, but only a regular file: a trace that was.  One that a process writes to is
+ * locked by it, and even if it were not, it would keep what it has mapped.
+ */
+static int trace_file_remove(const char *path)
+{
+    int fd = trace_file_openat(path, O_RDONLY | O_NONBLOCK), error = 0;
+    struct stat st;
+
+    if (fd < 0)
+        return errno == ENOENT ? 0 : errno;
+    if (fstat(fd, &st) != 0)
+        error = errno;
+    else if (!S_ISREG(st.st_mode))
+        error = EEXIST;
+    else if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        error = EBUSY;
+    else if (unlink(path) != 0 && errno != ENOENT)
+        error = errno;
+    trace_file_drop(fd);
+    return error;
+}
+
+/* A new file, nobody's link. */
+static int trace_file_make(const char *path, int *fd)
+{
+    for (int i = 0; i < TRACE_FILE_TRIES; i++) {
+        int error;
+        *fd = trace_file_openat(path, O_RDWR | O_CREAT | O_EXCL);
+        if (*fd >= 0)
+            return 0;
+        if (errno != EEXIST)
+            return errno;
+        error = trace_file_remove(path);
+        if (error != 0)
+            return error;
+    }
+    return EEXIST;
+}
+
+int trace_file_absolute(const char *path, char *absolute, size_t size)
+{
+    size_t n = 0, length = strlen(path);
+
+    if (path[0] != '/') {
+        if (!getcwd(absolute, size))
+            return errno;
+        n = strlen(absolute);
+        if (n + 1 >= size)
+            return ENAMETOOLONG;
+        absolute[n++] = '/';
+    }
+    if (length == 0 || length >= size - n)
+        return length == 0 ? ENOENT : ENAMETOOLONG;
+    memcpy(absolute + n, path, length + 1);
+    return 0;
+}
+
+/* ---- lengthening it ------------------------------------------------------------------------- */
+
+static bool trace_file_is(int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == trace_file.device &&
+           st.st_ino == trace_file.inode;
+}
+
+/* Daemons close all files that they do not know; the number may be another file's by now. */
+static bool trace_file_again(void)
+{
+    int fd;
+
+    if (trace_file_is(trace_file.fd))
+        return true;
+    fd = trace_file_openat(trace_file.path, O_RDWR);
+    if (!trace_file_is(fd)) {
+        if (fd >= 0)
+            trace_file_drop(fd);
+        return false;
+    }
+    trace_file.fd = fd;
+    return true;
+}
+
+/* The file has room up to `end`, really: a full file system must be met here, not by a write. */
+static bool trace_file_extend(uint64_t from, uint64_t end)
+{
+    struct rlimit limit;
+
+    /* Beyond the limit a signal would come. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        end > limit.rlim_cur) {
+        errno = EFBIG;
+        return false;
+    }
+    for (int i = 0; i < TRACE_FILE_TRIES; i++) {
+        if (syscall(SYS_fallocate, trace_file.fd, 0, (off_t)from, (off_t)(end - from)) == 0)
+            return true;
+        if (errno != EINTR)
+            break;
+    }
+    /* File systems that cannot tell. */
+    return (errno == EOPNOTSUPP || errno == ENOSYS) && ftruncate(trace_file.fd, (off_t)end) == 0;
+}
+
+static void *trace_file_map(uint64_t from, size_t size)
+{
+    void *p;
+
+    if (!trace_file_extend(from, from + size))
+        return NULL;
+    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file.fd, (off_t)from);
+    if (p == MAP_FAILED)
+        return NULL;
+    /* All pages at once; kernels before 5.14 know no such advice and bring them one by one. */
+    if (madvise(p, size, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+        (void)munmap(p, size);
+        return NULL;
+    }
+    return p;
+}
+
+struct trace_chunk *trace_file_claim(uint64_t index)
+{
+    if (!trace_file_again())
+        return NULL;
+    return trace_file_map(TRACE_HEADER_BYTES + index * TRACE_CHUNK_BYTES, TRACE_CHUNK_BYTES);
+}
+
+void trace_file_unmap(struct trace_chunk *chunk)
+{
+    (void)munmap(chunk, TRACE_CHUNK_BYTES);
+}
+
+/* ---- its life ------------------------------------------------------------------------------- */
+
+int trace_file_open(const char *path, struct trace_header **header)
+{
+    /* Programs change their folder. */
+    int error = trace_file_absolute(path, trace_file.path, sizeof(trace_file.path)), fd, high;
+    struct stat st;
+
+    if (error == 0)
+        error = trace_file_make(trace_file.path, &fd);
+    if (error != 0)
+        return error;
+    high = fcntl(fd, F_DUPFD_CLOEXEC, TRACE_FILE_FD_MIN);
+    if (high >= 0) {
+        trace_file_drop(fd);
+        fd = high;
+    }
+    trace_file.fd = fd;
+    (void)flock(fd, LOCK_EX | LOCK_NB); /* where that can be had: trace_file_remove() */
+    if (fstat(fd, &st) == 0) {
+        trace_file.device = st.st_dev;
+        trace_file.inode = st.st_ino;
+        *header = trace_file_map(0, TRACE_HEADER_BYTES);
+        if (*header)
+            return 0;
+    }
+    error = errno;
+    (void)unlink(trace_file.path);
+    trace_file_drop(fd);
+    trace_file.fd = -1;
+    return error;
+}
+
+/* What is mapped holds the lock as well, so it is given up first. */
+void trace_file_close(struct trace_header *header)
+{
+    if (trace_file_is(trace_file.fd))
+        (void)flock(trace_file.fd, LOCK_UN);
+    trace_file_leave(header);
+}
+
+void trace_file_leave(struct trace_header *header)
+{
+    if (header)
+        (void)munmap(header, TRACE_HEADER_BYTES);
+    if (trace_file_is(trace_file.fd))
+        trace_file_drop(trace_file.fd);
+    trace_file.fd = -1;
+    trace_file.path[0] = '\0';
+}

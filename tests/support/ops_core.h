@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops_core.h - what programs of calls (ops.h) name of the layers above the core, where only the core was
+ * built: there are no sheaves that callers hold, no pools, no deferred frees and no groups.
+ */
+#ifndef TESTS_SUPPORT_OPS_CORE_H
+#define TESTS_SUPPORT_OPS_CORE_H
+
+#include <stook/stat.h>
+
+#define stook_rcu_barrier() ((void)0)
+#define stook_alloc_group(cache, flags, group) stook_alloc(cache, flags)
+#define stook_group_of(object) ((struct stook_group *)NULL)
+unsigned ops_core_none(const void *reserve);
+#define stook_sheaf_size ops_core_none
+#define stook_pool_available ops_core_none
+#define prefilled_of ops_core_sheaf
+
+/* In place of watch/'s: the counters themselves are the core's. */
+int ops_core_stat_enable(struct stook_cache *cache, int mode);
+int ops_core_stat(struct stook_cache *cache, struct stook_stat *stat);
+#define stook_cache_stat_enable ops_core_stat_enable
+#define stook_cache_stat ops_core_stat
+
+#endif
