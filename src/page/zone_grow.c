@@ -16,7 +16,8 @@ enum {
     ZONE_STEP_SHARE = 64,
     ZONE_STEP_MIN = 2, /* blocks */
     ZONE_STEP_MAX = 512,
-    ZONE_SHOW = 16, /* core dumps have so many pages more at a time */
+    ZONE_SHOW = 16,       /* core dumps have so many pages more at a time, */
+    ZONE_SHOW_FIRST = 32, /* and of a block that is opened when it is mapped so many at once */
 };
 
 static unsigned zone_number(const struct zone *zone)
@@ -65,10 +66,18 @@ static bool zone_is_own(const struct zone *zone)
     return zone_number(zone) >= pagemap.zones / 2;
 }
 
-static void zone_dump(const struct zone *zone, uint32_t from, uint32_t to, bool wanted)
+static void zone_dump(const struct zone *zone, uint32_t from, uint32_t to)
 {
     if (from < to && !zone_is_own(zone))
-        os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, wanted);
+        os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, true);
+}
+
+/* Blocks from one on, but not its first pages. */
+static void zone_hide(const struct zone *zone, uint32_t from, uint32_t to, unsigned pages)
+{
+    if (from < to && !zone_is_own(zone))
+        os_dump(zone_address(from) + (size_t)pages * PAGE_SIZE,
+                ((size_t)(to - from) << BLOCK_SHIFT) - (size_t)pages * PAGE_SIZE, false);
 }
 
 void zone_show(struct block *block, unsigned pages)
@@ -142,7 +151,7 @@ static bool zone_step(struct zone *zone, unsigned kind, uint32_t n, uint32_t ali
     if (!zone_make_maps(zone) || !window_take(zone_number(zone), &ask, &first, &count))
         return false;
     if (first != tail->end) {
-        zone_dump(zone, tail->next, tail->end, true);
+        zone_dump(zone, tail->next, tail->end);
         zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = first;
     }
@@ -165,7 +174,7 @@ void zone_open_tails(struct zone *zone)
 {
     for (unsigned kind = 0; kind < ZONE_TAILS; kind++) {
         struct zone_tail *tail = &zone->tail[kind];
-        zone_dump(zone, tail->next, tail->end, true);
+        zone_dump(zone, tail->next, tail->end);
         zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = tail->end;
     }
@@ -185,6 +194,7 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind)
     bool raw = kind == ZONE_SPANS;
     bool shown = raw || zone->opened >= ZONE_SMALL_BLOCKS || zone_is_own(zone);
     uint32_t to, hide;
+    bool fresh;
 
     tail->fresh = tail->end;
     if (at + n > tail->end) {
@@ -194,9 +204,13 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind)
     }
     to = (uint32_t)at + n;
     hide = shown ? to : tail->next;
-    zone_dump(zone, tail->next, hide < tail->fresh ? hide : tail->fresh, true);
-    zone_dump(zone, hide > tail->fresh ? hide : tail->fresh, tail->end, false);
+    zone_dump(zone, tail->next, hide < tail->fresh ? hide : tail->fresh);
+    fresh = !shown && hide >= tail->fresh;
+    zone_hide(zone, hide > tail->fresh ? hide : tail->fresh, tail->end,
+              fresh ? ZONE_SHOW_FIRST : 0);
     zone_open(zone, kind, tail->next, raw ? (uint32_t)at : to, shown);
+    if (fresh)
+        zone_block(hide)->shown = ZONE_SHOW_FIRST;
     zone->opened += raw ? n : 0;
     tail->next = to;
     return (int64_t)at;
