@@ -17,7 +17,7 @@ noun_of() {
     os_linux) echo os ;;
     window) echo 'window|pagemap' ;;
     arena_left) echo arena ;;
-    zone_grow | zone_space) echo zone ;;
+    zone_grow | zone_meta | zone_space) echo zone ;;
     node_pending) echo node ;;
     slab) echo 'slab|cache_table' ;;
     settings) echo 'settings?' ;;

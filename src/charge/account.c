@@ -368,8 +368,11 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
         return false;
     note = (struct large_note){
         .owner = owner, .tag = (hooks & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
-    if (note.owner || note.tag)
-        large_set_note(object, note);
+    if ((note.owner || note.tag) && !large_set_note(object, note)) {
+        if (owner)
+            group_uncharge(owner, size);
+        return false;
+    }
     tag_count_alloc(note.tag, 1, size);
     if (hooks & CACHE_CLOSED_TRACE)
         trace_alloc_large(object, size);
@@ -413,13 +416,14 @@ void account_large_moved(void *object, void *moved, size_t had, uint64_t time)
 
 void account_large_clear(void *object)
 {
-    struct large_note *note = large_note(object), had;
+    const struct large_note *note = large_note(object);
+    struct large_note had;
 
     if (!note)
         return;
     had = *note;
     if (had.owner || had.tag)
-        *note = (struct large_note){0};
+        (void)large_set_note(object, (struct large_note){0});
     if (had.owner)
         group_uncharge(had.owner, large_size(object));
     tag_count_free(had.tag, 1, large_size(object));
@@ -435,7 +439,7 @@ static uint32_t account_read(const void *object, enum layout_which which)
     uint64_t *column;
 
     if (!cache) {
-        struct large_note *note = large_note(object);
+        const struct large_note *note = large_note(object);
         return !note ? 0 : which == LAYOUT_GROUP ? note->owner : note->tag;
     }
     if (which == LAYOUT_GROUP && !(cache_hooks(cache) & CACHE_CLOSED_GROUP))

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 
 enum {
     LARGE_SLACK = 8, /* an object may be larger than asked by 1/8 of its size */
@@ -113,7 +114,7 @@ size_t large_size(const void *object)
     return outside ? outside->bytes : (size_t)extent.pages * PAGE_SIZE;
 }
 
-struct large_note *large_note(const void *object)
+const struct large_note *large_note(const void *object)
 {
     struct extent extent = begin_find(object);
     struct outside *outside;
@@ -121,13 +122,20 @@ struct large_note *large_note(const void *object)
     if (extent.pages > 0)
         return arena_note(object, extent.blocks > 0);
     outside = outside_of(object);
-    return outside ? (struct large_note *)(void *)outside->note : NULL;
+    return outside ? (const struct large_note *)(const void *)outside->note : NULL;
 }
 
-void large_set_note(void *object, struct large_note note)
+bool large_set_note(void *object, struct large_note note)
 {
-    arena_will_note();
-    *large_note(object) = note;
+    struct extent extent = begin_find(object);
+    struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
+    uint64_t word;
+
+    memcpy(&word, &note, sizeof(word));
+    if (!outside)
+        return arena_set_note(object, extent.blocks > 0, word);
+    memcpy(outside->note, &note, sizeof(note));
+    return true;
 }
 
 static bool large_free_outside(void *object)
@@ -247,7 +255,7 @@ void *large_move(unsigned zone, void *object, size_t size)
     large_advise(moved, begin_find(moved).blocks, size);
     note = *large_note(object);
     if (note.owner || note.tag)
-        large_set_note(moved, note);
+        (void)large_set_note(moved, note); /* a span's is never refused */
     (void)begin_clear(object);
     arena_unnote(object, true);
     large_account(-(uint64_t)1, -(uint64_t)had.pages);

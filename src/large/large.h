@@ -41,9 +41,9 @@ void *large_move(unsigned zone, void *object, size_t size);
 struct large_note {
     uint32_t owner, tag;
 };
-struct large_note *large_note(const void *object);
-/* What is not zero is written with this alone. */
-void large_set_note(void *object, struct large_note note);
+const struct large_note *large_note(const void *object);
+/* False: not now (arena_set_note()), and never of an object of which something was said already. */
+bool large_set_note(void *object, struct large_note note);
 
 /* The large objects alive and the bytes of their pages: racy sums. */
 void large_count(uint64_t *objects, uint64_t *bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/arena.h"
 
+#include "base/context.h"
 #include "base/lock.h"
 #include "base/report.h"
 #include "base/settings.h"
@@ -57,22 +58,23 @@ static void arena_take_at(struct zone *zone, struct block *block, int at, unsign
 }
 
 /* Takes pages of one block; the lock is held.  NULL without memory. */
-static struct block *arena_take_run(struct zone *zone, enum zone_kind kind, unsigned pages,
-                                    unsigned align, int *at, bool *zeroed)
+static struct block *arena_take_run(struct zone *zone, const struct arena_ask *ask, bool meta,
+                                    int *at, bool *zeroed)
 {
-    struct block *block = arena_find(zone, kind, pages, align, at);
+    enum zone_kind kind = ask->dense ? ZONE_DENSE : ZONE_LOOSE;
+    struct block *block = arena_find(zone, kind, ask->pages, ask->align, at);
 
     if (!block) {
-        block = zone_take_block(zone, kind);
+        block = zone_take_block(zone, kind, meta);
         if (block)
-            *at = block_find(block, pages, align);
+            *at = block_find(block, ask->pages, ask->align);
         else /* memory is short: beside the other kind */
-            block =
-                arena_find(zone, kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE, pages, align, at);
+            block = arena_find(zone, kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE, ask->pages,
+                               ask->align, at);
         if (!block)
             return NULL;
     }
-    arena_take_at(zone, block, *at, pages, zeroed);
+    arena_take_at(zone, block, *at, ask->pages, zeroed);
     return block;
 }
 
@@ -103,27 +105,33 @@ static uint32_t arena_granules(size_t bytes)
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
-static uint32_t arena_take_granules(struct block *block, size_t bytes)
+/* A block's metadata are mapped, with room for a descriptor if one is wanted: where; 0: there is none. */
+static uint32_t arena_take_granules(struct zone *zone, struct block *block, size_t bytes)
 {
-    return block_take_meta(block, zone_granules(zone_block_index(block)), arena_granules(bytes));
+    if (zone_add_meta(zone, block) != 0)
+        return 0;
+    return bytes == 0 ? 1
+                      : block_take_meta(block, zone_granules(zone_block_index(block)),
+                                        arena_granules(bytes));
 }
 
 /* Under the lock.  *granule: 0 where the pages cannot be had. */
 static struct block *arena_take_noted(struct zone *zone, const struct arena_ask *ask, int *at,
                                       bool *zeroed, uint32_t *granule)
 {
-    enum zone_kind kind = ask->dense ? ZONE_DENSE : ZONE_LOOSE;
-    struct block *block = arena_take_run(zone, kind, ask->pages, ask->align, at, zeroed);
+    /* Runs have none until something is said of one. */
+    bool meta = ask->meta_bytes > 0 || atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
+    struct block *block = arena_take_run(zone, ask, meta, at, zeroed);
 
-    *granule = block && ask->meta_bytes > 0 ? arena_take_granules(block, ask->meta_bytes) : 1;
+    *granule = block && meta ? arena_take_granules(zone, block, ask->meta_bytes) : 1;
     if (block && *granule == 0) {
-        /* Its metadata is full or in pieces: a fresh block has room. */
+        /* Its metadata is full, in pieces, or refused: a fresh block has room. */
         arena_put_run(zone, block, (unsigned)*at, ask->pages);
-        block = zone_take_block(zone, kind);
+        block = zone_take_block(zone, ask->dense ? ZONE_DENSE : ZONE_LOOSE, true);
         if (block) {
             *at = block_find(block, ask->pages, ask->align);
             arena_take_at(zone, block, *at, ask->pages, zeroed);
-            *granule = arena_take_granules(block, ask->meta_bytes);
+            *granule = arena_take_granules(zone, block, ask->meta_bytes);
         }
     }
     return *granule ? block : NULL;
@@ -216,15 +224,40 @@ static uint64_t *arena_note_at(const void *object, bool span)
            arena_page_index(object);
 }
 
-void arena_will_note(void)
+static bool arena_has_note(const void *object, bool span)
+{
+    return span || zone_has_meta(zone_of(object), zone_index(object));
+}
+
+const void *arena_note(const void *object, bool span)
+{
+    static const uint64_t none;
+
+    return arena_has_note(object, span) ? arena_note_at(object, span) : &none;
+}
+
+/* The run's block was cut before anything was said of any. */
+static bool arena_make_note(const void *object)
+{
+    struct zone *zone = zone_of(object);
+    bool done;
+
+    /* A handler may be on top of the lock's holder. */
+    if (!lock_enter(&zone->lock, LOCK_ARENA, context_self()->depth > 1))
+        return false;
+    done = zone_add_meta(zone, zone_block(zone_index(object))) == 0;
+    lock_drop(&zone->lock, LOCK_ARENA);
+    return done;
+}
+
+bool arena_set_note(const void *object, bool span, uint64_t note)
 {
     if (!atomic_load_explicit(&zone_all.noted, memory_order_relaxed))
         atomic_store_explicit(&zone_all.noted, true, memory_order_relaxed);
-}
-
-void *arena_note(const void *object, bool span)
-{
-    return arena_note_at(object, span);
+    if (!arena_has_note(object, span) && !arena_make_note(object))
+        return false;
+    *arena_note_at(object, span) = note;
+    return true;
 }
 
 /* Where nothing was ever noted, no note is touched. */
@@ -232,7 +265,8 @@ void arena_unnote(const void *object, bool span)
 {
     uint64_t *note;
 
-    if (!atomic_load_explicit(&zone_all.noted, memory_order_relaxed))
+    if (!atomic_load_explicit(&zone_all.noted, memory_order_relaxed) ||
+        !arena_has_note(object, span))
         return;
     note = arena_note_at(object, span);
     if (*note != 0)

@@ -87,10 +87,11 @@ void arena_span_free_clean(void *span, size_t blocks);
 bool arena_span_extend(void *span, size_t blocks, size_t more);
 /*
  * ARENA_NOTE bytes for the owner of a run or a span: zeros when it is made, if arena_unnote() was called before
- * it was freed.  Memory that is not touched before the first note is written.
+ * it was freed.  Memory that is not touched before the first note is written, and for runs not mapped.  False:
+ * a limit refuses that, or a fork has the lock; never once there is a note in the process.
  */
-void *arena_note(const void *object, bool span);
-void arena_will_note(void); /* before the first that is not zero is written */
+const void *arena_note(const void *object, bool span);
+bool arena_set_note(const void *object, bool span, uint64_t note);
 void arena_unnote(const void *object, bool span);
 /* Huge pages under blocks of a span are asked for, or refused; only what changes costs a call. */
 void arena_span_advise(void *at, size_t blocks, bool huge);

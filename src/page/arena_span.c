@@ -83,7 +83,7 @@ static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
     if (at < 0 && (always || zone_may_split()))
         at = arena_span_mapped(zone, n, align, ARENA_SPAN_ANY);
     if (at < 0)
-        at = zone_grow(zone, n, align, ZONE_LOOSE, true);
+        at = zone_grow(zone, n, align, ZONE_SPANS);
     if (at >= 0)
         return at;
     zone_open_tails(zone);
@@ -225,11 +225,11 @@ void arena_span_free_clean(void *span, size_t blocks)
 /* The blocks behind a span are free, or were never used, or are the next that the zone gets. */
 static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
 {
-    const struct zone_tail *tail = &zone->tail[ZONE_LOOSE];
+    const struct zone_tail *tail = &zone->tail[ZONE_SPANS];
 
     if (arena_span_is_free(zone, at, n))
         return zone_remap(zone, at, n) == 0;
-    return tail->next == at && zone_grow(zone, n, 1, ZONE_LOOSE, true) == at;
+    return tail->next == at && zone_grow(zone, n, 1, ZONE_SPANS) == at;
 }
 
 bool arena_span_extend(void *span, size_t blocks, size_t more)

@@ -189,30 +189,29 @@ static char *window_block(uint32_t first)
 
 int window_retake(uint32_t first, uint32_t n)
 {
-    /* Blocks first: what a limit refuses is refused by one call. */
-    int error = window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
-
-    if (error)
-        return error;
-    error = window_map(window_meta(first), (size_t)n * BLOCK_META);
-    if (error)
-        (void)window_unmap(window_block(first), (size_t)n << BLOCK_SHIFT);
-    else
-        os_dump(window_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
-    return error;
+    return window_map(window_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
 bool window_give(uint32_t first, uint32_t n)
 {
-    if (!window_unmap(window_meta(first), (size_t)n * BLOCK_META))
-        return false;
-    if (window_unmap(window_block(first), (size_t)n << BLOCK_SHIFT))
-        return true;
-    /* Where that fails, too, the blocks are lost to window_retake(), which finds them mapped. */
-    return window_map(window_meta(first), (size_t)n * BLOCK_META) != 0;
+    return window_unmap(window_block(first), (size_t)n << BLOCK_SHIFT);
 }
 
-/* Blocks with all that belongs to them; 0, or why not, and then nothing is left but map. */
+int window_take_meta(uint32_t first, uint32_t n)
+{
+    int error = window_map(window_meta(first), (size_t)n * BLOCK_META);
+
+    if (!error)
+        os_dump(window_meta(first), (size_t)n * BLOCK_META, false); /* it is not the program's */
+    return error;
+}
+
+bool window_give_meta(uint32_t first, uint32_t n)
+{
+    return window_unmap(window_meta(first), (size_t)n * BLOCK_META);
+}
+
+/* Blocks with their part of the map; 0, or why not, and then nothing is left but map. */
 static int window_take_at(uint32_t first, uint32_t n, bool top)
 {
     int error = window_cover_map(first, n, top);

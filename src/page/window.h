@@ -35,18 +35,20 @@ struct window_ask {
 };
 
 /*
- * Takes blocks, with their metadata and their part of the page map, for a zone: all or nothing.
+ * Takes blocks, with their part of the page map but without metadata, for a zone: all or nothing.
  * True: *first and *count; together with what was unused just before them they hold what is needed.
  */
 bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, uint32_t *count);
 
 /*
- * Unmaps blocks of a zone's and their metadata, but no part of the map; false: the kernel refused, and
- * they are mapped as before but for what they held.  And maps them anew: 0, or as os_take() says, and
- * then nothing is mapped.  Without the window's lock: the blocks are the caller's.
+ * Unmaps blocks of a zone's, or their metadata, but no part of the map; false: the kernel refused, and
+ * they are mapped as before.  And maps them: 0, or as os_take() says, and then nothing is mapped.
+ * Without the window's lock: the blocks are the caller's.
  */
 bool window_give(uint32_t first, uint32_t n);
 int window_retake(uint32_t first, uint32_t n);
+bool window_give_meta(uint32_t first, uint32_t n);
+int window_take_meta(uint32_t first, uint32_t n);
 
 /* Bytes mapped now, of blocks, of metadata and of the page map. */
 size_t window_mapped(void);

@@ -175,7 +175,7 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     uint64_t mask[BLOCK_WORDS];
     uint32_t index = zone_block_index(block);
     unsigned pages = block->ndirty, taken;
-    bool whole = block->state == BLOCK_FREE;
+    bool whole = block->state == BLOCK_FREE, meta = whole && zone_has_meta(zone, index);
     bool noted = atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
     /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
        another thread may give back other pages of it meanwhile. */
@@ -204,7 +204,7 @@ static size_t zone_purge_block(struct zone *zone, struct block *block)
     if (split)
         os_huge(zone_address(index), BLOCK_SIZE, false);
     block_each_run(mask, zone_release_run, zone_address(index));
-    if (whole && (block->meta_high > 0 || noted)) /* no granule is in use: zeros say so, too */
+    if (meta && (block->meta_high > 0 || noted)) /* no granule is in use: zeros say so, too */
         os_release(zone_meta(index), BLOCK_META);
 
     lock_take(&zone->lock, LOCK_ARENA);
@@ -317,7 +317,7 @@ static struct block *zone_clean(struct zone *zone, bool huge)
 
 static struct block *zone_new(struct zone *zone, enum zone_kind kind)
 {
-    int64_t index = zone_grow(zone, 1, 1, kind, false);
+    int64_t index = zone_grow(zone, 1, 1, kind);
 
     return index < 0 ? NULL : zone_block((uint32_t)index);
 }
@@ -355,10 +355,28 @@ void zone_count_huge(struct zone *zone, struct block *block)
     }
 }
 
-struct block *zone_take_block(struct zone *zone, enum zone_kind kind)
+/* A free block that has metadata, where a limit refuses these to others; or NULL. */
+static struct block *zone_ready(const struct zone *zone)
 {
-    struct block *block = zone_find_block(zone, kind);
+    for (uint32_t i = zone->first / 64; i * 64 < zone->end; i++) {
+        uint64_t word =
+            (zone->free_map[0][i] | zone->free_map[1][i]) & ~zone->gone[i] & zone->meta[i];
+        if (word)
+            return zone_block(i * 64 + (uint32_t)__builtin_ctzll(word));
+    }
+    return NULL;
+}
 
+struct block *zone_take_block(struct zone *zone, enum zone_kind kind, bool meta)
+{
+    struct block *block;
+    int error = 0;
+
+    do
+        block = zone_find_block(zone, kind);
+    while (block && meta && (error = zone_add_meta(zone, block)) == EEXIST);
+    if (error)
+        block = zone_ready(zone);
     if (!block)
         return NULL;
     zone_mark_used(zone, block, BLOCK_RUNS);
@@ -377,7 +395,8 @@ struct block *zone_set_aside(struct zone *zone, bool grow)
         block = zone_clean_mapped(zone, true);
     if (!block && grow)
         block = zone_find_block(zone, ZONE_LOOSE);
-    if (block)
-        zone_mark_used(zone, block, BLOCK_SPAN);
+    if (!block || zone_add_meta(zone, block) != 0)
+        return NULL;
+    zone_mark_used(zone, block, BLOCK_SPAN);
     return block;
 }

@@ -16,7 +16,7 @@ enum {
     ZONE_COUNT_MAX = 2 * TOPOLOGY_NODES_MAX,
     ZONE_RESERVE_OWN = 4 << 20, /* of the zones that hold the library's own objects */
     ZONE_SMALL_BLOCKS = 4,      /* first blocks of a zone: no huge pages for small programs */
-    ZONE_MAPS = 3,              /* of bits: free blocks by `huge`, and those that are gone */
+    ZONE_MAPS = 4,              /* of bits: free blocks by `huge`; gone ones; those with metadata */
     ZONE_STOCK = 4,             /* blocks set aside while a process forks */
 };
 
@@ -25,6 +25,9 @@ enum {
  * pages are asked for where these lie.  Loose: all else, of which a program may touch little.
  */
 enum zone_kind { ZONE_LOOSE, ZONE_DENSE, ZONE_KINDS };
+
+/* Zones grow for either kind, and for spans, at places of their own: spans need no metadata. */
+enum zone_growth { ZONE_SPANS = ZONE_KINDS, ZONE_TAILS };
 
 /* Blocks that were mapped for the zone and never used. */
 struct zone_tail {
@@ -47,17 +50,20 @@ struct zone {
     struct list soiled[ZONE_BUCKETS];           /* the same blocks, by log2 of their dirty pages */
     struct list warm[ZONE_KINDS]; /* free blocks with dirty pages, last freed first; by `huge` */
     uint32_t first, end;          /* its blocks lie in [first, end), others' may be among them */
-    uint32_t mapped[ZONE_KINDS];  /* blocks taken from the window */
+    uint32_t mapped[ZONE_TAILS];  /* blocks taken from the window */
     uint32_t opened;              /* of these, ever used */
     bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
-    struct zone_tail tail[ZONE_KINDS];
+    struct zone_tail tail[ZONE_TAILS];
     uint64_t *free_map[ZONE_KINDS]; /* bit per block of the window: state FREE; by `huge` */
     uint64_t *gone;                 /* of these, blocks that are not mapped now */
-    uint32_t clean;                 /* free blocks that are mapped and have no dirty page */
-    uint32_t clean_left;            /* of these, so many the last search left */
-    size_t warm_pages;              /* dirty pages of all its blocks */
-    size_t reserve_pages;           /* warm pages kept at most */
-    size_t limit_pages;             /* adapts between ZONE_LIMIT_MIN and the reserve */
+    uint64_t *
+        meta; /* blocks whose metadata are mapped, gone ones among them; owners of objects read it */
+    uint32_t meta_parts;  /* runs of bits in it: each is a mapping */
+    uint32_t clean;       /* free blocks that are mapped and have no dirty page */
+    uint32_t clean_left;  /* of these, so many the last search left */
+    size_t warm_pages;    /* dirty pages of all its blocks */
+    size_t reserve_pages; /* warm pages kept at most */
+    size_t limit_pages;   /* adapts between ZONE_LIMIT_MIN and the reserve */
     size_t used_pages, peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none … */
@@ -73,7 +79,7 @@ enum zone_huge { ZONE_HUGE_NEVER, ZONE_HUGE_FULL, ZONE_HUGE_ALWAYS };
 struct zones {
     size_t reserve_pages; /* the tunable */
     enum zone_huge huge;
-    _Atomic bool noted;      /* arena_will_note() */
+    _Atomic bool noted;      /* arena_set_note() */
     bool bind;               /* zones' memory comes from their nodes */
     _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
     _Atomic uint32_t holes;  /* runs of blocks that are gone */
@@ -135,6 +141,17 @@ static inline bool zone_is_gone(const struct zone *zone, uint32_t index)
     return zone->gone[index / 64] >> index % 64 & 1;
 }
 
+static inline bool zone_has_meta(const struct zone *zone, uint32_t index)
+{
+    return __atomic_load_n(&zone->meta[index / 64], __ATOMIC_RELAXED) >> index % 64 & 1;
+}
+
+/* The zone's own; places that were skipped or lost are no zone's. */
+static inline bool zone_owns(const struct zone *zone, uint32_t index)
+{
+    return (pagemap.zone[index] & PAGEMAP_ZONE) == zone - zone_all.zone;
+}
+
 /* Puts a block of runs on the lists that its counts ask for; others on none. */
 void zone_file(struct zone *zone, struct block *block);
 void zone_mark_free(struct zone *zone, struct block *block);
@@ -142,10 +159,10 @@ void zone_mark_used(struct zone *zone, struct block *block, enum block_state sta
 /* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
 /*
- * Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1.  They are free, or
- * with `raw` part of a span, and then their headers are not written.
+ * Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1.  They are free; for
+ * spans they are part of one, and their headers are not written.
  */
-int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind, bool raw);
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind);
 /* The first so many pages of a block are in core dumps, and more with them. */
 void zone_show(struct block *block, unsigned pages);
 /* There are no new ones: what is mapped for either kind is free for both. */
@@ -154,9 +171,9 @@ void zone_open_tails(struct zone *zone);
 bool zone_has(const struct zone *zone, uint32_t index);
 /* The pages of all its blocks, and their metadata, come from its node. */
 void zone_bind(struct zone *zone);
-/* A free block to cut into runs: a warm one, an older one, or a new one; or NULL. */
-struct block *zone_take_block(struct zone *zone, enum zone_kind kind);
-/* A free block, of a zone that may grow or not, that is of no list then; or NULL. */
+/* A free block to cut into runs, with metadata or not: a warm one, an older one, or a new one; or NULL. */
+struct block *zone_take_block(struct zone *zone, enum zone_kind kind, bool meta);
+/* A free block with metadata, of a zone that may grow or not, that is of no list then; or NULL. */
 struct block *zone_set_aside(struct zone *zone, bool grow);
 /* Of a block that is cut into runs from now on: the first touch makes all of a huge page resident. */
 void zone_count_huge(struct zone *zone, struct block *block);
@@ -180,6 +197,15 @@ bool zone_may_split(void);
 int zone_remap(struct zone *zone, uint32_t first, uint32_t n);
 /* The same of one block that is gone, and of some behind it if these can be had, too. */
 int zone_remap_step(struct zone *zone, uint32_t first);
+/*
+ * A block that is mapped gets its metadata if it has none.  0; ENOMEM or EAGAIN: a limit refuses that;
+ * EEXIST: something else lies there, and the block is lost for good if it was free.
+ */
+int zone_add_meta(struct zone *zone, struct block *block);
+/* Those of a run of blocks, all of which had some or none, are mapped or unmapped now. */
+void zone_set_meta(struct zone *zone, uint32_t first, uint32_t n, bool mapped);
+/* Something else lies in a free block's place or its metadata's: it is no block any more. */
+void zone_lose(struct zone *zone, uint32_t index);
 /* Unmaps clean blocks, as many as can be.  Drops the lock meanwhile. */
 void zone_unmap(struct zone *zone);
 /* The same once there are many, down to a share of what is in use. */

@@ -16,17 +16,13 @@ enum {
     ZONE_STEP_SHARE = 64,
     ZONE_STEP_MIN = 2, /* blocks */
     ZONE_STEP_MAX = 512,
-    ZONE_SHOW = 16, /* core dumps have so many pages more at a time */
+    ZONE_SHOW = 16,       /* core dumps have so many pages more at a time, */
+    ZONE_SHOW_FIRST = 32, /* and of a block that is opened when it is mapped so many at once */
 };
 
 static unsigned zone_number(const struct zone *zone)
 {
     return (unsigned)(zone - zone_all.zone);
-}
-
-static bool zone_owns(const struct zone *zone, uint32_t index)
-{
-    return (pagemap.zone[index] & PAGEMAP_ZONE) == zone_number(zone);
 }
 
 bool zone_has(const struct zone *zone, uint32_t index)
@@ -35,14 +31,15 @@ bool zone_has(const struct zone *zone, uint32_t index)
            zone_block(index)->state != BLOCK_UNUSED;
 }
 
-static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n)
+static void zone_bind_blocks(const struct zone *zone, uint32_t first, uint32_t n, bool meta)
 {
     unsigned node = zone_number(zone) & (pagemap.zones / 2 - 1);
 
     if (!topology_has_memory(node))
         return;
     (void)os_bind(zone_address(first), (size_t)n << BLOCK_SHIFT, node);
-    (void)os_bind(zone_meta(first), (size_t)n * BLOCK_META, node);
+    if (meta)
+        (void)os_bind(zone_meta(first), (size_t)n * BLOCK_META, node);
 }
 
 /* Its own and mapped; in the place of what is gone may lie what others have mapped. */
@@ -54,11 +51,12 @@ static bool zone_can_bind(const struct zone *zone, uint32_t index)
 void zone_bind(struct zone *zone)
 {
     for (uint32_t i = zone->first, n; i < zone->end; i += n) {
-        bool own = zone_can_bind(zone, i);
-        for (n = 1; i + n < zone->end && zone_can_bind(zone, i + n) == own;)
+        bool own = zone_can_bind(zone, i), meta = zone_has_meta(zone, i);
+        for (n = 1; i + n < zone->end && zone_can_bind(zone, i + n) == own &&
+                    zone_has_meta(zone, i + n) == meta;)
             n++;
         if (own)
-            zone_bind_blocks(zone, i, n);
+            zone_bind_blocks(zone, i, n, meta);
     }
 }
 
@@ -68,10 +66,18 @@ static bool zone_is_own(const struct zone *zone)
     return zone_number(zone) >= pagemap.zones / 2;
 }
 
-static void zone_dump(const struct zone *zone, uint32_t from, uint32_t to, bool wanted)
+static void zone_dump(const struct zone *zone, uint32_t from, uint32_t to)
 {
     if (from < to && !zone_is_own(zone))
-        os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, wanted);
+        os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, true);
+}
+
+/* Blocks from one on, but not its first pages. */
+static void zone_hide(const struct zone *zone, uint32_t from, uint32_t to, unsigned pages)
+{
+    if (from < to && !zone_is_own(zone))
+        os_dump(zone_address(from) + (size_t)pages * PAGE_SIZE,
+                ((size_t)(to - from) << BLOCK_SHIFT) - (size_t)pages * PAGE_SIZE, false);
 }
 
 void zone_show(struct block *block, unsigned pages)
@@ -87,8 +93,7 @@ void zone_show(struct block *block, unsigned pages)
 }
 
 /* Blocks are the zone's to use from here on; `shown`: core dumps have them. */
-static void zone_open(struct zone *zone, enum zone_kind kind, uint32_t from, uint32_t to,
-                      bool shown)
+static void zone_open(struct zone *zone, unsigned kind, uint32_t from, uint32_t to, bool shown)
 {
     for (uint32_t i = from; i < to; i++) {
         struct block *block = zone_block(i);
@@ -116,12 +121,13 @@ static bool zone_make_maps(struct zone *zone)
         for (unsigned kind = 0; kind < ZONE_KINDS; kind++)
             zone->free_map[kind] = maps + kind * words;
         zone->gone = maps + ZONE_KINDS * words;
+        zone->meta = zone->gone + words;
     }
     return true;
 }
 
 /* Huge pages for a whole step of dense blocks, which splits no mapping; none for small programs. */
-static void zone_advise_step(struct zone *zone, enum zone_kind kind, uint32_t first, uint32_t n)
+static void zone_advise_step(struct zone *zone, unsigned kind, uint32_t first, uint32_t n)
 {
     struct zone_tail *tail = &zone->tail[kind];
 
@@ -135,7 +141,7 @@ static void zone_advise_step(struct zone *zone, enum zone_kind kind, uint32_t fi
 }
 
 /* More blocks behind the tail, or a tail elsewhere; then what was left of it is free. */
-static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32_t align)
+static bool zone_step(struct zone *zone, unsigned kind, uint32_t n, uint32_t align)
 {
     struct zone_tail *tail = &zone->tail[kind];
     uint32_t want = zone->mapped[kind] / ZONE_STEP_SHARE, first, count;
@@ -145,7 +151,7 @@ static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32
     if (!zone_make_maps(zone) || !window_take(zone_number(zone), &ask, &first, &count))
         return false;
     if (first != tail->end) {
-        zone_dump(zone, tail->next, tail->end, true);
+        zone_dump(zone, tail->next, tail->end);
         zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = first;
     }
@@ -166,9 +172,9 @@ static bool zone_step(struct zone *zone, enum zone_kind kind, uint32_t n, uint32
 
 void zone_open_tails(struct zone *zone)
 {
-    for (unsigned kind = 0; kind < ZONE_KINDS; kind++) {
+    for (unsigned kind = 0; kind < ZONE_TAILS; kind++) {
         struct zone_tail *tail = &zone->tail[kind];
-        zone_dump(zone, tail->next, tail->end, true);
+        zone_dump(zone, tail->next, tail->end);
         zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = tail->end;
     }
@@ -181,12 +187,14 @@ static uint64_t zone_aligned(uint32_t index, uint32_t align)
     return (base + index + align - 1) / align * align - base;
 }
 
-int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind kind, bool raw)
+int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind)
 {
     struct zone_tail *tail = &zone->tail[kind];
     uint64_t at = zone_aligned(tail->next, align);
+    bool raw = kind == ZONE_SPANS;
     bool shown = raw || zone->opened >= ZONE_SMALL_BLOCKS || zone_is_own(zone);
     uint32_t to, hide;
+    bool fresh;
 
     tail->fresh = tail->end;
     if (at + n > tail->end) {
@@ -196,9 +204,13 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, enum zone_kind 
     }
     to = (uint32_t)at + n;
     hide = shown ? to : tail->next;
-    zone_dump(zone, tail->next, hide < tail->fresh ? hide : tail->fresh, true);
-    zone_dump(zone, hide > tail->fresh ? hide : tail->fresh, tail->end, false);
+    zone_dump(zone, tail->next, hide < tail->fresh ? hide : tail->fresh);
+    fresh = !shown && hide >= tail->fresh;
+    zone_hide(zone, hide > tail->fresh ? hide : tail->fresh, tail->end,
+              fresh ? ZONE_SHOW_FIRST : 0);
     zone_open(zone, kind, tail->next, raw ? (uint32_t)at : to, shown);
+    if (fresh)
+        zone_block(hide)->shown = ZONE_SHOW_FIRST;
     zone->opened += raw ? n : 0;
     tail->next = to;
     return (int64_t)at;

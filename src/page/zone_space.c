@@ -3,9 +3,9 @@
  * zone_space.c - the address space of free blocks goes back to the OS, and is mapped again at the same
  * place when the blocks are taken.
  *
- * A free block without dirty pages is either mapped or gone (a bit in zone->gone): then neither its
- * pages nor its metadata are mapped, but its header, its part of the page map and its byte with
- * the zone are.  Gone blocks stay in the free map.  Only blocks that are free are ever gone: a thread
+ * A free block without dirty pages is either mapped or gone (a bit in zone->gone): then its pages are not
+ * mapped, nor its metadata as a rule, but its header, its part of the page map and its word with the zone
+ * are.  Gone blocks stay in the free map.  Only blocks that are free are ever gone: a thread
  * that takes blocks calls zone_remap() first, under the lock.
  *
  * Blocks go in runs of neighbours, from the top of the zone down, since threads that take blocks
@@ -66,7 +66,10 @@ static bool zone_is_clean(const struct zone *zone, uint32_t i)
     return (word >> i % 64 & 1) && zone_block(i)->ndirty == 0;
 }
 
-/* The highest run of clean blocks below `end`, at most `most` of them; how many, from *first on. */
+/*
+ * The highest run of clean blocks below `end`, at most `most` of them, all with metadata or all without; how
+ * many, from *first on.
+ */
 static uint32_t zone_clean_run(const struct zone *zone, uint32_t end, uint32_t most,
                                uint32_t *first)
 {
@@ -79,7 +82,8 @@ static uint32_t zone_clean_run(const struct zone *zone, uint32_t end, uint32_t m
             end = i - 63 > zone->first ? i - 63 : zone->first;
             continue;
         }
-        if (zone_is_clean(zone, i))
+        if (zone_is_clean(zone, i) &&
+            (n == 0 || zone_has_meta(zone, i) == zone_has_meta(zone, end)))
             n++;
         else if (n > 0)
             break;
@@ -100,19 +104,22 @@ static bool zone_may_hole(const struct zone *zone, uint32_t first, uint32_t n)
 /* Unmaps a run of clean blocks; the lock is dropped meanwhile, the blocks are taken. */
 static void zone_unmap_run(struct zone *zone, uint32_t first, uint32_t n)
 {
-    bool gone;
+    bool meta = zone_has_meta(zone, first), gone;
 
     for (uint32_t i = first; i < first + n; i++)
         zone_mark_used(zone, zone_block(i), BLOCK_SPAN);
     zone_begin_purge(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
     gone = window_give(first, n);
+    meta = gone && meta && window_give_meta(first, n);
     lock_take(&zone->lock, LOCK_ARENA);
     zone_end_purge(zone);
     if (gone)
         zone_set_gone(zone, first, n, true);
+    if (meta)
+        zone_set_meta(zone, first, n, false);
     for (uint32_t i = first; i < first + n; i++) {
-        if (gone)
+        if (meta)
             zone_block(i)->meta_high = 0;
         zone_mark_free(zone, zone_block(i));
     }
@@ -177,13 +184,16 @@ static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
     }
 }
 
-/* Something else lies in this block's place or its metadata's: it is no block any more. */
-static void zone_lose(struct zone *zone, uint32_t i)
+void zone_lose(struct zone *zone, uint32_t i)
 {
     struct block *block = zone_block(i);
 
     zone_mark_used(zone, block, BLOCK_UNUSED);
-    zone_set_gone(zone, i, 1, false);
+    zone->warm_pages -= block->ndirty;
+    if (zone_is_gone(zone, i))
+        zone_set_gone(zone, i, 1, false);
+    else
+        (void)window_give(i, 1);
     if (block->huge != block->home)
         atomic_fetch_sub_explicit(&zone_all.splits, 1, memory_order_relaxed);
     zone->opened--;

@@ -30,13 +30,14 @@ static struct stook_cache *sheaf_class(unsigned room)
 struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, bool nospin)
 {
     int saved = errno;
+    bool taken;
     void *memory;
     struct sheaf *sheaf;
 
-    if (nodes_take(sheaf_class(room), node, &memory, 1, 1, nospin) == 0) {
-        errno = saved;
+    taken = nodes_take(sheaf_class(room), node, &memory, 1, 1, nospin) != 0;
+    errno = saved; /* one node may have refused, and another given */
+    if (!taken)
         return NULL;
-    }
     sheaf = memory;
     sheaf->size = 0;
     sheaf->capacity = capacity;

@@ -204,7 +204,8 @@ static void check_block(const struct block *block, const char *base)
 {
     uint32_t page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT), granules = 0;
     bool gone = zone_is_gone(zone_of(base), zone_index(base));
-    uint32_t used = gone ? 0 : check_bits(arena_meta(base, 0), BLOCK_GRANULES / 64);
+    bool meta = zone_has_meta(zone_of(base), zone_index(base));
+    uint32_t used = meta ? check_bits(arena_meta(base, 0), BLOCK_GRANULES / 64) : 0;
     struct block copy = *block;
 
     CHECK(check_bits(block->free, BLOCK_WORDS) == block->nfree, "a block's free pages");
@@ -225,6 +226,7 @@ static void check_block(const struct block *block, const char *base)
         CHECK(list_linked(&block->bucket) == (block->nfree > 0), "the runs' lists");
         CHECK(list_linked(&block->soiled) == (block->ndirty > 0), "the soiled blocks' lists");
         granules = check_pages(block, page);
+        CHECK(meta || granules == 0 || granules == ~0u, "slabs without metadata");
         break;
     default:
         CHECK(block->state == BLOCK_SPAN && block->nfree == 0 && !list_linked(&block->bucket) &&
@@ -242,7 +244,7 @@ static void check_block(const struct block *block, const char *base)
 /* Mapped and never used; other blocks without a header are in their first span. */
 static bool check_is_tail(const struct zone *zone, uint32_t index)
 {
-    for (unsigned kind = 0; kind < ZONE_KINDS; kind++)
+    for (unsigned kind = 0; kind < ZONE_TAILS; kind++)
         if (index >= zone->tail[kind].next && index < zone->tail[kind].end)
             return true;
     return false;

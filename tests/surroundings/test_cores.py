@@ -21,8 +21,8 @@ def size_of(pattern):
     return sum(os.stat(path).st_size for path in found) if found else None
 
 
-def gcore(stook, folder):
-    with subprocess.Popen(served(program("core"), stook), stdin=subprocess.PIPE,
+def gcore(stook, folder, *what):
+    with subprocess.Popen(served(program("core", *what), stook), stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         done = run(["gcore", "-o", os.path.join(folder, "g"), str(process.pid)],
@@ -30,6 +30,10 @@ def gcore(stook, folder):
         process.stdin.close()
         process.wait()
     return size_of(os.path.join(folder, "g*")), done
+
+
+def bare(stook, folder):
+    return gcore(stook, folder, "bare")
 
 
 def kernel(stook, folder):
@@ -48,7 +52,8 @@ def can_dump():
     return pattern.startswith("core") and (hard == resource.RLIM_INFINITY or os.geteuid() == 0)
 
 
-for name, dump, can in (("gcore", gcore, shutil.which("gcore") and shutil.which("gdb")),
+GCORE = shutil.which("gcore") and shutil.which("gdb")
+for name, dump, can in (("gcore", gcore, GCORE), ("gcore without objects", bare, GCORE),
                         ("the kernel's", kernel, can_dump())):
     if not can:
         skip(f"{name}: not to be had here")

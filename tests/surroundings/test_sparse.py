@@ -3,8 +3,8 @@
 # needs: preload
 # modes: default locked
 """Objects of which little is touched stay as sparse as with glibc's malloc, page tables included, and a
-heap of many GiB has few mappings."""
-from surroundings import (BOTH, GIB, MIB, can_fake, check, faked, finish, program, run, served,
+heap of many GiB has few mappings, and address space for a quarter more than its objects."""
+from surroundings import (BOTH, GIB, KIB, MIB, can_fake, check, faked, finish, program, run, served,
                           skip, works)
 
 MAPPINGS_MOST = 1000
@@ -34,13 +34,18 @@ for size, count, *end in ((8 * MIB, 500), (64 << 10, 4000), (16 * MIB, 200), (MI
 with open("/proc/sys/vm/overcommit_memory", encoding="ascii") as file:
     strict = file.read().strip() == "2"
 if strict:
-    skip("a heap of 16 GiB: the kernel does not overcommit")
+    skip("heaps of many GiB: the kernel does not overcommit")
 else:
-    done = works("a heap of 16 GiB", served(program("sparse", "heap", 16 * GIB >> 30), True)).figures()
-    print(done)
-    for moment in ("full", "half"):
-        check(done.get(moment, MAPPINGS_MOST + 1) <= MAPPINGS_MOST,
-              f"a heap of 16 GiB, {moment}: {done.get(moment)} mappings")
+    start = works("the start, glibc", served(program("sparse", "start"), False)).figures()["virtual"]
+    for gib, smallest, doublings in ((16, 64, 17), (1, 64, 17), (16, 64 * KIB, 6)):
+        what = f"a heap of {gib} GiB, from {smallest} bytes on"
+        done = works(what, served(program("sparse", "heap", gib, smallest, doublings), True)).figures()
+        print(what, done)
+        for moment in ("full", "half"):
+            check(done.get(moment, MAPPINGS_MOST + 1) <= MAPPINGS_MOST,
+                  f"{what}, {moment}: {done.get(moment)} mappings")
+        check(done.get("virtual", 1 << 40) <= start + 64 * MIB // KIB + 1.25 * done.get("used", 0),
+              f"{what}: {done}, glibc at the start {start} KiB")
 
 # However many nodes a machine may have, one object and all of them get what glibc's get.
 POSSIBLE = "/sys/devices/system/node/possible"

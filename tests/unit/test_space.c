@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 enum {
-    EACH = BLOCK_SIZE + BLOCK_META, /* bytes of address space of a block */
-    MANY = 400,                     /* blocks, more than ever stay mapped */
+    WITH_META = BLOCK_SIZE + BLOCK_META, /* bytes of address space of a block of slabs */
+    MANY = 400,                          /* blocks, more than ever stay mapped */
     HOLES_MOST = 128,
 };
 
@@ -101,6 +101,23 @@ static char *take(size_t n)
     return span;
 }
 
+/* A slab of a whole block, which has metadata; or a run, which has none. */
+static char *take_slab(bool slab)
+{
+    struct arena_ask ask = {.pages = BLOCK_PAGES, .align = 1, .meta_bytes = slab ? 64 : 0};
+    void *meta = NULL;
+    char *pages = arena_alloc(0, &ask, NULL, &meta);
+
+    if (pages && slab)
+        memset(meta, 0, ask.meta_bytes);
+    return pages;
+}
+
+static void free_slab(char *pages)
+{
+    arena_free(pages, BLOCK_PAGES, arena_meta(pages, BLOCK_FIRST_GRANULE), 64);
+}
+
 /* All of a span's blocks gone, or none. */
 static bool all_gone(const char *span, size_t n, bool gone)
 {
@@ -122,7 +139,7 @@ static int spans_go_back(void *arg)
     low = pagemap.low, mapped = window_mapped(), space = address_space();
     for (unsigned i = 0; i < MANY; i++)
         arena_span_free(span[i], 1);
-    MUST(mapped - window_mapped() >= (size_t)MANY / 2 * EACH);
+    MUST(mapped - window_mapped() >= (size_t)MANY / 2 * BLOCK_SIZE);
     MUST(space - address_space() >= mapped - window_mapped() - BLOCK_SIZE);
     check_all(NULL, 0);
     for (unsigned i = 0; i < MANY; i++)
@@ -132,7 +149,7 @@ static int spans_go_back(void *arg)
     for (unsigned i = 0; i < MANY; i++)
         arena_span_free(span[i], 1);
     arena_trim();
-    MUST(mapped - window_mapped() >= (size_t)MANY * EACH);
+    MUST(mapped - window_mapped() >= (size_t)MANY * BLOCK_SIZE);
     MUST(zone_all.zone[0].clean == 0 && all_gone(span[0], 1, true));
     check_all(NULL, 0);
     return 0;
@@ -145,19 +162,19 @@ static int one_span_goes_back(void *arg)
     char *span = take(MANY);
 
     (void)arg;
-    MUST(span);
+    MUST(span && !is_mapped(zone_meta(zone_index(span))));
     mapped = window_mapped();
 #if FAULTS_POSSIBLE
     fault_calls = fault_at = fault_length = 0, fault_off = false;
     arena_span_free(span, MANY);
     fault_off = true;
-    MUST(fault_calls == 3); /* madvise; munmap of blocks and of metadata */
+    MUST(fault_calls == 2); /* madvise; munmap */
 #else
     arena_span_free(span, MANY);
 #endif
-    MUST(mapped - window_mapped() >= (size_t)MANY / 2 * EACH);
+    MUST(mapped - window_mapped() >= (size_t)MANY / 2 * BLOCK_SIZE);
     arena_trim();
-    MUST(all_gone(span, MANY, true) && !is_mapped(span) && !is_mapped(zone_meta(zone_index(span))));
+    MUST(all_gone(span, MANY, true) && !is_mapped(span));
     MUST(take(10) == span && all_gone(span, 10, false));
     MUST(all_gone(span + (size_t)10 * BLOCK_SIZE, MANY - 10, true));
     MUST(arena_span_extend(span, 10, MANY - 10) && all_gone(span, MANY, false));
@@ -200,7 +217,7 @@ static int slabs_go_back(void *arg)
             memset(had[i].meta, 0, META);
             arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
         }
-        MUST(round == 0 || mapped - window_mapped() >= (size_t)MANY / 2 * EACH);
+        MUST(round == 0 || mapped - window_mapped() >= (size_t)MANY / 2 * WITH_META);
         if (round == 1)
             arena_trim();
         check_all(NULL, 0);
@@ -210,32 +227,31 @@ static int slabs_go_back(void *arg)
 
 /* ---- others' mappings ----------------------------------------------------------------------- */
 
-/* Others' memory, in the place of a block that is gone or of its metadata, is neither taken nor harmed. */
+/* Others' memory in the place of a block that is gone is neither taken nor harmed. */
 static int something_else_lies_there(void *arg)
 {
-    bool meta = arg != NULL;
     size_t size = os_page_size();
     static char *span[MANY];
-    char *all = take(MANY), *at, *place;
+    char *all = take(MANY), *place;
     uint32_t index;
 
+    (void)arg;
     MUST(all);
     arena_span_free(all, MANY);
     arena_trim();
     index = zone_index(all) + MANY / 2 + 3;
-    at = zone_address(index), place = meta ? zone_meta(index) : at;
+    place = zone_address(index);
     MUST(mmap(place, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
               0) == place);
     memset(place, 0x77, size);
-    MUST((all = take(MANY)) != NULL && (all > at || all + (size_t)MANY * BLOCK_SIZE <= at));
+    MUST((all = take(MANY)) != NULL && (all > place || all + (size_t)MANY * BLOCK_SIZE <= place));
     for (unsigned i = 0; i < MANY; i++) {
         MUST((span[i] = take(i % 2 ? 1 : 2)) != NULL);
-        MUST(span[i] > at || span[i] + (size_t)(i % 2 ? 1 : 2) * BLOCK_SIZE <= at);
+        MUST(span[i] > place || span[i] + (size_t)(i % 2 ? 1 : 2) * BLOCK_SIZE <= place);
     }
     for (size_t i = 0; i < size; i++)
         MUST(place[i] == 0x77);
-    MUST(is_mapped(meta ? zone_meta(index) : at) && !is_mapped(meta ? at : zone_meta(index)));
-    MUST(pagemap.zone[index] == UINT8_MAX && *pagemap_at(at) == 0);
+    MUST(pagemap.zone[index] == UINT8_MAX && *pagemap_at(place) == 0);
     check_all(NULL, 0);
     arena_span_free(all, MANY);
     for (unsigned i = 0; i < MANY; i++)
@@ -247,24 +263,29 @@ static int something_else_lies_there(void *arg)
     return 0;
 }
 
-/* The same for blocks that are cut into runs. */
+/* The same for blocks that are cut into runs, and for the place of a block's metadata. */
 static int something_else_among_runs(void *arg)
 {
     char *all = take(MANY), *place;
+    bool meta = arg != NULL;
 
-    (void)arg;
     MUST(all);
     arena_span_free(all, MANY);
     arena_trim();
     place = all + (size_t)5 * BLOCK_SIZE;
-    MUST(mmap(place, BLOCK_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
-         place);
+    if (meta)
+        MUST(mmap(zone_meta(zone_index(place)), BLOCK_META, PROT_READ,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == zone_meta(zone_index(place)));
+    else
+        MUST(mmap(place, BLOCK_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+             place);
     for (unsigned i = 0; i < 100; i++) {
-        char *run = arena_alloc_run(0, BLOCK_PAGES / 2, 1, false, NULL);
-        MUST(run && (run + BLOCK_SIZE / 2 <= place || run >= place + BLOCK_SIZE));
-        memset(run, 1, BLOCK_SIZE / 2);
+        char *run = take_slab(meta);
+        MUST(run && run != place);
+        memset(run, 1, BLOCK_SIZE);
     }
     MUST(pagemap.zone[zone_index(place)] == UINT8_MAX);
+    MUST(is_mapped(meta ? zone_meta(zone_index(place)) : place) && !(meta && is_mapped(place)));
     check_all(NULL, 0);
     return 0;
 }
@@ -297,7 +318,7 @@ static int limits_refuse(void *arg)
     (void)arg;
     MUST(all);
     mapped = window_mapped();
-    MUST(limit_to((size_t)120 * EACH));
+    MUST(limit_to((size_t)120 * BLOCK_SIZE));
     errno = 0;
     MUST(!arena_span_alloc(0, 201, BLOCK_SIZE, false, NULL) && errno == ENOMEM);
     MUST(window_mapped() - mapped < BLOCK_SIZE); /* page map, for what would have been new */
@@ -375,6 +396,114 @@ static int giving_back_fails(void *arg)
 }
 #endif
 
+/* ---- metadata ----------------------------------------------------------------------------------- */
+
+/* Blocks that spans have used, here and there, hold slabs: their metadata are mapped in few pieces. */
+static int metadata_in_few_pieces(void *arg)
+{
+    enum { SPANS = 4096, PARTS_MOST = 182 /* the root of 8 * 4100 */ };
+    static char *span[SPANS];
+    struct zone *zone = &zone_all.zone[0];
+    uint32_t most = 0;
+    size_t mapped;
+    unsigned before;
+
+    (void)arg;
+    MUST(take_slab(true));
+    for (unsigned i = 0; i < SPANS; i++)
+        MUST((span[i] = take(1)) != NULL);
+    MUST(zone->meta_parts == 1 && !is_mapped(zone_meta(zone_index(span[SPANS / 2]))));
+    before = mappings(), mapped = window_mapped();
+    for (unsigned stride = SPANS; stride >= 2; stride /= 2)
+        for (unsigned i = stride / 2; i < SPANS; i += stride) {
+            uint32_t parts = zone->meta_parts;
+            arena_span_free(span[i], 1);
+            MUST(take_slab(false) == span[i]);
+            MUST(zone->meta_parts == parts || zone_has_meta(zone, zone_index(span[i])));
+            arena_free_run(span[i], BLOCK_PAGES);
+            MUST(take_slab(true) == span[i]);
+            MUST(zone_has_meta(zone, zone_index(span[i])));
+            if (zone->meta_parts > most)
+                most = zone->meta_parts;
+            MUST(most <= PARTS_MOST && (i > stride || mappings() <= before + PARTS_MOST));
+        }
+    MUST(most > 60);
+    MUST(window_mapped() - mapped <= (size_t)(SPANS + 16) * BLOCK_META);
+    check_all(NULL, 0);
+    arena_span_free(span[0], 1);
+    for (unsigned i = 1; i < SPANS; i++)
+        free_slab(span[i]);
+    arena_trim();
+    MUST(zone->clean == 0 && zone->meta_parts <= 2 && mappings() <= before + 8);
+    MUST(!is_mapped(zone_meta(zone_index(span[SPANS / 2]))));
+    check_all(NULL, 0);
+    return 0;
+}
+
+#if FAULTS_POSSIBLE
+/* A slab is had or refused, and blocks with metadata serve where others cannot have any. */
+static int metadata_is_refused(void *arg)
+{
+    enum { SLABS = 12 };
+    unsigned length = arg ? 1000 : 1, hits;
+
+    for (unsigned n = 1;; n++) {
+        static char *slab[SLABS], *span;
+        unsigned had = 0;
+        MUST((span = take(SLABS)) != NULL);
+        arena_span_free(span, SLABS);
+        fault_at = n, fault_length = length, fault_calls = fault_hits = 0;
+        fault_off = false;
+        for (unsigned i = 0; i < SLABS; i++)
+            had += (slab[i] = take_slab(true)) != NULL;
+        fault_off = true;
+        hits = fault_hits;
+        check_all(NULL, 0);
+        MUST(had == SLABS || hits > 0);
+        for (unsigned i = 0; i < SLABS; i++)
+            if (slab[i])
+                free_slab(memset(slab[i], 1, BLOCK_SIZE));
+        fault_calls = 0, fault_off = false; /* and what unmaps them */
+        arena_trim();
+        fault_off = true;
+        hits += fault_hits;
+        check_all(NULL, 0);
+        arena_trim();
+        MUST(zone_all.zone[0].clean == 0);
+        if (hits == 0)
+            return n > 1 ? 0 : 1;
+    }
+}
+#endif
+
+/* Runs have metadata from the first note on: that one's block when it is noted, others when they are cut. */
+static int notes_map_metadata(void *arg)
+{
+    char *run = take_slab(false), *next;
+    struct zone *zone = &zone_all.zone[0];
+
+    (void)arg;
+    MUST(run && !zone_has_meta(zone, zone_index(run)));
+    MUST(*(const uint64_t *)arena_note(run, false) == 0);
+    arena_unnote(run, false);
+#if FAULTS_POSSIBLE
+    fault_at = 1, fault_length = 1000, fault_calls = 0, fault_off = false;
+    MUST(!arena_set_note(run, false, 4711));
+    fault_off = true;
+    MUST(*(const uint64_t *)arena_note(run, false) == 0);
+    arena_unnote(run, false);
+#endif
+    MUST(arena_set_note(run, false, 4711) && zone_has_meta(zone, zone_index(run)));
+    MUST(*(const uint64_t *)arena_note(run, false) == 4711);
+    MUST((next = take_slab(false)) != NULL && zone_has_meta(zone, zone_index(next)));
+    arena_unnote(run, false);
+    MUST(*(const uint64_t *)arena_note(run, false) == 0);
+    arena_free_run(run, BLOCK_PAGES);
+    arena_free_run(next, BLOCK_PAGES);
+    check_all(NULL, 0);
+    return 0;
+}
+
 /* ---- the rest ------------------------------------------------------------------------------- */
 
 /* However much of a heap is free in pieces, it has few mappings more. */
@@ -394,12 +523,12 @@ static int few_mappings(void *arg)
     arena_trim();
     most = mappings();
     MUST(atomic_load(&zone_all.holes) > 10 && atomic_load(&zone_all.holes) <= HOLES_MOST);
-    MUST(most > before && most - before <= 2 * HOLES_MOST + 8);
+    MUST(most > before && most - before <= HOLES_MOST + 8);
     check_all(NULL, 0);
     for (unsigned i = 1; i < SPANS; i += 2)
         arena_span_free(span[i], 2);
     arena_trim();
-    MUST(mapped - window_mapped() >= (size_t)2 * SPANS * EACH);
+    MUST(mapped - window_mapped() >= (size_t)2 * SPANS * BLOCK_SIZE);
     MUST(atomic_load(&zone_all.holes) <= 2 && mappings() <= before + 8);
     check_all(NULL, 0);
     return 0;
@@ -459,8 +588,8 @@ int main(void)
         CASE("one_span_goes_back", one_span_goes_back, NULL),
         CASE("slabs_go_back", slabs_go_back, NULL),
         CASE("something_else_lies_there", something_else_lies_there, NULL),
-        CASE("something_else_is_metadata", something_else_lies_there, tests),
         CASE("something_else_among_runs", something_else_among_runs, NULL),
+        CASE("something_else_is_metadata", something_else_among_runs, tests),
         CASE("limits_refuse", limits_refuse, NULL),
 #if FAULTS_POSSIBLE
         CASE("taking_fails", taking_fails, NULL),
@@ -468,6 +597,12 @@ int main(void)
         CASE("giving_back_fails", giving_back_fails, NULL),
         CASE("giving_back_fails_for_long", giving_back_fails, tests),
 #endif
+        CASE("metadata_in_few_pieces", metadata_in_few_pieces, NULL),
+#if FAULTS_POSSIBLE
+        CASE("metadata_is_refused", metadata_is_refused, NULL),
+        CASE("metadata_is_refused_for_long", metadata_is_refused, tests),
+#endif
+        CASE("notes_map_metadata", notes_map_metadata, NULL),
         CASE("few_mappings", few_mappings, NULL),
         CASE("child_of_fork", child_of_fork, NULL),
     };

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * undumped.c - part of each shared library and of no archive: core dumps leave out the library's code and its
+ * own data.  The first page stays, by whose build-id debuggers find the file with the code.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern char __ehdr_start[] __attribute__((visibility("hidden")));
+extern char _end[] __attribute__((visibility("hidden")));
+
+static __attribute__((constructor)) void undumped(void)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)__ehdr_start + page;
+    int saved = errno;
+
+    (void)madvise((void *)from, ((uintptr_t)_end - from + page - 1) & -page, MADV_DONTDUMP);
+    errno = saved;
+}
