@@ -190,7 +190,8 @@ static void profile_file_write(unsigned number)
 static void profile_snapshot(int signal)
 {
     (void)signal;
-    profile_file_write(__atomic_add_fetch(&profile_file.snapshots, 1, __ATOMIC_RELAXED));
+    profile_file_write(1 +
+                       atomic_fetch_add_explicit(&profile_file.snapshots, 1, memory_order_relaxed));
 }
 
 /* USR2, SIGUSR2, 12; 0: none of these. */
