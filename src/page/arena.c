@@ -298,7 +298,8 @@ static enum zone_huge arena_huge(void)
     enum zone_huge huge = ZONE_HUGE_FULL;
 
     if (text) {
-        for (huge = ZONE_HUGE_NEVER; huge <= ZONE_HUGE_ALWAYS && strcmp(text, names[huge]); huge++)
+        for (huge = ZONE_HUGE_NEVER; huge <= ZONE_HUGE_ALWAYS && strcmp(text, names[huge]) != 0;
+             huge++)
             ;
         if (huge > ZONE_HUGE_ALWAYS) {
             report_warn("STOOK_HUGE_PAGES=%s is none of never, full and always", text);
