@@ -41,7 +41,7 @@ RULES = [
     ("way", r"\b(fast|slow|cold|hot|straight|rseq|locked|inlined|accounted) ways?\b|\bgoes? the way\b",
      "the field's word is path"),
     ("idiom", r"\b(hard times|gets? on\b(?! the)|got on\b|to be had|rather none|is so already|"
-              r"in one go|makes? do\b|for ever|by the hand|by hand of)", "say it plainly"),
+              r"in one go|makes? do\b|for ever\b|by the hand|by hand of)", "say it plainly"),
     ("butfor", r"\bbut for\b", "except, except for"),
 ]
 RULES = [(name, re.compile(pattern, re.IGNORECASE), advice) for name, pattern, advice in RULES]
@@ -168,6 +168,8 @@ def findings(path, text=None):
                 bare = clause.strip(" \"'“(*")
                 seen = set()
                 for name, pattern, advice in RULES:
+                    if name == "what" and not paragraph.whole:
+                        continue  # a heading or a cell may name a thing by a question
                     if name not in seen and pattern.search(bare):
                         seen.add(name)
                         yield line, name, advice, clause
