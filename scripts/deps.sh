@@ -33,6 +33,8 @@ check       openssl                 openssl
 check       clang-16                clang-16
 check       clang-tidy-16           clang-tidy-16
 check       codespell               codespell
+check       gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
+check       libc6-dev-arm64-cross   /usr/aarch64-linux-gnu/include/stdlib.h
 
 coverage    libcmocka-dev           pc:cmocka
 coverage    liburcu-dev             pc:liburcu-memb

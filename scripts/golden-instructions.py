@@ -45,6 +45,8 @@ def major(command):
 def compiler_of(name, version, machine):
     """The command, or None."""
     here = machine == os.uname().machine
+    if not here and not os.path.exists(f"/usr/{machine}-linux-gnu/include/stdlib.h"):
+        return None
     if name == "clang":
         found = [f"clang-{version}", "clang"]
     elif here:
@@ -168,7 +170,7 @@ def compare(source):
         text = text_of(source, target)
         path = file_of(source, target)
         if text is None:
-            print(f"skipped: no {target[0]} {target[1]} for {target[2]}, or no objdump")
+            print(f"skipped: no {target[0]} {target[1]} for {target[2]}, or no headers or objdump of it")
             continue
         compared += 1
         golden = path.read_text() if path.exists() else ""
