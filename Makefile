@@ -7,6 +7,8 @@
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
+#   make coverage         lines and branches that the tests run, by layer
+#   make analyze          clang's static analyzer over src/ and tools/ (minutes)
 #   make bench            every case of stook-bench (BENCH="pair idle": these)
 #   make install          PREFIX=/usr/local DESTDIR=
 #   make format, make clean, make deps
@@ -19,7 +21,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-kernel bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-kernel coverage analyze bench deps install format clean
 
 build:
 	@scripts/deps.sh build
@@ -56,6 +58,18 @@ check-kernel:
 	@cmake --build --preset release -j $(JOBS) --target stook-tool
 	@scripts/kernel/check.sh $(KERNEL)
 
+coverage:
+	@scripts/deps.sh build coverage
+	@cmake --preset coverage >/dev/null
+	@cmake --build --preset coverage -j $(JOBS)
+	@scripts/coverage.py --run build-coverage
+
+# For a reader: what it finds is to be judged, and the target fails when there is something.
+analyze:
+	@scripts/deps.sh build check
+	@cmake --preset clang >/dev/null
+	@scripts/check-tidy.sh --analyzer . build-clang
+
 bench:
 	@scripts/deps.sh build bench
 	@$(MAKE) --no-print-directory build
@@ -75,4 +89,4 @@ format:
 	@scripts/check-format.sh --fix .
 
 clean:
-	rm -rf build build-dev build-locked build-asan build-tsan build-aarch64
+	rm -rf build build-dev build-locked build-asan build-tsan build-clang build-coverage build-aarch64

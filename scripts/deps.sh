@@ -30,6 +30,17 @@ check       git                     git
 check       perl                    perl
 check       xz-utils                xz
 check       openssl                 openssl
+check       clang-16                clang-16
+check       clang-tidy-16           clang-tidy-16
+check       codespell               codespell
+check       gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
+check       libc6-dev-arm64-cross   /usr/aarch64-linux-gnu/include/stdlib.h
+
+coverage    libcmocka-dev           pc:cmocka
+coverage    liburcu-dev             pc:liburcu-memb
+coverage    libdw-dev               pc:libdw
+coverage    python3                 python3
+coverage    gcovr                   gcovr
 
 run         python3                 python3
 run         libdw-dev               pc:libdw

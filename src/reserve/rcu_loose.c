@@ -16,11 +16,11 @@ static _Atomic(void *) rcu_loose_cell[RCU_CELLS] LARGE_BSS;
 static _Atomic unsigned rcu_loose_cells; /* taken; a guide, not exact while others are here */
 
 static struct rcu_loose_spare {
-    union {
+    _Atomic bool taken;
+    union { /* last: clang puts nothing behind a structure that ends in a flexible array */
         struct sheaf sheaf;
         char room[sizeof(struct sheaf) + (RCU_MIXED + RCU_RIDE_WORDS) * sizeof(void *)];
     };
-    _Atomic bool taken;
 } rcu_loose_spares[RCU_SPARES] LARGE_BSS;
 
 static struct sheaf *rcu_loose_sheaf(unsigned node, bool nospin)

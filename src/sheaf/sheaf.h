@@ -43,7 +43,10 @@ static inline void sheaf_expect_line(const char *line, bool written)
         return;
     }
 #endif
-    __builtin_prefetch(line, written);
+    if (written) /* constants: clang takes nothing else */
+        __builtin_prefetch(line, 1);
+    else
+        __builtin_prefetch(line, 0);
 }
 
 /*

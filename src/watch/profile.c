@@ -191,7 +191,8 @@ static void profile_file_write(unsigned number)
 static void profile_snapshot(int signal)
 {
     (void)signal;
-    profile_file_write(__atomic_add_fetch(&profile_file.snapshots, 1, __ATOMIC_RELAXED));
+    profile_file_write(1 +
+                       atomic_fetch_add_explicit(&profile_file.snapshots, 1, memory_order_relaxed));
 }
 
 static __attribute__((constructor(103), used)) void profile_prepare(void)

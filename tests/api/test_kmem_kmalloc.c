@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,7 +325,7 @@ static void use(uint64_t *random)
         p = krealloc(p, size * 2 + 2 * sizeof(size_t), GFP_NOWAIT);
         assert_non_null(p);
     }
-    old = __atomic_exchange_n(&handed[random_below(random, HELD)], p, __ATOMIC_ACQ_REL);
+    old = atomic_exchange_explicit(&handed[random_below(random, HELD)], p, memory_order_acq_rel);
     if (old) {
         assert_int_equal(old[0], ~old[1]);
         kfree(old);
@@ -350,7 +351,7 @@ static void threads(void **unused)
     for (int i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
     for (int i = 0; i < HELD; i++)
-        kfree(__atomic_exchange_n(&handed[i], NULL, __ATOMIC_ACQ_REL));
+        kfree(atomic_exchange_explicit(&handed[i], NULL, memory_order_acq_rel));
 }
 
 static volatile sig_atomic_t interrupts, failures;
@@ -390,7 +391,7 @@ static void in_handlers(void **unused)
     assert_int_equal(timer_settime(timer, 0, &never, NULL), 0);
     timer_delete(timer);
     for (int i = 0; i < HELD; i++)
-        kfree(__atomic_exchange_n(&handed[i], NULL, __ATOMIC_ACQ_REL));
+        kfree(atomic_exchange_explicit(&handed[i], NULL, memory_order_acq_rel));
     assert_int_equal(failures, 0);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a caller of the inlined fast path is compiled to; scripts/golden-instructions.sh counts it.
+ * What a caller of the inlined fast path is compiled to; scripts/golden-instructions.py compares it.
  */
 #include <stook/inline.h>
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,7 +215,7 @@ static void *trade(void *arg)
         own = own * 6364136223846793005u + 1442695040888963407u;
         void *fresh = malloc(16 + (own >> 40) % 9000);
         MUST(fresh || errno == ENOMEM);
-        free(__atomic_exchange_n(&shelf[(own >> 33) % SHELF], fresh, __ATOMIC_ACQ_REL));
+        free(atomic_exchange_explicit(&shelf[(own >> 33) % SHELF], fresh, memory_order_acq_rel));
         if (i % (ROUNDS / 4) == 0) {
             pid_t child = fork();
             int status;
