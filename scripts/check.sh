@@ -3,7 +3,8 @@
 # Builds the presets and runs their tests; the last line is "N passed, N failed" (a preset that
 # does not build has failed once), and the exit status is right.  Skipped tests are named.
 #
-#   check.sh quick       release: all but long; dev, asan, tsan, locked, clang: a part each
+#   check.sh quick       release: all but long; dev, asan, tsan, locked, clang: a part each;
+#                        core: unit, property and stress tests of base to cache alone
 #   check.sh long        what is labelled long, everywhere, and aarch64
 #   check.sh aarch64     cross-compiled: in locked mode under qemu-user, where there is no rseq, and all
 #                        of them in both modes in a virtual machine
@@ -88,6 +89,7 @@ case ${1:-quick} in
 quick)
     preset release "" long
     preset dev "unit|api|property|fault|death" long
+    preset core "" long
     preset asan "unit|api|property|fault|stress" long
     preset tsan "unit|api|stress" long
     preset locked "unit|api" long

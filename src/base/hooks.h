@@ -19,7 +19,6 @@
 
 struct slab;
 struct stook_cache;
-struct stook_site;
 
 struct hooks {
     /* ---- within the core: never NULL ---- */
@@ -37,14 +36,12 @@ struct hooks {
 
     /* ---- accounting (charge/): NULL in the core alone, where no cache is closed for it ---- */
 
-    /* The rest of an allocation or a free of a cache that is closed by CACHE_CLOSED_ACCOUNT; `from` is
-     * the address that the public call returns to, `site` what its caller says (stook/tag.h) or NULL.
-     * Outside the context, with no lock. */
-    void *(*alloc)(struct stook_cache *cache, unsigned flags, const struct stook_site *site,
-                   const void *from);
-    void *(*alloc_node)(struct stook_cache *cache, unsigned flags, unsigned node, const void *from);
+    /* The rest of an allocation or a free of a cache that is closed by CACHE_CLOSED_ACCOUNT; `where` is
+     * the call (base/where.h).  Outside the context, with no lock. */
+    void *(*alloc)(struct stook_cache *cache, unsigned flags, uint64_t where);
+    void *(*alloc_node)(struct stook_cache *cache, unsigned flags, unsigned node, uint64_t where);
     size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                         const void *from);
+                         uint64_t where);
     void (*free)(struct stook_cache *cache, void *object);
     /* n objects are about to go to sheaves and slabs: entries may be NULL.  As above. */
     void (*free_bulk)(const struct stook_cache *cache, void *const *objects, size_t n);

@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/where.h"
 #include "cache/reclaim.h"
 #include "cache/upkeep.h"
 #include "percpu/percpu.h"
@@ -41,17 +42,17 @@ __attribute__((noinline, cold)) void *alloc_plain(struct stook_cache *cache, uns
     return object;
 }
 
-static void *alloc_object_at(struct stook_cache *cache, unsigned flags,
-                             const struct stook_site *site, const void *from)
+static inline __attribute__((always_inline)) void *alloc_rest(struct stook_cache *cache,
+                                                              unsigned flags, uint64_t where)
 {
     if (cache_hooks(cache))
-        return hooks.alloc(cache, flags, site, from);
+        return hooks.alloc(cache, flags, where);
     return alloc_plain(cache, flags);
 }
 
-void *alloc_object(struct stook_cache *cache, unsigned flags, const void *from)
+void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where)
 {
-    return alloc_object_at(cache, flags, NULL, from);
+    return alloc_rest(cache, flags, where);
 }
 
 static inline __attribute__((always_inline)) bool alloc_fast(struct stook_cache *cache,
@@ -68,7 +69,7 @@ __attribute__((aligned(64))) void *stook_alloc(struct stook_cache *cache, unsign
 
     if (alloc_fast(cache, flags, &object))
         return object;
-    return alloc_object_at(cache, flags, NULL, __builtin_return_address(0));
+    return alloc_rest(cache, flags, where_address(__builtin_return_address(0)));
 }
 
 __attribute__((aligned(64))) void *stook_alloc_at(struct stook_cache *cache, unsigned flags,
@@ -78,5 +79,5 @@ __attribute__((aligned(64))) void *stook_alloc_at(struct stook_cache *cache, uns
 
     if (alloc_fast(cache, flags, &object))
         return object;
-    return alloc_object_at(cache, flags, site, __builtin_return_address(0));
+    return alloc_rest(cache, flags, where_site(site, __builtin_return_address(0)));
 }

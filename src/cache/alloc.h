@@ -28,9 +28,9 @@ static inline bool alloc_is_fast(unsigned flags)
     return __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1);
 }
 
-/* For a call that returns to `from`: the public ones, past the fast path. */
-void *alloc_object(struct stook_cache *cache, unsigned flags, const void *from);
-void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, const void *from);
+/* The public ones, past the fast path; `where`: base/where.h. */
+void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where);
+void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_t where);
 /* Past this CPU's sheaves, of a node that has memory. */
 void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node);
 void free_object(struct stook_cache *cache, void *object);

@@ -8,6 +8,7 @@
  */
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/where.h"
 #include "cache/alloc.h"
 #include "cache/reclaim.h"
 #include "percpu/percpu.h"
@@ -68,14 +69,14 @@ void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node)
     return take.object;
 }
 
-void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, const void *from)
+void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_t where)
 {
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
     void *object = NULL, *found;
     int saved = errno;
 
     if (node == -1)
-        return alloc_object(cache, plain, from);
+        return alloc_object(cache, plain, where);
     if (!topology_has_node(node) || !alloc_may(cache, plain)) {
         errno = EINVAL;
         return NULL;
@@ -86,11 +87,11 @@ void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, const v
         return NULL;
     }
     if (wanted == topology.home_of_node[percpu_node(percpu_cpu())])
-        object = alloc_object(cache, plain, from);
+        object = alloc_object(cache, plain, where);
     if (object && pagemap_node(object) == wanted)
         return object;
     /* Another node, or this thread moved meanwhile, or its home has run out of memory. */
-    found = cache_hooks(cache) ? hooks.alloc_node(cache, plain, wanted, from)
+    found = cache_hooks(cache) ? hooks.alloc_node(cache, plain, wanted, where)
                                : alloc_from_node(cache, plain, wanted);
     if (found || (flags & STOOK_THISNODE)) {
         stook_free(cache, object);
@@ -99,10 +100,10 @@ void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, const v
         return found;
     }
     errno = saved;
-    return object ? object : alloc_object(cache, plain, from);
+    return object ? object : alloc_object(cache, plain, where);
 }
 
 void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int node)
 {
-    return alloc_on_node(cache, flags, node, __builtin_return_address(0));
+    return alloc_on_node(cache, flags, node, where_address(__builtin_return_address(0)));
 }

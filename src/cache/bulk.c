@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/where.h"
 #include "cache/reclaim.h"
 #include "cache/upkeep.h"
 #include "percpu/sections.h"
@@ -99,7 +100,8 @@ __attribute__((aligned(64))) size_t stook_alloc_bulk(struct stook_cache *cache, 
     if (got > 0)
         return bulk_alloc_slow(cache, flags, n, objects, got);
     if (cache_hooks(cache))
-        return hooks.alloc_bulk(cache, flags, n, objects, __builtin_return_address(0));
+        return hooks.alloc_bulk(cache, flags, n, objects,
+                                where_address(__builtin_return_address(0)));
     return bulk_alloc_plain(cache, flags, n, objects);
 }
 

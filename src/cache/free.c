@@ -43,7 +43,10 @@ __attribute__((aligned(64))) void stook_free(struct stook_cache *cache, void *ob
     if (__builtin_expect(
             object && stook_rseq_push(cache->head.slots, cache->head.rseq_offset, object), 1))
         return;
-    free_object(cache, object);
+    if (object && cache_hooks(cache))
+        hooks.free(cache, object);
+    else
+        free_object(cache, object);
 }
 
 void stook_free_any(void *object)

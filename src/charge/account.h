@@ -16,6 +16,7 @@
 #ifndef STOOK_CHARGE_ACCOUNT_H
 #define STOOK_CHARGE_ACCOUNT_H
 
+#include "base/where.h"
 #include "slab/cache.h"
 
 #include <stdatomic.h>
@@ -24,18 +25,6 @@
 
 struct slab;
 struct stook_group;
-
-/* Where a call comes from, a site or the code that it returns to: twice the address, and 1.  0: from
- * the library, which is no site. */
-static inline uint64_t account_site(const struct stook_site *site)
-{
-    return (uint64_t)(uintptr_t)site << 1 | 1;
-}
-
-static inline uint64_t account_address(const void *address)
-{
-    return (uint64_t)(uintptr_t)address << 1;
-}
 
 /* One call's: the group charged and the tag, 0 for none; whether it is recorded, which calls from
  * the library for itself are not. */

@@ -32,7 +32,7 @@ void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_
 
     if (!accounted_group(group, &number))
         return NULL;
-    return accounted_alloc(cache, flags, account_address(__builtin_return_address(0)), number);
+    return accounted_alloc(cache, flags, where_address(__builtin_return_address(0)), number);
 }
 
 size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
@@ -43,7 +43,7 @@ size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t 
     if (!accounted_group(group, &number))
         return 0;
     return accounted_alloc_bulk(cache, flags, n, objects,
-                                account_address(__builtin_return_address(0)), number);
+                                where_address(__builtin_return_address(0)), number);
 }
 
 struct stook_group *stook_group_of(const void *object)

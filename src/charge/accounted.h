@@ -15,12 +15,11 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
                             uint64_t where, uint32_t group);
 
 /* hooks.alloc, hooks.alloc_node, hooks.alloc_bulk, hooks.free */
-void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, const struct stook_site *site,
-                           const void *from);
+void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, uint64_t where);
 void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node,
-                           const void *from);
+                           uint64_t where);
 size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size_t n,
-                                 void **objects, const void *from);
+                                 void **objects, uint64_t where);
 void accounted_free(struct stook_cache *cache, void *object);
 
 /* Closes all of the program's caches for one reason of CACHE_CLOSED_*, those to come as well, and large

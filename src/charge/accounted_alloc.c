@@ -122,9 +122,9 @@ ACCOUNTED_WAY(both, CACHE_CLOSED_BOTH)
 ACCOUNTED_WAY(owner, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER)
 ACCOUNTED_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
 
-__attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache *cache,
-                                                             unsigned flags, uint64_t where,
-                                                             uint32_t group)
+static inline __attribute__((always_inline)) void *accounted_by_way(struct stook_cache *cache,
+                                                                    unsigned flags, uint64_t where,
+                                                                    uint32_t group)
 {
     uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
 
@@ -145,24 +145,24 @@ __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache 
     return accounted_rest(cache, flags, where, group);
 }
 
-static inline uint64_t accounted_site(const struct stook_site *site, const void *from)
+void *accounted_alloc(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group)
 {
-    return site ? account_site(site) : account_address(from);
+    return accounted_by_way(cache, flags, where, group);
 }
 
-void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, const struct stook_site *site,
-                           const void *from)
+/* Every allocation of an accounted cache comes here: nothing is between. */
+__attribute__((aligned(64))) void *accounted_alloc_from(struct stook_cache *cache, unsigned flags,
+                                                        uint64_t where)
 {
-    return accounted_alloc(cache, flags, accounted_site(site, from), ACCOUNT_CURRENT);
+    return accounted_by_way(cache, flags, where, ACCOUNT_CURRENT);
 }
 
-void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node,
-                           const void *from)
+void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node, uint64_t where)
 {
     struct account account;
     void *object;
 
-    if (!account_begin(cache, &account, 1, flags, account_address(from), ACCOUNT_CURRENT))
+    if (!account_begin(cache, &account, 1, flags, where, ACCOUNT_CURRENT))
         return NULL;
     object = alloc_from_node(cache, flags, node);
     account_end(cache, &account, &object, object != NULL, 1);
@@ -190,9 +190,9 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
 }
 
 size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size_t n,
-                                 void **objects, const void *from)
+                                 void **objects, uint64_t where)
 {
-    return accounted_alloc_bulk(cache, flags, n, objects, account_address(from), ACCOUNT_CURRENT);
+    return accounted_alloc_bulk(cache, flags, n, objects, where, ACCOUNT_CURRENT);
 }
 
 /* A cache that is not accounted has no use for the site. */
@@ -202,5 +202,5 @@ size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n, 
     if (!cache_hooks(cache))
         return stook_alloc_bulk(cache, flags, n, objects);
     return accounted_alloc_bulk(cache, flags, n, objects,
-                                accounted_site(site, __builtin_return_address(0)), ACCOUNT_CURRENT);
+                                where_site(site, __builtin_return_address(0)), ACCOUNT_CURRENT);
 }

@@ -116,7 +116,7 @@ STRAIGHT uint32_t straight_site(uint64_t where)
                : 0;
 }
 
-/* The tag of a call (account_site(), account_address()) for so many bytes. */
+/* The tag of a call (where_site(), where_address()) for so many bytes. */
 STRAIGHT uint32_t straight_tag(uint64_t where, uint64_t bytes)
 {
     return where & 1 ? tag_of_site((struct stook_site *)(uintptr_t)(where >> 1))

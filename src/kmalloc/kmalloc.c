@@ -253,7 +253,7 @@ __attribute__((aligned(64))) void *stook_kmalloc(size_t size, unsigned flags)
 
     if (kmalloc_fast(size, flags, &object))
         return object;
-    return kmalloc_slow(size, flags, account_address(__builtin_return_address(0)));
+    return kmalloc_slow(size, flags, where_address(__builtin_return_address(0)));
 }
 
 __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
@@ -263,8 +263,7 @@ __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
 
     if (kmalloc_fast(size, flags, &object))
         return object;
-    return kmalloc_slow(size, flags,
-                        site ? account_site(site) : account_address(__builtin_return_address(0)));
+    return kmalloc_slow(size, flags, where_site(site, __builtin_return_address(0)));
 }
 
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
@@ -369,7 +368,7 @@ static void *krealloc_zero(void *object, size_t from, unsigned flags)
 
 void *stook_krealloc(void *object, size_t size, unsigned flags)
 {
-    uint64_t where = account_address(__builtin_return_address(0));
+    uint64_t where = where_address(__builtin_return_address(0));
     size_t had, kept;
     void *fresh;
 

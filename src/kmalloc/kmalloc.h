@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* For a call from there (account_site(), account_address()). */
+/* For a call from there (where_site(), where_address()). */
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where);
 
 #endif

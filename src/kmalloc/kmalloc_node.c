@@ -32,8 +32,7 @@ static void *kmalloc_node_large(size_t size, unsigned flags, unsigned node, uint
 
 void *stook_kmalloc_node(size_t size, unsigned flags, int node)
 {
-    const void *from = __builtin_return_address(0);
-    uint64_t where = account_address(from);
+    uint64_t where = where_address(__builtin_return_address(0));
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
     struct stook_cache *cache;
     void *object, *found = NULL;
@@ -57,7 +56,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
     if (wanted == (unsigned)node || !(flags & STOOK_THISNODE)) {
         cache = slab_cache_of(object);
         plain &= ~STOOK_NOFAIL;
-        found = cache ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, from)
+        found = cache ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, where)
                       : kmalloc_node_large(size, plain, wanted, where);
     }
     if (found || (flags & STOOK_THISNODE)) {

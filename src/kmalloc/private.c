@@ -202,7 +202,7 @@ void *stook_private_alloc(struct stook_cache *cache, const void *from)
 {
     uint32_t turn = lock_turn();
     void *object = cache_hooks(cache)
-                       ? accounted_alloc(cache, STOOK_WAIT, account_address(from), ACCOUNT_CURRENT)
+                       ? accounted_alloc(cache, STOOK_WAIT, where_address(from), ACCOUNT_CURRENT)
                        : alloc_plain(cache, STOOK_WAIT);
 
     /* Beside a fork malloc has memory as long as there are mappings. */
@@ -249,7 +249,7 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
     if (object &&
         (account_process ||
          atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0) &&
-        !account_large(object, account_process, STOOK_WAIT, account_address(from))) {
+        !account_large(object, account_process, STOOK_WAIT, where_address(from))) {
         (void)private_large_free(object);
         errno = ENOMEM; /* that is all that malloc may say */
         return NULL;

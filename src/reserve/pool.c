@@ -287,7 +287,7 @@ void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
 
     return __builtin_expect(object != NULL, 1)
                ? object
-               : pool_alloc_slow(pool, flags, account_address(__builtin_return_address(0)));
+               : pool_alloc_slow(pool, flags, where_address(__builtin_return_address(0)));
 }
 
 void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_site *site)
@@ -296,9 +296,7 @@ void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_
 
     return __builtin_expect(object != NULL, 1)
                ? object
-               : pool_alloc_slow(pool, flags,
-                                 site ? account_site(site)
-                                      : account_address(__builtin_return_address(0)));
+               : pool_alloc_slow(pool, flags, where_site(site, __builtin_return_address(0)));
 }
 
 /* What nobody has, by the hooks either, goes to the cache. */

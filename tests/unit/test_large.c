@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * Large objects from below: descriptors come and go with them, they resize in place and move by
  * page tables, and what a handler frees is freed by the call it interrupted.
