@@ -65,8 +65,6 @@ extern "C" {
     X(remote_free, "objects of other nodes that were gathered for their owner")                    \
     X(remote_put, "sheaves of such objects that reached the owner's barn")                         \
     X(remote_put_fail, "sheaves of such objects that the owner's barn refused")                    \
-    X(remote_partial, "times that other nodes' partial slabs gave")                                \
-    X(remote_partial_fail, "tries of that which brought nothing")                                  \
     X(capacity_grow, "times that an adaptive cache grew its sheaves")                              \
     X(capacity_shrink, "times that an adaptive cache shrank its sheaves")
 

@@ -2,6 +2,7 @@
 #include "account/account.h"
 #include "base/context.h"
 #include "base/report.h"
+#include "cache/adapt.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "cache/pin.h"
@@ -10,7 +11,6 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/capacity.h"
 #include "sheaf/slot.h"
 #include "slab/column.h"
 #include "slab/nodes.h"
@@ -109,13 +109,12 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     }
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
         capacity = cache_default_capacity(cache);
-    capacity_init(cache, capacity, cached_max);
+    adapt_init(cache, capacity, cached_max);
     cache->min_partial = cache_min_partial(cache);
-    cache->defrag_ratio = NODES_DEFRAG_RATIO;
     cache_set_name(cache, name);
     for (unsigned i = 0; i < topology.nodes; i++) {
         node_init(&cache->nodes[i].node);
-        barn_init(&cache->nodes[i].barn, cache->barn_limit);
+        barn_init(&cache->nodes[i].barn, cache_barn_limit(cache));
     }
     percpu_slot_init(index);
     cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
@@ -386,7 +385,7 @@ size_t cache_drain(struct stook_cache *cache, bool alone)
     uint64_t before = cache_gone(cache);
 
     cache_settle_deferred(cache, alone ? CACHE_DEFERRED_WAIT : CACHE_DEFERRED_PUSH);
-    capacity_shrink(cache);
+    adapt_shrink(cache);
     slot_drain(&cache, 1, alone);
     cache_drain_nodes(cache);
     return (size_t)(cache_gone(cache) - before);
@@ -405,7 +404,7 @@ size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
     for (unsigned i = 0; i < n; i++)
         bytes -= cache_gone(caches[i]);
     for (unsigned i = 0; i < n; i++)
-        capacity_shrink(caches[i]);
+        adapt_shrink(caches[i]);
     slot_drain(caches, n, false);
     for (unsigned i = 0; i < n; i++) {
         cache_drain_nodes(caches[i]);

@@ -2,6 +2,7 @@
 #include "account/straight.h"
 #include "base/context.h"
 #include "base/report.h"
+#include "cache/adapt.h"
 #include "cache/init.h"
 #include "cache/private.h"
 #include "percpu/percpu.h"
@@ -17,6 +18,7 @@ static __attribute__((noinline, cold)) void free_rest(struct stook_cache *cache,
 
     slot_free(cache, &object, 1, nested);
     context_leave();
+    adapt_heed(cache, nested);
 }
 
 /* The general way of a cache with hooks: what the fast path does for others is tried here. */

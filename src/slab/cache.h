@@ -54,6 +54,38 @@ struct barn {
     uint32_t starved; /* 1: the last sheaf refused was so for want of budget */
 };
 
+/* What the exchanges of a barn with CPUs tell the policy (cache/adapt.h). */
+enum barn_verdict {
+    BARN_CONTENT,
+    BARN_WANTS_MORE, /* it misses what it refused, with its limit as high as the policy lets it go */
+    BARN_WANTS_LESS, /* of a cache that has grown: it refuses more than it is asked for */
+};
+
+/*
+ * How large a cache's sheaves and barns are.  cache/adapt.c decides and writes it; sheaves, barns and
+ * slots only read it, but for the verdict.
+ */
+struct policy {
+    /* Atomic; all but the verdict are written under the lock of node 0's barn. */
+    uint32_t capacity;     /* objects of a new sheaf; 0, for good: no sheaves */
+    uint32_t barn_limit;   /* full sheaves of a barn */
+    uint32_t barn_most;    /* the same where they are missed after they were refused */
+    uint32_t barn_least;   /* a barn whose limit falls below this wants less; 0: at level 0 */
+    uint32_t level;        /* adaptive: how often it has doubled what it started with */
+    uint32_t fallen;       /* 1: at level 0 again, CPUs may have grown sheaves */
+    uint32_t verdict;      /* enum barn_verdict, until the policy has acted on it */
+    _Atomic size_t cached; /* bytes granted to its barns, and to sheaves it has grown */
+    /* Under the lock of node 0's barn. */
+    uint32_t base;    /* capacity as it was asked for */
+    uint32_t resized; /* 1: the capacity was not always what it is */
+    size_t grown;     /* of `cached`: granted to sheaves it has grown */
+    /* Under the cache list's lock. */
+    uint64_t seen; /* its barns' exchanges when they were last looked at … */
+    uint32_t idle; /* … and how often they were the same */
+    /* Constant after create. */
+    size_t cached_max; /* bytes that `cached` may become (sheaf/budget.h) */
+};
+
 struct cache_node {
     struct node node __attribute__((aligned(64)));
     struct barn barn __attribute__((aligned(64)));
@@ -78,16 +110,8 @@ struct stook_cache {
     void (*dtor)(void *object);
     uint32_t index; /* of its slots; also its number in the page map */
     uint32_t flags;
-    /* These change while threads run: cache_capacity(), cache_barn_limit(), cache_level(). */
-    uint32_t capacity;   /* objects of a new sheaf; 0, for good: no sheaves */
-    uint32_t barn_limit; /* full sheaves of a barn, but see barn_most() */
-    uint32_t level;      /* adaptive: how often it has doubled what it started with */
-    uint32_t base;       /* capacity as it was asked for; under the lock of node 0's barn */
-    uint32_t resized;    /* 1: the capacity was not always what it is; under the same lock */
     uint32_t min_partial;
-    uint32_t
-        defrag_ratio; /* percent of cases in which other nodes' partial slabs come before new */
-    uint16_t secret;  /* links are stored xor this and their index */
+    uint16_t secret;         /* links are stored xor this and their index */
     _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
     _Atomic uint32_t way;    /* `closed` where that is for accounting alone, by sections; else 0 */
     _Atomic uint64_t tagged; /* bytes of slabs that have the column of tags */
@@ -115,13 +139,8 @@ struct stook_cache {
     size_t object_size, align;
     struct list link; /* in the cache list, under its lock */
     char name[STOOK_NAME_MAX + 1];
-    size_t cached_max;     /* bytes for `cached` (sheaf/budget.h) */
-    _Atomic size_t cached; /* granted to its barns, and to sheaves it has grown */
-    size_t grown;          /* of `cached`: the latter; under the lock of node 0's barn */
-    uint32_t fallen;       /* 1: at level 0 again, CPUs may have grown sheaves; the same lock */
-    uint64_t seen;         /* adaptive: its barns' exchanges when they were last looked at … */
-    uint32_t idle;         /* … and how often they were the same; under the cache list's lock */
-    uint32_t traced;       /* the trace that knows it (account/trace.c); 0: none */
+    struct policy policy;
+    uint32_t traced;           /* the trace that knows it (account/trace.c); 0: none */
     struct cache_node nodes[]; /* one a node, up to the highest number */
 };
 
@@ -131,23 +150,32 @@ struct stook_cache {
  */
 static inline uint32_t cache_capacity(const struct stook_cache *cache)
 {
-    return __atomic_load_n(&cache->capacity, __ATOMIC_RELAXED);
+    return __atomic_load_n(&cache->policy.capacity, __ATOMIC_RELAXED);
 }
 
 static inline uint32_t cache_barn_limit(const struct stook_cache *cache)
 {
-    return __atomic_load_n(&cache->barn_limit, __ATOMIC_RELAXED);
+    return __atomic_load_n(&cache->policy.barn_limit, __ATOMIC_RELAXED);
+}
+
+/*
+ * Full sheaves that a barn may come to hold where they are missed after they were refused, as many as
+ * are in flight from here at one time and not at another.
+ */
+static inline uint32_t cache_barn_most(const struct stook_cache *cache)
+{
+    return __atomic_load_n(&cache->policy.barn_most, __ATOMIC_RELAXED);
 }
 
 static inline uint32_t cache_level(const struct stook_cache *cache)
 {
-    return __atomic_load_n(&cache->level, __ATOMIC_RELAXED);
+    return __atomic_load_n(&cache->policy.level, __ATOMIC_RELAXED);
 }
 
 /* It has grown, or CPUs may have sheaves from when it had. */
 static inline bool cache_has_grown(const struct stook_cache *cache)
 {
-    return cache_level(cache) > 0 || __atomic_load_n(&cache->fallen, __ATOMIC_RELAXED) != 0;
+    return cache_level(cache) > 0 || __atomic_load_n(&cache->policy.fallen, __ATOMIC_RELAXED) != 0;
 }
 
 /* Index in the page map -> cache.  An entry is written before its first slab. */

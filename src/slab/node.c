@@ -384,8 +384,8 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     return n;
 }
 
-uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects,
-                           uint32_t min, uint32_t max, bool nospin)
+static uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects,
+                                  uint32_t min, uint32_t max, bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
     struct node_taken list[NODE_DETACH_MAX];

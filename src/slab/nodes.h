@@ -7,14 +7,10 @@
 
 #include "slab/node.h"
 
-/* Percent: objects near their CPU are worth more than full slabs far away.  (Linux: 98.) */
-enum { NODES_DEFRAG_RATIO = 0 };
-
 /*
- * As node_take(), for a CPU of `node`.  The home's partial slabs; those of other nodes, nearest
- * first and by trying their locks only, in as many cases of a hundred as the cache's ratio says, so
- * that memory fills up before there is more of it; the home's empty and new slabs; and where the
- * home has no memory left, the other nodes'.
+ * As node_take(), for a CPU of `node`: the home's partial, empty and new slabs; where the home has no
+ * memory left, the other nodes', nearest first.  Other nodes' partial slabs do not come before new ones:
+ * objects near their CPU are worth more than full slabs far away.
  */
 uint32_t nodes_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
                     uint32_t max, bool nospin);

@@ -126,7 +126,7 @@ static int inherited(void)
             if (lock_is_held(&cache->nodes[i].barn.lock) ||
                 lock_is_held(&cache->nodes[i].node.lock))
                 return CHILD_LOCK_HELD;
-        for (unsigned cpu = 0; cpu < percpu.rows && cache->capacity > 0; cpu++) {
+        for (unsigned cpu = 0; cpu < percpu.rows && cache_capacity(cache) > 0; cpu++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
             struct sheaf *main = slot ? percpu_take(slot) : NULL;
             if (slot && !main)

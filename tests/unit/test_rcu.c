@@ -243,7 +243,7 @@ static void capacities(void **unused)
                     struct sheaf *sheaf = slot_here()->rcu;
                     assert_true(sheaf->capacity + RCU_RIDE_WORDS <= sheaf_room(sheaf));
                     /* A sheaf loses no more than a fifth of its capacity to the ride. */
-                    assert_true(cache->capacity <= sheaf->capacity * 5 / 4);
+                    assert_true(cache_capacity(cache) <= sheaf->capacity * 5 / 4);
                 }
                 pass();
             }

@@ -105,7 +105,7 @@ static int design_start(struct lab *lab)
     lab->stride = own->cache->layout.stride;
     lab->order = own->cache->layout.order;
     lab->slab_objects = own->cache->layout.objects;
-    lab->sheaf_capacity = own->cache->capacity;
+    lab->sheaf_capacity = cache_capacity(own->cache);
     return 0;
 }
 
