@@ -8,7 +8,7 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/stat.h"
 
 #include <errno.h>

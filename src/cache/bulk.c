@@ -4,8 +4,7 @@
 #include "base/context.h"
 #include "cache/reclaim.h"
 #include "cache/upkeep.h"
-#include "percpu/sections.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_sections.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 

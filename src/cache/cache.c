@@ -11,7 +11,7 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/column.h"
 #include "slab/nodes.h"
 #include "slab/stat.h"

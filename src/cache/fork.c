@@ -33,7 +33,7 @@
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 
 #if __has_include(<sys/single_threaded.h>)

@@ -5,7 +5,7 @@
  *
  * Nobody tells a process that its cpuset was cut.  So it looks, without a clock and without a thread:
  * with each PERCPU_LOOK-th allocation on a CPU that finds its main sheaf empty a look is due
- * (percpu_tick), which an allocation that may wait makes, of a cache that is not malloc's, outside all
+ * (slot_tick), which an allocation that may wait makes, of a cache that is not malloc's, outside all
  * locks (upkeep.h).  A look is one system call as a rule: where this thread may run on every CPU that the process has used, nothing
  * can have been left.  Otherwise all threads are asked; more often when the calling thread's own CPUs
  * have changed, which a cut cpuset does to every thread that is not confined more narrowly.
@@ -25,7 +25,7 @@
 #include "percpu/percpu.h"
 #include "page/arena.h"
 #include "sheaf/barn.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 
 #include <stook/stook.h>

@@ -9,7 +9,7 @@
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 #include "watch/stats.h"

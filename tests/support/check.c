@@ -4,7 +4,6 @@
 #include "base/context.h"
 #include "cache/adapt.h"
 #include "cache/cache_list.h"
-#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/block.h"
@@ -13,7 +12,7 @@
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
 #include "sheaf/remote.h"
-#include "sheaf/sheaf.h"
+#include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/column.h"
 #include "slab/mark.h"
@@ -323,9 +322,9 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
 {
     struct sheaf *main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
 
-    CHECK(atomic_load(&slot->main) != PERCPU_CLOSED && atomic_load(&slot->lock) == 0,
+    CHECK(atomic_load(&slot->main) != SHEAF_CLOSED && atomic_load(&slot->lock) == 0,
           "the slot of cache %s on CPU %u is closed", cache ? cache->name : "(none)", cpu);
-    if (main == PERCPU_NONE)
+    if (main == SHEAF_NONE)
         main = NULL;
     CHECK(cache || (!main && !slot->spare && !slot->rcu && !slot->remote),
           "a slot of no cache has a sheaf");

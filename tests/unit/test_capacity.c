@@ -9,7 +9,7 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "support/check.h"
 #include "support/random.h"
 
@@ -193,7 +193,7 @@ static void old_sheaves_are_replaced(void **unused)
         if (!slot)
             continue;
         main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
-        if (main && main != PERCPU_NONE)
+        if (main && main != SHEAF_NONE)
             assert_int_equal(main->capacity, 40);
         if (slot->spare)
             assert_int_equal(slot->spare->capacity, 40);

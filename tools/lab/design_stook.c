@@ -10,7 +10,7 @@
 #include "os/topology.h"
 #include "page/zone.h"
 #include "sheaf/sheaf.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
