@@ -27,7 +27,7 @@ enum {
 };
 
 _Atomic uint32_t adapt_grown;
-static unsigned adapt_hand; /* under the cache list's lock */
+static unsigned adapt_hand LOCK_GUARDS(cache_list.lock);
 
 /* ---- what a level means ---------------------------------------------------------------------- */
 
@@ -147,14 +147,18 @@ static void adapt_grow(struct stook_cache *cache)
     }
 }
 
-/* To level 0 of `base`, or of the present one (0); under the lock, which it drops.  True: CPUs may have
- * larger sheaves. */
-static bool adapt_fall(struct stook_cache *cache, uint32_t base)
+/* To level 0 of `base`, or of the present one (0).  True: CPUs may have larger sheaves.  A fork that has
+ * the lock is waited for if `through`; else another call does it. */
+static bool adapt_fall(struct stook_cache *cache, uint32_t base, bool through)
 {
     struct barn *barn = adapt_barn(cache);
     uint32_t before;
     bool fell;
 
+    if (through)
+        lock_take(&barn->lock, LOCK_BARN);
+    else if (!lock_enter(&barn->lock, LOCK_BARN, false))
+        return false;
     before = cache->policy.capacity;
     fell = cache->policy.level > 0;
     if (base == 0)
@@ -191,20 +195,17 @@ static void adapt_collect(struct stook_cache *cache)
 }
 
 /* Back to level 0, but for the sheaves that CPUs have: those are collected when it is due.  Asks the
- * kernel for nothing.  Without the lock, which a fork may have: another call lowers it. */
+ * kernel for nothing. */
 static void adapt_lower(struct stook_cache *cache)
 {
-    if (cache_level(cache) > 0 && lock_enter(&adapt_barn(cache)->lock, LOCK_BARN, false) &&
-        adapt_fall(cache, 0))
+    if (cache_level(cache) > 0 && adapt_fall(cache, 0, false))
         context_self()->due |= CONTEXT_DUE_CAPACITY;
 }
 
 void adapt_shrink(struct stook_cache *cache)
 {
-    if (cache_level(cache) > 0) {
-        lock_take(&adapt_barn(cache)->lock, LOCK_BARN);
-        (void)adapt_fall(cache, 0);
-    }
+    if (cache_level(cache) > 0)
+        (void)adapt_fall(cache, 0, true);
     if (cache_has_grown(cache))
         adapt_collect(cache);
 }
@@ -212,8 +213,7 @@ void adapt_shrink(struct stook_cache *cache)
 /* Another base, above 0. */
 static void adapt_set(struct stook_cache *cache, unsigned capacity)
 {
-    lock_take(&adapt_barn(cache)->lock, LOCK_BARN);
-    if (adapt_fall(cache, capacity) || cache_has_grown(cache))
+    if (adapt_fall(cache, capacity, true) || cache_has_grown(cache))
         adapt_collect(cache);
 }
 
@@ -249,7 +249,7 @@ static uint64_t adapt_activity(struct stook_cache *cache)
 }
 
 /* Whether nothing has happened for long; under the list's lock. */
-static bool adapt_idles(struct stook_cache *cache)
+LOCK_NEEDS(cache_list.lock) static bool adapt_idles(struct stook_cache *cache)
 {
     uint64_t activity = adapt_activity(cache);
 
@@ -273,6 +273,7 @@ static void adapt_unpin(struct pin *pin)
 }
 
 /* The next cache that has grown and idles, or fell by itself; under the list's lock. */
+LOCK_NEEDS(cache_list.lock)
 static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
 {
     for (unsigned step = 0; step < ADAPT_STEPS && step < cache_list.end; step++) {

@@ -53,7 +53,7 @@ static __thread bool hotplug_inside;
 static __thread uint64_t hotplug_seen; /* this thread's CPUs at its last look, as a hash */
 
 /* From outside the library where it waits.  False: somebody else is at it, or this thread itself. */
-static bool hotplug_enter(bool wait)
+LOCK_UNCHECKED LOCK_TRIES(hotplug.busy) static bool hotplug_enter(bool wait)
 {
     if (!lock_word_try(&hotplug.busy)) {
         if (!wait || hotplug_inside)
@@ -64,7 +64,7 @@ static bool hotplug_enter(bool wait)
     return true;
 }
 
-static void hotplug_leave(void)
+LOCK_DROPS(hotplug.busy) static void hotplug_leave(void)
 {
     hotplug_inside = false;
     lock_word_drop(&hotplug.busy);
@@ -323,7 +323,7 @@ static void hotplug_online_cpus(uint64_t cpus[AFFINITY_WORDS])
 }
 
 /* From outside the library: enters it.  False with errno: it may not be entered here and now. */
-static bool hotplug_begin(bool simulated)
+LOCK_UNCHECKED LOCK_TRIES(hotplug.busy) static bool hotplug_begin(bool simulated)
 {
     init_once();
     if (simulated && !topology.simulated)
@@ -335,7 +335,7 @@ static bool hotplug_begin(bool simulated)
     return false;
 }
 
-static int hotplug_end(int error)
+LOCK_DROPS(hotplug.busy) static int hotplug_end(int error)
 {
     hotplug_leave();
     if (error == 0)

@@ -66,18 +66,21 @@ enum {
 _Static_assert(PERCPU_AREA_SIZE == STOOK_CACHES_MAX * SLOT_SIZE, "a slot a cache");
 
 struct percpu {
+    /* Constant after percpu_init(). */
     char *areas;          /* CPU 0's; CPU n's lies n areas behind it, from n = -2 on */
     intptr_t rseq_offset; /* from the thread pointer to its struct rseq (cpu_id at 4) */
     bool rseq;            /* the mode */
     bool wide;            /* the CPU has AVX2 */
     unsigned rows;        /* CPUs that have areas: all that the kernel may ever name */
-    unsigned slots;       /* highest slot in use + 1; written under `lock` */
-    struct lock lock;
-    const char *why;         /* static: why this mode */
+    const char *why;      /* static: why this mode */
+    uint64_t *isolated;   /* bit per CPU that no fence may interrupt, or NULL */
+    /* Under the lock. */
+    struct lock lock; /* LOCK_PERCPU */
+    unsigned slots;   /* highest slot in use + 1 */
+    /* Atomic; stored under the lock, so that fork sees all CPUs that were ever used. */
+    _Atomic uint8_t used[TOPOLOGY_CPUS_MAX]; /* enum percpu_use */
+    /* Atomic. */
     _Atomic uint64_t fences; /* membarriers sent */
-    uint64_t *isolated;      /* bit per CPU that no fence may interrupt, or NULL */
-    /* enum percpu_use; changed under `lock`, so that fork sees all that were ever used. */
-    _Atomic uint8_t used[TOPOLOGY_CPUS_MAX];
     _Atomic uint32_t
         look_every;       /* closings for an allocation on a CPU from look to look; 0: never */
     _Atomic bool strange; /* a CPU was met that the topology says is offline */

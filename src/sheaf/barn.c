@@ -21,9 +21,11 @@ static struct barn *barn_of(struct stook_cache *cache, unsigned node)
     return &cache->nodes[node].barn;
 }
 
-static bool barn_lock(struct stook_cache *cache, unsigned node, bool nospin)
+static bool barn_lock(struct stook_cache *cache, struct barn *barn, unsigned node, bool nospin)
+    LOCK_TRIES(barn->lock);
+static bool barn_lock(struct stook_cache *cache, struct barn *barn, unsigned node, bool nospin)
 {
-    if (!lock_enter(&barn_of(cache, node)->lock, LOCK_BARN, nospin)) {
+    if (!lock_enter(&barn->lock, LOCK_BARN, nospin)) {
         stat_add(cache, STAT_lock_busy, 1);
         return false;
     }
@@ -143,7 +145,7 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
         stat_add(cache, STAT_barn_get_fail, 1);
         return NULL;
     }
-    if (!barn_lock(cache, node, nospin))
+    if (!barn_lock(cache, barn, node, nospin))
         return NULL;
     full = barn_pop_full(cache, barn);
     barn->refused = 0;
@@ -200,7 +202,7 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
     STOOK_ASSERT(full->size > 0);
     if (empty)
         *empty = NULL;
-    if (!barn_lock(cache, node, nospin)) {
+    if (!barn_lock(cache, barn, node, nospin)) {
         full->next = NULL;
         return full;
     }
@@ -227,7 +229,8 @@ struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nosp
     struct barn *barn = barn_of(cache, node);
     struct sheaf *empty;
 
-    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) == 0 || !barn_lock(cache, node, nospin))
+    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) == 0 ||
+        !barn_lock(cache, barn, node, nospin))
         return NULL;
     empty = barn_pop(&barn->empty, &barn->nr_empty);
     lock_drop(&barn->lock, LOCK_BARN);
@@ -250,7 +253,7 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
     struct barn *barn = barn_of(cache, node);
 
     STOOK_ASSERT(empty->size == 0);
-    if (barn_keeps(cache, empty) && barn_lock(cache, node, nospin)) {
+    if (barn_keeps(cache, empty) && barn_lock(cache, barn, node, nospin)) {
         /* Once more, now that a change of the capacity has not looked at this barn yet, or is seen. */
         if (barn_keeps(cache, empty) && barn->nr_empty < barn->full_limit + BARN_EMPTY_MORE) {
             barn_push(&barn->empty, &barn->nr_empty, empty);
@@ -296,7 +299,8 @@ void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
     struct sheaf *worn = NULL;
     void *object = NULL;
 
-    if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 || !barn_lock(cache, node, nospin))
+    if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 ||
+        !barn_lock(cache, barn, node, nospin))
         return NULL;
     if (barn->full) {
         struct sheaf *sheaf = barn->full;

@@ -18,9 +18,11 @@
  * wait for the store of size whenever the two lie 4 KiB apart (0.4 ns a pair).
  */
 struct sheaf {
-    struct sheaf *next; /* in a barn: protected by the barn's lock */
+    /* The sheaf is one thread's alone, a barn's (under its lock), or a slot's: then that of the thread that
+     * closed the slot, and of the sections on the slot's CPU while it is open. */
+    struct sheaf *next; /* in a barn, and in chains */
     uint32_t size;
-    uint32_t capacity;
+    uint32_t capacity; /* constant after create */
     void *object[];
 };
 _Static_assert(offsetof(struct sheaf, size) == 8, "known to the sections");
@@ -74,7 +76,10 @@ static inline void sheaf_expect_line(const char *line, bool written)
         return;
     }
 #endif
-    __builtin_prefetch(line, written);
+    if (written) /* constants: clang takes nothing else */
+        __builtin_prefetch(line, 1);
+    else
+        __builtin_prefetch(line, 0);
 }
 
 /*

@@ -31,16 +31,19 @@
 #include "sheaf/sheaf.h"
 
 struct slot {
+    /* Atomic. */
     _Atomic(struct sheaf *) main; /* offset 0, known to the sections; NULL: open, no sheaf yet */
-    struct sheaf *spare;          /* NULL or a sheaf; whoever closed the slot */
-    struct sheaf *held;           /* rseq: main while taken (fork); locked: main, NULL for none */
-    struct sheaf *rcu;            /* NULL or objects freed under readers; whoever closed the slot */
     _Atomic uint32_t lock;        /* locked mode: 1 closed */
-    uint32_t fill;                /* objects the last refill brought; whoever closed the slot */
-    uint32_t forking;             /* of slot_take_all(); the forking thread */
-    uint32_t remote_size;         /* objects in all remote sheaves, for reports */
-    struct sheaf *remote;         /* one a node: objects of other homes; whoever closed the slot */
-    uint32_t wary; /* refills to come that stay within the capacity; whoever closed the slot */
+    /* The thread that closed the slot; read racily for reports. */
+    uint32_t fill;        /* objects the last refill brought */
+    uint32_t wary;        /* refills to come that stay within the capacity */
+    uint32_t remote_size; /* objects in all remote sheaves */
+    struct sheaf *spare;  /* NULL or a sheaf */
+    struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
+    struct sheaf *rcu;    /* NULL or objects freed under readers; sections on this CPU add to it */
+    struct sheaf *remote; /* one a node: objects of other homes */
+    /* The forking thread, under percpu.lock. */
+    uint32_t forking; /* of slot_take_all() */
     uint32_t reserved;
 };
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");

@@ -24,16 +24,10 @@ SECTION enum rseq_result rseq_pop_bulk(const void *slots, intptr_t rseq, void **
     uintptr_t m, n, k;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m")
-        STOOK_OP_LOAD_CPU("m")
-        STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
-        STOOK_OP_LEAVE_IF_NULL("m")
-        STOOK_OP_LOAD32("n", "m", "8")
-        OP_TAKE("k", "n", "want")
-        OP_POINT("m", "n", "16")
-        OP_COPY_OUT("objects", "k")
-        STOOK_OP_COMMIT32("n", "m", "8")
-        STOOK_OP_END("aborted")
+        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
+            STOOK_OP_LEAVE_IF_NULL("m") STOOK_OP_LOAD32("n", "m", "8") OP_TAKE("k", "n", "want")
+                OP_POINT("m", "n", "16") OP_COPY_OUT("objects", "k")
+                    STOOK_OP_COMMIT32("n", "m", "8") STOOK_OP_END("aborted")
         : [m] "=&r"(m), [n] "=&r"(n), [k] "=&r"(k)
         : [slots] "[n]"(slots), [rseq] "[k]"(rseq), [objects] "r"(objects), [want] "r"(want),
           OP_INPUT_WIDE
@@ -55,16 +49,10 @@ SECTION enum rseq_result rseq_push_bulk(const void *slots, intptr_t rseq, void *
     uintptr_t m, n, k;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m")
-        STOOK_OP_LOAD_CPU("m")
-        STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
-        STOOK_OP_LEAVE_IF_NULL("m")
-        STOOK_OP_LOAD32("n", "m", "8")
-        OP_POINT("m", "n", "16")
-        OP_FIT("k", "n", "have", "m", "12")
-        OP_COPY_IN("objects", "k")
-        STOOK_OP_COMMIT32("n", "m", "8")
-        STOOK_OP_END("aborted")
+        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") STOOK_OP_LOAD_ROW("m", "slots", STOOK_AREA_SHIFT)
+            STOOK_OP_LEAVE_IF_NULL("m") STOOK_OP_LOAD32("n", "m", "8") OP_POINT("m", "n", "16")
+                OP_FIT("k", "n", "have", "m", "12") OP_COPY_IN("objects", "k")
+                    STOOK_OP_COMMIT32("n", "m", "8") STOOK_OP_END("aborted")
         : [m] "=&r"(m), [n] "=&r"(n), [k] "=&r"(k)
         : [slots] "[n]"(slots), [rseq] "[k]"(rseq), [objects] "r"(objects), [have] "r"(have),
           OP_INPUT_WIDE
@@ -85,10 +73,8 @@ SECTION enum rseq_result rseq_close(void *slot, intptr_t rseq, int cpu, const vo
     void *m;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m")
-        OP_ABORT_UNLESS_CPU("cpu")
-        OP_COMMIT_SWAP("m", "slot", "closed")
-        STOOK_OP_END("aborted")
+        STOOK_OP_BEGIN("m") OP_ABORT_UNLESS_CPU("cpu") OP_COMMIT_SWAP("m", "slot", "closed")
+            STOOK_OP_END("aborted")
         : [m] "=&r"(m)
         : [slot] "r"(slot), [rseq] "r"(rseq), [cpu] "r"(cpu), [closed] "r"(closed)
         : STOOK_OP_CLOBBERS OP_CLOBBERS_SWAP "memory", "cc"
@@ -111,18 +97,12 @@ SECTION enum rseq_result rseq_defer(const void *slots, intptr_t rseq, const void
     uintptr_t m, n;
 
     __asm__ __volatile__ goto(
-        STOOK_OP_BEGIN("m")
-        STOOK_OP_LOAD_CPU("m")
-        OP_ROW("m", "slots")
-        OP_LEAVE_IF_EQUAL("m", "closed")
-        OP_LOAD("m", "m", "rcu")
-        STOOK_OP_LEAVE_IF_NULL("m")
-        STOOK_OP_LOAD32("n", "m", "8")
-        STOOK_OP_INCREMENT("n")
-        STOOK_OP_LEAVE_UNLESS_BELOW("n", "m", "12")
-        STOOK_OP_STORE_ELEMENT("object", "m", "n", "8")
-        STOOK_OP_COMMIT32("n", "m", "8")
-        STOOK_OP_END("aborted")
+        STOOK_OP_BEGIN("m") STOOK_OP_LOAD_CPU("m") OP_ROW("m", "slots")
+            OP_LEAVE_IF_EQUAL("m", "closed") OP_LOAD("m", "m", "rcu") STOOK_OP_LEAVE_IF_NULL("m")
+                STOOK_OP_LOAD32("n", "m", "8") STOOK_OP_INCREMENT("n")
+                    STOOK_OP_LEAVE_UNLESS_BELOW("n", "m", "12")
+                        STOOK_OP_STORE_ELEMENT("object", "m", "n", "8")
+                            STOOK_OP_COMMIT32("n", "m", "8") STOOK_OP_END("aborted")
         : [m] "=&r"(m), [n] "=&r"(n)
         : [slots] "r"(slots), [rseq] "r"(rseq), [closed] "r"(closed), [object] "r"(object),
           [rcu] "i"(offsetof(struct slot, rcu)), [shift] "i"(STOOK_AREA_SHIFT)

@@ -20,36 +20,39 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_COLUMNS_OUTSIDE = 1u << 28, /* owners and tags in arrays outside: for comparison */
 };
 
-/* Slabs of one cache with memory of one node.  Counters and lists under `lock` (LOCK_NODE). */
+/* Slabs of one cache with memory of one node. */
 enum { NODE_PARKED = 4 };
 
 struct node {
-    struct lock lock;
+    struct lock lock; /* LOCK_NODE */
+    /* Under the lock; numbers are read without it, so they are stored by relaxed atomics. */
     uint32_t nr_partial, nr_empty;
     struct list partial;     /* slabs with free objects and objects in use */
     struct list empty;       /* slabs with no object in use, kept up to the cache's min_partial */
     uint64_t gone, gone_min; /* slabs given back; of those with the minimum order */
     uint64_t took;           /* takings of the lock */
-    /* Without the lock, so relaxed atomics: slabs made, those with the minimum order; the most there
-     * ever were, which is for reports: racy, off by a slab or two. */
+    /* Atomic, relaxed: slabs made, those with the minimum order; the most there ever were, which is for
+     * reports: racy, off by a slab or two. */
     uint64_t made, made_min, peak;
-    /* Pending slabs, while a fork has the lock (node_pending.h). */
+    /* Atomic: pending slabs, while a fork has the lock (node_pending.h). */
     _Atomic(struct slab *) parked[NODE_PARKED];
 };
 
 struct sheaf;
 
-/* Full and empty sheaves of one cache on one node, all under `lock` (LOCK_BARN). */
+/* Full and empty sheaves of one cache on one node. */
 struct barn {
-    struct lock lock;
+    struct lock lock; /* LOCK_BARN */
+    /* Under the lock, and stored by relaxed atomics: they are read without it. */
     uint32_t nr_full, nr_empty;
     uint32_t full_limit; /* now: falls while sheaves only come, rises when they are missed */
-    uint32_t refused;    /* full sheaves refused in a row */
     uint32_t bounced; /* 1: one was refused since the last miss; adaptive: how many, less misses */
+    uint64_t granted; /* of the budgets, to this barn: never less than `bytes` (sheaf/budget.h) */
+    /* Under the lock. */
     struct sheaf *full, *empty;
     uint64_t get, get_fail, put, put_fail; /* full sheaves handed out, missed, taken in, refused */
     uint64_t bytes;                        /* of the objects in its full sheaves */
-    uint64_t granted; /* of the budgets, to this barn: never less (sheaf/budget.h) */
+    uint32_t refused;                      /* full sheaves refused in a row */
     uint32_t pressed; /* adaptive: misses after refusals with the limit as high as it goes */
     uint32_t starved; /* 1: the last sheaf refused was so for want of budget */
 };
