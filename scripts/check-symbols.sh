@@ -21,7 +21,8 @@ noun_of() {
     node_pending) echo node ;;
     slab) echo 'slab|cache_table' ;;
     class) echo 'class|fast' ;;
-    slot_all) echo slot ;;
+    slot_drain) echo slot ;;
+    slot) echo 'slot|sheaf' ;;
     group_stock) echo 'group_stock|group_stocks' ;;
     *) echo "$1" ;;
     esac
