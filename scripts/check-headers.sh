@@ -32,14 +32,16 @@ check_header() { # ROOT HEADER
 }
 
 check_tree() { # ROOT
-    local header fail=0
+    local header machine fail=0
     while read -r header; do
         case $header in
         *_x86_64.h) [ "$(uname -m)" = x86_64 ] || continue ;;
-        *_aarch64.h)
-            if [ "$(uname -m)" != aarch64 ]; then
-                command -v aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ >/dev/null || continue
-                CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ check_header "$1" "$header" ||
+        *_aarch64.h | *_riscv64.h)
+            machine=${header##*_}
+            machine=${machine%.h}
+            if [ "$(uname -m)" != "$machine" ]; then
+                command -v "$machine"-linux-gnu-gcc "$machine"-linux-gnu-g++ >/dev/null || continue
+                CC=$machine-linux-gnu-gcc CXX=$machine-linux-gnu-g++ check_header "$1" "$header" ||
                     fail=1
                 continue
             fi

@@ -22,7 +22,8 @@ noun_of() {
     slab) echo 'slab|cache_table' ;;
     settings) echo 'settings?' ;;
     class) echo 'class|fast' ;;
-    slot_all) echo slot ;;
+    slot_drain) echo slot ;;
+    slot) echo 'slot|sheaf' ;;
     group_stock) echo 'group_stock|group_stocks' ;;
     *) echo "$1" ;;
     esac

@@ -59,8 +59,8 @@ cc1() {
     have gcc gcc || return 0
     proper=$(gcc -print-prog-name=cc1)
     for file in "$source"/src/{base,os,page,slab,sheaf,account,cache,watch,reserve}/*.c; do
-        # slot.c and slot_all.c have a name in common.
-        [ "${file##*/}" = slot_all.c ] || echo "#include \"$file\""
+        # slot_alloc.c and slot_drain.c have a name in common.
+        [ "${file##*/}" = slot_drain.c ] || echo "#include \"$file\""
     done >"$work/all.c"
     gcc -E -D_GNU_SOURCE -DSTOOK_RSEQ=1 -DSTOOK_NO_SITES -DSTOOK_INLINE_NO_PIN= -I"$source/include" \
         -I"$source/src" "$work/all.c" -o "$work/all.i"

@@ -22,6 +22,8 @@ static void cpu_relax(void)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ __volatile__("isb" ::: "memory");
+#elif defined(__riscv)
+    __asm__ __volatile__(".4byte 0x0100000f" ::: "memory"); /* pause, a hint that old CPUs ignore */
 #endif
 }
 
@@ -139,6 +141,12 @@ void lock_pause(unsigned turn)
 }
 
 #ifdef STOOK_DEBUG
+static const char *const lock_name[LOCK_RANKS] = {
+#define LOCK_NAME(rank, name, per, where) [LOCK_##rank] = name,
+    LOCK_RANKED(LOCK_NAME)
+#undef LOCK_NAME
+};
+
 void lock_rank_take(enum lock_rank rank)
 {
     struct context *context = context_self();
@@ -147,8 +155,8 @@ void lock_rank_take(enum lock_rank rank)
     if (context->depth > 1)
         return;
     if (context->fork != FORK_TAKING && (context->ranks >> rank) != 0)
-        report_fatal("lock order: rank %u taken while ranks 0x%x are held", (unsigned)rank,
-                     context->ranks);
+        report_fatal("lock order: %s is taken while %s is held", lock_name[rank],
+                     lock_name[31 - __builtin_clz(context->ranks)]);
     context->ranks |= 1u << rank;
 }
 

@@ -2,30 +2,17 @@
 /*
  * lock.h - a ranked futex lock of four bytes.
  *
- * Rank order is the lock order: a lock may be taken only while all locks held by the thread have a
- * lower rank (STOOK_DEBUG builds check it; two locks of one rank only by fork, with lock_take_all).
- * The slot is not a lock: nobody waits for a closed slot, and nothing is taken while it is closed.
+ * Which locks there are and in what order they are taken: lock_ranks.h.  The slot is not a lock: nobody waits for a closed slot, and nothing is taken while it is closed.
  */
 #ifndef STOOK_BASE_LOCK_H
 #define STOOK_BASE_LOCK_H
 
 #include "base/context.h"
+#include "base/lock_ranks.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-enum lock_rank {
-    LOCK_CACHES = 1, /* the list of caches, their ids */
-    LOCK_PERCPU,     /* making a CPU's area */
-    LOCK_BARN,       /* a barn's sheaves */
-    LOCK_NODE,    /* a node's partial and empty slabs; state words of slabs that enter or leave */
-    LOCK_ARENA,   /* blocks and pages of a node */
-    LOCK_WINDOW,  /* what of the address space is taken */
-    LOCK_RECLAIM, /* the list of reclaim callbacks */
-    LOCK_GROUPS,  /* groups, their limits and charges */
-    LOCK_RANKS
-};
 
 /*
  * FORK: the thread that forks holds it, and may wait for a mutex of another library's, which a thread
@@ -39,7 +26,7 @@ enum lock_word {
     LOCK_FORK_AWAITED /* threads sleep that may wait for a fork */
 };
 
-struct lock {
+struct LOCK_CAPABILITY lock {
     _Atomic uint32_t word;
 };
 
@@ -111,8 +98,16 @@ static inline void lock_init(struct lock *lock)
     atomic_store_explicit(&lock->word, 0, memory_order_relaxed);
 }
 
+/* What clang is to know of the calls below. */
+static inline bool lock_word_try(struct lock *lock) LOCK_TRIES(lock);
+static inline void lock_word_drop(struct lock *lock) LOCK_DROPS(lock);
+static inline bool lock_try(struct lock *lock, enum lock_rank rank) LOCK_TRIES(lock);
+static inline void lock_take(struct lock *lock, enum lock_rank rank) LOCK_TAKES(lock);
+static inline bool lock_enter(struct lock *lock, enum lock_rank rank, bool nospin) LOCK_TRIES(lock);
+static inline void lock_drop(struct lock *lock, enum lock_rank rank) LOCK_DROPS(lock);
+
 /* The word alone, for a lock without a rank: its holder may wait for others. */
-static inline bool lock_word_try(struct lock *lock)
+LOCK_UNCHECKED static inline bool lock_word_try(struct lock *lock)
 {
     uint32_t free = 0;
 
@@ -120,7 +115,7 @@ static inline bool lock_word_try(struct lock *lock)
                                                    memory_order_relaxed);
 }
 
-static inline void lock_word_drop(struct lock *lock)
+LOCK_UNCHECKED static inline void lock_word_drop(struct lock *lock)
 {
     /* Pairs with the acquire of the next taker. */
     uint32_t word = atomic_exchange_explicit(&lock->word, LOCK_FREE, memory_order_release);
@@ -129,7 +124,7 @@ static inline void lock_word_drop(struct lock *lock)
         lock_wake(lock, word);
 }
 
-static inline bool lock_try(struct lock *lock, enum lock_rank rank)
+LOCK_UNCHECKED static inline bool lock_try(struct lock *lock, enum lock_rank rank)
 {
     if (!lock_word_try(lock))
         return context_holds_all();
@@ -138,7 +133,7 @@ static inline bool lock_try(struct lock *lock, enum lock_rank rank)
 }
 
 /* For calls that may wait for a fork: those that neither allocate nor free. */
-static inline void lock_take(struct lock *lock, enum lock_rank rank)
+LOCK_UNCHECKED static inline void lock_take(struct lock *lock, enum lock_rank rank)
 {
     if (!lock_word_try(lock)) {
         if (context_holds_all())
@@ -149,7 +144,7 @@ static inline void lock_take(struct lock *lock, enum lock_rank rank)
 }
 
 /* In a context that may not spin the lock is only tried; in others a fork that has it is not waited for. */
-static inline bool lock_enter(struct lock *lock, enum lock_rank rank, bool nospin)
+LOCK_UNCHECKED static inline bool lock_enter(struct lock *lock, enum lock_rank rank, bool nospin)
 {
     if (!lock_word_try(lock)) {
         if (context_holds_all())
@@ -166,7 +161,7 @@ static inline bool lock_has_fork(struct lock *lock)
     return atomic_load_explicit(&lock->word, memory_order_relaxed) >= LOCK_FORK;
 }
 
-static inline void lock_drop(struct lock *lock, enum lock_rank rank)
+LOCK_UNCHECKED static inline void lock_drop(struct lock *lock, enum lock_rank rank)
 {
     if (__builtin_expect(context_holds_all(), 0))
         return;

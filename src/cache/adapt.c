@@ -8,30 +8,259 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/capacity.h"
+#include "sheaf/slot_drain.h"
+#include "slab/stat.h"
 
 #include <errno.h>
 
 enum {
-    ADAPT_STEPS = 64, /* numbers that one look goes on by at most */
-    ADAPT_IDLE = 2,   /* looks without an exchange after which a cache idles */
+    ADAPT_LEVELS = 10,
+    ADAPT_SHEAF_BYTES = 256 << 10, /* objects of a grown sheaf are no more bytes than this */
+    ADAPT_BARN_SHEAVES = 10,       /* full sheaves of a barn at most … */
+    ADAPT_BARN_BYTES = 128 << 10,  /* … and no more bytes than this, but two sheaves … */
+    ADAPT_BARN_MALLOC = 64 << 10,  /* … of malloc's classes: there are many of them */
+    ADAPT_BARN_MORE = 8,       /* a barn's limit grows to this many times what it begins with … */
+    ADAPT_BARN_MOST = 1 << 20, /* … and to as many bytes at level 0, twice as many a level */
+    ADAPT_DRAINS = 8,          /* times that slots are drained until no larger sheaf is seen */
+    ADAPT_STEPS = 64,          /* numbers that one look goes on by at most */
+    ADAPT_IDLE = 2,            /* looks without an exchange after which a cache idles */
 };
 
-static unsigned adapt_hand; /* under the cache list's lock */
+_Atomic uint32_t adapt_grown;
+static unsigned adapt_hand LOCK_GUARDS(cache_list.lock);
+
+/* ---- what a level means ---------------------------------------------------------------------- */
+
+static struct barn *adapt_barn(struct stook_cache *cache)
+{
+    return &cache->nodes[0].barn;
+}
+
+static uint32_t adapt_barn_limit(const struct stook_cache *cache, size_t sheaf)
+{
+    size_t bytes = cache->flags & CACHE_MALLOC ? ADAPT_BARN_MALLOC : ADAPT_BARN_BYTES;
+    size_t limit = sheaf ? bytes / sheaf : 0;
+
+    return limit > ADAPT_BARN_SHEAVES ? ADAPT_BARN_SHEAVES : limit < 2 ? 2 : (uint32_t)limit;
+}
+
+/* Bytes of full sheaves a barn may come to hold, the budgets permitting. */
+static size_t adapt_barn_bytes(uint32_t level)
+{
+    return (size_t)ADAPT_BARN_MOST << level;
+}
+
+/* Malloc's classes are too many to hold more than they begin with. */
+static uint32_t adapt_barn_most(const struct stook_cache *cache, size_t sheaf, uint32_t limit,
+                                uint32_t level)
+{
+    size_t most = sheaf ? adapt_barn_bytes(level) / sheaf : 0;
+
+    if (level == 0 && most > (size_t)ADAPT_BARN_MORE * limit)
+        most = (size_t)ADAPT_BARN_MORE * limit;
+    return most > limit && (level > 0 || !(cache->flags & CACHE_MALLOC)) ? (uint32_t)most : limit;
+}
+
+static uint32_t adapt_at(const struct stook_cache *cache, uint32_t base, uint32_t level)
+{
+    size_t most = ADAPT_SHEAF_BYTES / cache->layout.stride;
+    size_t capacity = (size_t)base << level;
+
+    if (most > STOOK_SHEAF_CAPACITY_MAX)
+        most = STOOK_SHEAF_CAPACITY_MAX;
+    if (capacity > most)
+        capacity = most;
+    return capacity > base ? (uint32_t)capacity : base;
+}
+
+/* What all CPUs' main and spare sheaves can hold more than at level 0. */
+static size_t adapt_more_bytes(const struct stook_cache *cache, uint32_t base, uint32_t level)
+{
+    return (size_t)(adapt_at(cache, base, level) - base) * 2 * topology.allowed_cpus *
+           cache->layout.stride;
+}
+
+/* Under the lock of node 0's barn, or before anybody knows the cache. */
+static void adapt_store(struct stook_cache *cache, uint32_t base, uint32_t level)
+{
+    struct policy *policy = &cache->policy;
+    uint32_t capacity = adapt_at(cache, base, level);
+    size_t sheaf = (size_t)capacity * cache->layout.stride;
+    uint32_t limit = adapt_barn_limit(cache, sheaf);
+    uint32_t least = level > 0 ? (uint32_t)(((size_t)ADAPT_BARN_MOST + sheaf - 1) / sheaf) : 0;
+    bool before = cache_has_grown(cache);
+
+    policy->base = base;
+    __atomic_store_n(&policy->level, level, __ATOMIC_RELAXED);
+    __atomic_store_n(&policy->barn_limit, limit, __ATOMIC_RELAXED);
+    __atomic_store_n(&policy->barn_most, adapt_barn_most(cache, sheaf, limit, level),
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(&policy->barn_least, least, __ATOMIC_RELAXED);
+    __atomic_store_n(&policy->capacity, capacity, __ATOMIC_RELAXED);
+    __atomic_store_n(&policy->fallen, level == 0 && before, __ATOMIC_RELAXED);
+    if (!before && level > 0)
+        atomic_fetch_add_explicit(&adapt_grown, 1, memory_order_relaxed);
+}
+
+void adapt_init(struct stook_cache *cache, unsigned base, size_t cached_max)
+{
+    cache->policy.cached_max = cached_max                            ? cached_max
+                               : cache->flags & STOOK_CACHE_ADAPTIVE ? (size_t)BUDGET_ADAPTIVE
+                                                                     : SIZE_MAX;
+    adapt_store(cache, base, 0);
+}
+
+/* Barns do as the new limits say. */
+static void adapt_settle(struct stook_cache *cache)
+{
+    for (unsigned node = 0; node < topology.nodes; node++)
+        barn_fit(cache, node);
+}
+
+/* One level up, if the budgets let it. */
+static void adapt_grow(struct stook_cache *cache)
+{
+    struct barn *barn = adapt_barn(cache);
+    uint32_t level;
+    size_t more, had;
+    bool grown = false;
+
+    if (!lock_enter(&barn->lock, LOCK_BARN, false))
+        return;
+    level = cache->policy.level + 1;
+    had = cache->policy.grown;
+    more = adapt_more_bytes(cache, cache->policy.base, level);
+    if (more < had) /* fewer CPUs by now */
+        more = had;
+    /* A barn that may hold the whole budget already gains nothing by a higher limit. */
+    if (level <= ADAPT_LEVELS && adapt_barn_bytes(cache_level(cache)) < cache->policy.cached_max &&
+        budget_take(cache, more - had)) {
+        cache->policy.grown = more;
+        cache->policy.resized = 1;
+        adapt_store(cache, cache->policy.base, level);
+        grown = true;
+    }
+    lock_drop(&barn->lock, LOCK_BARN);
+    if (grown) {
+        stat_add(cache, STAT_capacity_grow, 1);
+        adapt_settle(cache);
+    }
+}
+
+/* To level 0 of `base`, or of the present one (0).  True: CPUs may have larger sheaves.  A fork that has
+ * the lock is waited for if `through`; else another call does it. */
+static bool adapt_fall(struct stook_cache *cache, uint32_t base, bool through)
+{
+    struct barn *barn = adapt_barn(cache);
+    uint32_t before;
+    bool fell;
+
+    if (through)
+        lock_take(&barn->lock, LOCK_BARN);
+    else if (!lock_enter(&barn->lock, LOCK_BARN, false))
+        return false;
+    before = cache->policy.capacity;
+    fell = cache->policy.level > 0;
+    if (base == 0)
+        base = cache->policy.base;
+    if (base != before)
+        cache->policy.resized = 1;
+    adapt_store(cache, base, 0);
+    lock_drop(&barn->lock, LOCK_BARN);
+    stat_add(cache, STAT_capacity_shrink, fell);
+    adapt_settle(cache);
+    return base < before;
+}
+
+/* Larger sheaves than new ones leave the CPUs; what grown ones were granted goes back after them. */
+static void adapt_collect(struct stook_cache *cache)
+{
+    struct barn *barn = adapt_barn(cache);
+    uint32_t capacity;
+    size_t grown = 0;
+
+    lock_take(&barn->lock, LOCK_BARN);
+    capacity = cache->policy.capacity;
+    if (cache->policy.fallen) { /* else another thread is at it, or it has grown again */
+        grown = cache->policy.grown;
+        cache->policy.grown = 0;
+        __atomic_store_n(&cache->policy.fallen, 0, __ATOMIC_RELAXED);
+        atomic_fetch_sub_explicit(&adapt_grown, 1, memory_order_relaxed);
+    }
+    lock_drop(&barn->lock, LOCK_BARN);
+    /* Skipped are slots that their owners have closed, for a moment: once more then. */
+    for (int i = 0; i < ADAPT_DRAINS && slot_exceeds(cache, capacity); i++)
+        slot_drain(&cache, 1, false);
+    budget_give(cache, grown);
+}
+
+/* Back to level 0, but for the sheaves that CPUs have: those are collected when it is due.  Asks the
+ * kernel for nothing. */
+static void adapt_lower(struct stook_cache *cache)
+{
+    if (cache_level(cache) > 0 && adapt_fall(cache, 0, false))
+        context_self()->due |= CONTEXT_DUE_CAPACITY;
+}
+
+void adapt_shrink(struct stook_cache *cache)
+{
+    if (cache_level(cache) > 0)
+        (void)adapt_fall(cache, 0, true);
+    if (cache_has_grown(cache))
+        adapt_collect(cache);
+}
+
+/* Another base, above 0. */
+static void adapt_set(struct stook_cache *cache, unsigned capacity)
+{
+    if (adapt_fall(cache, capacity, true) || cache_has_grown(cache))
+        adapt_collect(cache);
+}
+
+void adapt_act(struct stook_cache *cache)
+{
+    int saved = errno;
+    uint32_t verdict;
+
+    context_enter();
+    verdict = __atomic_exchange_n(&cache->policy.verdict, BARN_CONTENT, __ATOMIC_RELAXED);
+    if (verdict == BARN_WANTS_MORE)
+        adapt_grow(cache);
+    else if (verdict == BARN_WANTS_LESS)
+        adapt_lower(cache);
+    context_leave();
+    errno = saved;
+}
+
+/* ---- caches that idle ------------------------------------------------------------------------ */
+
+/* Exchanges of sheaves that its barns have seen. */
+static uint64_t adapt_activity(struct stook_cache *cache)
+{
+    uint64_t sum = 0;
+
+    for (unsigned node = 0; node < topology.nodes; node++) {
+        struct barn *barn = &cache->nodes[node].barn;
+        lock_take(&barn->lock, LOCK_BARN);
+        sum += barn->get + barn->get_fail + barn->put + barn->put_fail;
+        lock_drop(&barn->lock, LOCK_BARN);
+    }
+    return sum;
+}
 
 /* Whether nothing has happened for long; under the list's lock. */
-static bool adapt_idles(struct stook_cache *cache)
+LOCK_NEEDS(cache_list.lock) static bool adapt_idles(struct stook_cache *cache)
 {
-    uint64_t activity = capacity_activity(cache);
+    uint64_t activity = adapt_activity(cache);
 
-    if (cache->seen != activity) {
-        cache->seen = activity;
-        cache->idle = 0;
+    if (cache->policy.seen != activity) {
+        cache->policy.seen = activity;
+        cache->policy.idle = 0;
         return false;
     }
-    if (++cache->idle < ADAPT_IDLE)
+    if (++cache->policy.idle < ADAPT_IDLE)
         return false;
-    cache->idle = 0;
+    cache->policy.idle = 0;
     return true;
 }
 
@@ -44,6 +273,7 @@ static void adapt_unpin(struct pin *pin)
 }
 
 /* The next cache that has grown and idles, or fell by itself; under the list's lock. */
+LOCK_NEEDS(cache_list.lock)
 static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
 {
     for (unsigned step = 0; step < ADAPT_STEPS && step < cache_list.end; step++) {
@@ -69,7 +299,7 @@ static void adapt_look_near(const struct stook_cache *own)
     cache = adapt_next(own, true);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     if (cache)
-        capacity_lower(cache);
+        adapt_lower(cache);
 }
 
 void adapt_look(const struct stook_cache *own, bool near)
@@ -86,7 +316,7 @@ void adapt_look(const struct stook_cache *own, bool near)
     pin_set(&pin, adapt_next(own, false)); /* it stays even if it is destroyed meanwhile */
     lock_drop(&cache_list.lock, LOCK_CACHES);
     if (pin.one)
-        capacity_shrink(pin.one);
+        adapt_shrink(pin.one);
     adapt_unpin(&pin);
 }
 
@@ -103,7 +333,7 @@ int stook_cache_set_capacity(struct stook_cache *cache, unsigned capacity)
         return -1;
     }
     context_enter();
-    capacity_set(cache, capacity > 0 ? capacity : cache_default_capacity(cache));
+    adapt_set(cache, capacity > 0 ? capacity : cache_default_capacity(cache));
     context_leave();
     return 0;
 }
@@ -143,7 +373,7 @@ int stook_cached_bytes_set_max(size_t bytes)
         struct pin pin;
         struct stook_cache *cache = adapt_pin(&pin, i, &end);
         if (cache) {
-            capacity_shrink(cache);
+            adapt_shrink(cache);
             for (unsigned node = 0; node < topology.nodes; node++)
                 barn_drain(cache, node);
         }

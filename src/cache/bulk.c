@@ -6,8 +6,7 @@
 #include "base/where.h"
 #include "cache/reclaim.h"
 #include "cache/upkeep.h"
-#include "percpu/sections.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_sections.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
@@ -116,6 +115,7 @@ static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *c
     for (size_t i = 0; i < n; i += BULK_CHUNK)
         slot_free(cache, objects + i, n - i < BULK_CHUNK ? (uint32_t)(n - i) : BULK_CHUNK, nested);
     context_leave();
+    adapt_heed(cache, nested);
 }
 
 __attribute__((aligned(64))) void stook_free_bulk(struct stook_cache *cache, size_t n,

@@ -4,6 +4,7 @@
 #include "base/init.h"
 #include "base/report.h"
 #include "base/settings.h"
+#include "cache/adapt.h"
 #include "cache/cache_list.h"
 #include "cache/pin.h"
 #include "os/os.h"
@@ -11,8 +12,7 @@
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/capacity.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/nodes.h"
 #include "slab/stat.h"
 
@@ -98,12 +98,12 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         hooks.cache_made(cache);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
         capacity = cache_default_capacity(cache);
-    capacity_init(cache, capacity, cached_max);
+    adapt_init(cache, capacity, cached_max);
     cache->min_partial = cache_min_partial(cache);
     cache_set_name(cache, name);
     for (unsigned i = 0; i < topology.nodes; i++) {
         node_init(&cache->nodes[i].node);
-        barn_init(&cache->nodes[i].barn, cache->barn_limit);
+        barn_init(&cache->nodes[i].barn, cache_barn_limit(cache));
     }
     percpu_slot_init(index);
     cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
@@ -357,7 +357,7 @@ size_t cache_drain(struct stook_cache *cache, bool alone)
     uint64_t before = cache_gone(cache);
 
     cache_settle_deferred(cache, alone ? HOOKS_DEFERRED_WAIT : HOOKS_DEFERRED_PUSH);
-    capacity_shrink(cache);
+    adapt_shrink(cache);
     slot_drain(&cache, 1, alone);
     cache_drain_nodes(cache);
     return (size_t)(cache_gone(cache) - before);
@@ -376,7 +376,7 @@ size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
     for (unsigned i = 0; i < n; i++)
         bytes -= cache_gone(caches[i]);
     for (unsigned i = 0; i < n; i++)
-        capacity_shrink(caches[i]);
+        adapt_shrink(caches[i]);
     slot_drain(caches, n, false);
     for (unsigned i = 0; i < n; i++) {
         cache_drain_nodes(caches[i]);

@@ -31,7 +31,7 @@
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 
 #if __has_include(<sys/single_threaded.h>)
@@ -80,7 +80,7 @@ static void fork_each_node(void (*act)(struct cache_node *node))
     }
 }
 
-static void fork_take(struct lock *lock, enum lock_rank rank)
+LOCK_UNCHECKED static void fork_take(struct lock *lock, enum lock_rank rank)
 {
     lock_take(lock, rank);
     lock_mark_fork(lock);
@@ -90,7 +90,7 @@ static void fork_take_barn(struct cache_node *node)
 {
     fork_take(&node->barn.lock, LOCK_BARN);
 }
-static void fork_drop_barn(struct cache_node *node)
+LOCK_UNCHECKED static void fork_drop_barn(struct cache_node *node)
 {
     lock_drop(&node->barn.lock, LOCK_BARN);
 }
@@ -98,7 +98,7 @@ static void fork_take_node(struct cache_node *node)
 {
     fork_take(&node->node.lock, LOCK_NODE);
 }
-static void fork_drop_node(struct cache_node *node)
+LOCK_UNCHECKED static void fork_drop_node(struct cache_node *node)
 {
     lock_drop(&node->node.lock, LOCK_NODE);
     node_fork_end(&node->node);
@@ -118,7 +118,7 @@ static void fork_settle(void)
     arena_settle_left();
 }
 
-void fork_prepare(void)
+LOCK_UNCHECKED void fork_prepare(void)
 {
     struct context *context = context_self();
 
@@ -139,7 +139,7 @@ void fork_prepare(void)
     context->fork = FORK_HOLDING;
 }
 
-void fork_parent(void)
+LOCK_UNCHECKED void fork_parent(void)
 {
     struct context *context = context_self();
 

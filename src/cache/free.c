@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/hooks.h"
+#include "cache/adapt.h"
 #include "percpu/percpu.h"
 #include "sheaf/slot.h"
 #include "slab/mark.h"
@@ -15,6 +16,7 @@ __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache, void *
 
     slot_free(cache, &object, 1, nested);
     context_leave();
+    adapt_heed(cache, nested);
 }
 
 static void free_checked(struct stook_cache *cache, void *object)

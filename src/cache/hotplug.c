@@ -5,7 +5,7 @@
  *
  * Nobody tells a process that its cpuset was cut.  So it looks, without a clock and without a thread:
  * with each PERCPU_LOOK-th allocation on a CPU that finds its main sheaf empty a look is due
- * (percpu_tick), which an allocation that may wait makes, of a cache that is not malloc's, outside all
+ * (slot_tick), which an allocation that may wait makes, of a cache that is not malloc's, outside all
  * locks (upkeep.h).  A look is one system call as a rule: where this thread may run on every CPU that the process has used, nothing
  * can have been left.  Otherwise all threads are asked; more often when the calling thread's own CPUs
  * have changed, which a cut cpuset does to every thread that is not confined more narrowly.
@@ -25,7 +25,7 @@
 #include "percpu/percpu.h"
 #include "page/arena.h"
 #include "sheaf/barn.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 
 #include <stook/stook.h>
@@ -53,7 +53,7 @@ static __thread bool hotplug_inside;
 static __thread uint64_t hotplug_seen; /* this thread's CPUs at its last look, as a hash */
 
 /* From outside the library where it waits.  False: somebody else is at it, or this thread itself. */
-static bool hotplug_enter(bool wait)
+LOCK_UNCHECKED LOCK_TRIES(hotplug.busy) static bool hotplug_enter(bool wait)
 {
     if (!lock_word_try(&hotplug.busy)) {
         if (!wait || hotplug_inside)
@@ -64,7 +64,7 @@ static bool hotplug_enter(bool wait)
     return true;
 }
 
-static void hotplug_leave(void)
+LOCK_DROPS(hotplug.busy) static void hotplug_leave(void)
 {
     hotplug_inside = false;
     lock_word_drop(&hotplug.busy);
@@ -323,7 +323,7 @@ static void hotplug_online_cpus(uint64_t cpus[AFFINITY_WORDS])
 }
 
 /* From outside the library: enters it.  False with errno: it may not be entered here and now. */
-static bool hotplug_begin(bool simulated)
+LOCK_UNCHECKED LOCK_TRIES(hotplug.busy) static bool hotplug_begin(bool simulated)
 {
     init_once();
     if (simulated && !topology.simulated)
@@ -335,7 +335,7 @@ static bool hotplug_begin(bool simulated)
     return false;
 }
 
-static int hotplug_end(int error)
+LOCK_DROPS(hotplug.busy) static int hotplug_end(int error)
 {
     hotplug_leave();
     if (error == 0)

@@ -10,9 +10,12 @@
 void upkeep_do(const struct stook_cache *cache)
 {
     bool near = cache->flags & CACHE_MALLOC;
-    unsigned due = context_self()->due & (near ? CONTEXT_DUE_CAPACITY : ~0u);
     int saved = errno;
+    unsigned due;
 
+    if (atomic_load_explicit(&adapt_grown, memory_order_relaxed) == 0)
+        context_self()->due &= ~(unsigned)CONTEXT_DUE_CAPACITY;
+    due = context_self()->due & (near ? CONTEXT_DUE_CAPACITY : ~0u);
     if (due == 0 || !lock_begin_blocking())
         return;
     context_self()->due &= ~due;

@@ -12,14 +12,15 @@
 #define STOOK_CACHE_UPKEEP_H
 
 #include "base/context.h"
+#include "cache/adapt.h"
 #include "cache/reclaim.h"
-#include "slab/cache.h"
 
 void upkeep_do(const struct stook_cache *cache);
 
 /* At the end of an allocation: `nested` as context_enter() said. */
-static inline void upkeep_after(const struct stook_cache *cache, unsigned flags, bool nested)
+static inline void upkeep_after(struct stook_cache *cache, unsigned flags, bool nested)
 {
+    adapt_heed(cache, nested || (flags & STOOK_NOSPIN));
     if (__builtin_expect(context_self()->due != 0, 0) && reclaim_may(flags, nested))
         upkeep_do(cache);
 }

@@ -143,17 +143,17 @@ void group_charge_collect(void)
 
 /* ---- the lock, and fork --------------------------------------------------------------------- */
 
-bool group_lock(bool nospin)
+LOCK_UNCHECKED bool group_lock(bool nospin)
 {
     return lock_enter(&group_table.lock, LOCK_GROUPS, nospin);
 }
 
-void group_take(void)
+LOCK_UNCHECKED void group_take(void)
 {
     lock_take(&group_table.lock, LOCK_GROUPS);
 }
 
-void group_unlock(void)
+LOCK_UNCHECKED void group_unlock(void)
 {
     do {
         group_charge_collect();

@@ -95,8 +95,9 @@ static void private_add_class(struct stook_cache *cache)
 }
 
 /* Beside a fork: waits for it, or NULL with ENOMEM. */
-static struct stook_cache *private_make(const char *name, size_t size,
-                                        const struct stook_cache_args *args, bool wait)
+LOCK_UNCHECKED static struct stook_cache *private_make(const char *name, size_t size,
+                                                       const struct stook_cache_args *args,
+                                                       bool wait)
 {
     struct stook_cache *cache = NULL;
 

@@ -388,6 +388,7 @@ void arena_exit(void)
  * Takes a zone's lock.  Pages on their way back would be lost to the child, so the threads that give
  * them back are waited for, asleep; but not for ever, since they may never get a CPU.
  */
+static void arena_lock_zone(struct zone *zone, unsigned *naps) LOCK_TAKES(zone->lock);
 static void arena_lock_zone(struct zone *zone, unsigned *naps)
 {
     uint32_t purging;
@@ -406,7 +407,7 @@ static void arena_lock_zone(struct zone *zone, unsigned *naps)
     zone->given_up = purging;
 }
 
-void arena_lock_all(void)
+LOCK_UNCHECKED void arena_lock_all(void)
 {
     unsigned naps = ARENA_FORK_NAPS;
 
@@ -420,7 +421,7 @@ void arena_lock_all(void)
     window_lock();
 }
 
-void arena_unlock_all(void)
+LOCK_UNCHECKED void arena_unlock_all(void)
 {
     window_unlock();
     for (unsigned i = pagemap.zones; i-- > 0;) {

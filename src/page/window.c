@@ -458,13 +458,13 @@ void window_on_growing(void (*fn)(size_t bytes))
     lock_drop(&window.lock, LOCK_WINDOW);
 }
 
-void window_lock(void)
+LOCK_TAKES(window.lock) void window_lock(void)
 {
     lock_take(&window.lock, LOCK_WINDOW);
     lock_mark_fork(&window.lock);
 }
 
-void window_unlock(void)
+LOCK_DROPS(window.lock) void window_unlock(void)
 {
     lock_drop(&window.lock, LOCK_WINDOW);
 }

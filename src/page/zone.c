@@ -170,7 +170,7 @@ static unsigned zone_widen(const struct block *block, uint64_t mask[BLOCK_WORDS]
 }
 
 /* Gives one block's dirty pages back; the lock is dropped meanwhile, the pages are taken. */
-static size_t zone_purge_block(struct zone *zone, struct block *block)
+LOCK_UNCHECKED static size_t zone_purge_block(struct zone *zone, struct block *block)
 {
     uint64_t mask[BLOCK_WORDS];
     uint32_t index = zone_block_index(block);

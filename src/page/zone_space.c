@@ -102,7 +102,7 @@ static bool zone_may_hole(const struct zone *zone, uint32_t first, uint32_t n)
 }
 
 /* Unmaps a run of clean blocks; the lock is dropped meanwhile, the blocks are taken. */
-static void zone_unmap_run(struct zone *zone, uint32_t first, uint32_t n)
+LOCK_UNCHECKED static void zone_unmap_run(struct zone *zone, uint32_t first, uint32_t n)
 {
     bool meta = zone_has_meta(zone, first), gone;
 

@@ -17,12 +17,7 @@
 #pragma weak __x86_get_cpuid_feature_leaf /* glibc 2.33 */
 #endif
 
-#include "percpu/locked.h"
-#include "percpu/sections.h"
-
 struct percpu percpu;
-const struct sheaf percpu_closed = {0};
-const struct sheaf percpu_none = {0};
 
 /* glibc 2.35 and later; absent elsewhere. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -159,13 +154,9 @@ void percpu_exit(void)
     memset(&percpu, 0, sizeof(percpu));
 }
 
-int percpu_cpu(void)
+int percpu_cpu_asked(void)
 {
-    int cpu = percpu.rseq          ? percpu_registered_cpu(percpu.rseq_offset)
-              : topology.simulated ? (int)topology_cpu()
-                                   : sched_getcpu();
-
-    return cpu < (int)percpu.rows ? cpu : -1;
+    return topology.simulated ? (int)topology_cpu() : sched_getcpu();
 }
 
 void percpu_slot_init(unsigned index)
@@ -176,8 +167,7 @@ void percpu_slot_init(unsigned index)
     lock_drop(&percpu.lock, LOCK_PERCPU);
 }
 
-/* The first closing on a CPU, or the first since it was left: under the lock, so not beside a fork. */
-static bool percpu_use(unsigned cpu, bool nospin)
+bool percpu_use(unsigned cpu, bool nospin)
 {
     bool online = topology_is_online(&topology, cpu);
 
@@ -191,11 +181,6 @@ static bool percpu_use(unsigned cpu, bool nospin)
             atomic_store_explicit(&percpu.look_every, PERCPU_LOOK_SOON, memory_order_relaxed);
     }
     return true;
-}
-
-static bool percpu_in_use(unsigned cpu)
-{
-    return percpu_use_of(cpu) == PERCPU_USED;
 }
 
 static void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_use to)
@@ -217,129 +202,6 @@ void percpu_leave(unsigned cpu)
 void percpu_stay(unsigned cpu)
 {
     percpu_change_use(cpu, PERCPU_LEFT, PERCPU_USED);
-}
-
-bool percpu_pop(uintptr_t offset, void **object)
-{
-    return percpu_pop_bulk(offset, object, 1) == 1;
-}
-
-bool percpu_push(uintptr_t offset, void *object)
-{
-    return percpu_push_bulk(offset, &object, 1) == 1;
-}
-
-uint32_t percpu_pop_bulk(uintptr_t offset, void **objects, uint32_t want)
-{
-    uint32_t taken;
-
-    if (!percpu.rseq)
-        return locked_pop_bulk(percpu_cpu(), offset, objects, want);
-    for (int i = 0; want > 0 && i < PERCPU_RETRIES; i++) {
-        enum rseq_result r =
-            rseq_pop_bulk(percpu.areas + offset, percpu.rseq_offset, objects, want, &taken);
-        if (r != RSEQ_ABORTED)
-            return r == RSEQ_DONE ? taken : 0;
-    }
-    return 0;
-}
-
-uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have)
-{
-    uint32_t put;
-
-    if (!percpu.rseq)
-        return locked_push_bulk(percpu_cpu(), offset, objects, have);
-    for (int i = 0; have > 0 && i < PERCPU_RETRIES; i++) {
-        enum rseq_result r =
-            rseq_push_bulk(percpu.areas + offset, percpu.rseq_offset, objects, have, &put);
-        if (r != RSEQ_ABORTED)
-            return r == RSEQ_DONE ? put : 0;
-    }
-    return 0;
-}
-
-/* Closes the slot of a CPU in use, whose main sheaf is returned; NULL: it is closed, or was left. */
-static struct sheaf *percpu_close_on(unsigned cpu, struct slot *slot)
-{
-    struct sheaf *held = percpu.rseq ? NULL : locked_take(slot);
-    void *main = NULL;
-
-    if (percpu.rseq) {
-        if (rseq_close(slot, percpu.rseq_offset, (int)cpu, PERCPU_CLOSED, &main) != RSEQ_DONE)
-            return NULL;
-        held = main ? main : PERCPU_NONE;
-    }
-    /* Full: either percpu_change_use() comes before this look, or its caller finds the slot closed. */
-    if (held && !PERCPU_CLOSE_IS_FENCE)
-        atomic_thread_fence(memory_order_seq_cst);
-    if (held && !percpu_in_use(cpu)) { /* left meanwhile */
-        percpu_open(slot, held);
-        return NULL;
-    }
-    return held;
-}
-
-struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin)
-{
-    for (int i = 0; i < PERCPU_RETRIES; i++) {
-        struct sheaf *held;
-        int cpu = percpu_cpu();
-
-        if (cpu < 0 || (!percpu_in_use((unsigned)cpu) && !percpu_use((unsigned)cpu, nospin)))
-            return NULL;
-        *slot = percpu_slot_at(cpu, offset);
-        held = percpu_close_on((unsigned)cpu, *slot);
-        if (held)
-            return held;
-        if (!percpu.rseq ||
-            atomic_load_explicit(&(*slot)->main, memory_order_relaxed) == PERCPU_CLOSED)
-            return NULL;
-        /* Migrated, aborted, or the CPU was left: once more. */
-    }
-    return NULL;
-}
-
-void percpu_open(struct slot *slot, struct sheaf *main)
-{
-    if (percpu.rseq) {
-        slot->held = NULL;
-        /* What the sheaf holds was written before; pairs with the dependent loads of a section. */
-        atomic_store_explicit(&slot->main, main, memory_order_release);
-        return;
-    }
-    locked_open(slot, main);
-}
-
-struct sheaf *percpu_take(struct slot *slot)
-{
-    if (percpu.rseq) {
-        struct sheaf *main = atomic_load_explicit(&slot->main, memory_order_relaxed);
-        do {
-            if (main == PERCPU_CLOSED)
-                return NULL;
-        } while (!atomic_compare_exchange_weak_explicit(
-            &slot->main, &main, PERCPU_CLOSED, memory_order_acq_rel, memory_order_relaxed));
-        slot->held = main ? main : PERCPU_NONE;
-        return slot->held;
-    }
-    return locked_take(slot);
-}
-
-struct sheaf *percpu_peek(struct slot *slot)
-{
-    struct sheaf *main;
-
-    if (!percpu.rseq)
-        return locked_take(slot);
-    main = atomic_load_explicit(&slot->main, memory_order_acquire);
-    return main == PERCPU_CLOSED ? NULL : main ? main : PERCPU_NONE;
-}
-
-void percpu_unpeek(struct slot *slot, struct sheaf *main)
-{
-    if (!percpu.rseq)
-        locked_open(slot, main);
 }
 
 bool percpu_may_fence(unsigned cpu)

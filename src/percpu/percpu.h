@@ -1,30 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * percpu.h - the per-CPU protocol: slots, the sections on them, and the process's mode.
+ * percpu.h - memory of each CPU that sections change, and the mode of the process.
  *
- * A CPU's area holds one slot a cache, at the cache's offset ([cpu][cache]).  A slot's `main`
- * points to the sheaf that pops and pushes work on.  Each section is written once, in the operations
- * of one table a machine (stook/sections.h, percpu/sections.h; behind a lock word: percpu/locked.h):
- * pop, push, pop_bulk, push_bulk and close work on slots, others on per-CPU rows (percpu/rows.h).
- * The rest are plain:
+ * A section runs from its BEGIN to its commit, one store, which is its last instruction.  The kernel
+ * guarantees: a thread that is preempted, migrated or gets a signal in between goes on at the section's
+ * abort exit, in front of which it has found the signature; membarrier (percpu_fence) does the same to
+ * the sections that run on a CPU.  Until the commit a section may write only what nobody reads yet.
  *
- *   open:   slot.main = m, store-release, from any CPU; only by whoever closed the slot
- *   take:   slot.main: m -> closed by cmpxchg from any CPU; percpu_fence(cpu); only now read m
+ * A port to another architecture is two tables of operations, and their names in three places.
+ *   include/stook/arch/ops_ARCH.h   of pop and push; compiled into programs
+ *   src/percpu/ops_ARCH.h           of all other sections
+ *   stook/inline.h names the machine, stook/sections.h and percpu/sections.h include its tables,
+ *   CMakeLists.txt has it in rseq_default.  sheaf/slot.c: whether a swap is a full fence.
  *
- * Modes, fixed at start for the whole process (mixing them on one slot hands objects out twice):
- *   rseq    as above.  A thread that is not registered has CPU number -1 or -2 and never closes.
- *   locked  each slot has a lock word that is only ever tried, and its sheaf in `held`; `main` is
- *           never installed, so that the inlined fast path falls into the slow path by itself.
+ *   operation                        must give
+ *   BEGIN                            arms by its last instruction: a plain store of the descriptor
+ *   LOAD*, LEAVE_IF_NULL, LEAVE_     no order: what a section reads or writes has its address from a
+ *     UNLESS_BELOW, ADD, TAKE, COPY    word that it loaded, and that orders them
+ *   LEAVE_IF_EQUAL, _UNLESS_EQUAL32  acquire: what the section reads next is not found through it
+ *   COMMIT32, COMMIT_ADD             no order; one aligned store of 4 or 8 bytes
+ *   COMMIT_SWAP                      acquire; indivisible to other CPUs; whether it stored is told by a
+ *                                      register or by flags, since nothing may stand behind it
+ *   COMMIT_ADD_TWO                   release; 16 bytes in one store that is done or not, or else it leaves
+ *   END                              abort exit behind the signature; both exits reach any label
  *
- * Areas lie at a fixed stride in one mapping, for every CPU that may ever be and for -1 and -2.  They
- * begin as zero pages, and a slot whose `main` is NULL is open and has no sheaf: CPUs that the process
- * never runs on cost address space and nothing else.
+ * What proves a port: tests/scripts/test_port.py (each operation, under qemu-user), then on a kernel of
+ * that kind unit.percpu* and unit.rows_steps, unit.stock_steps (a stop at every instruction),
+ * stress.percpu_storm, stress.percpu_violations (each rule broken must be seen).
  *
- * While a slot is closed only pointers move: no lock, no system call, no callback, and no memory
- * that could fault but the sheaves themselves.  Whoever meets a closed slot never waits.
+ * Modes, fixed at start for the whole process (both on one slot would hand objects out twice):
+ *   rseq    sections.  A thread that is not registered has CPU number -1 or -2: no section of it commits.
+ *   locked  no section commits; lock words and atomic instructions do their work.
+ *
+ * A CPU's area holds one slot a cache, at the cache's offset ([cpu][cache]); what is in a slot, only
+ * sheaf/slot.h knows.  Areas lie at a fixed stride in one mapping, for every CPU that may ever be and for
+ * -1 and -2.  They begin as zero pages: CPUs that the process never runs on cost address space alone.
+ * Words of rows (percpu/rows.h) lie a row a CPU apart instead.
  */
-#ifndef STOOK_OS_PERCPU_H
-#define STOOK_OS_PERCPU_H
+#ifndef STOOK_PERCPU_PERCPU_H
+#define STOOK_PERCPU_PERCPU_H
 
 #include "base/lock.h"
 #include "os/topology.h"
@@ -36,44 +50,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Offsets 8, 12 and 16 are known to the sections.  Sheaves, slots and caches begin at cache lines;
- * size is not where a slot or a cache has the word that the next section loads, or that load would
- * wait for the store of size whenever the two lie 4 KiB apart (0.4 ns a pair).
- */
-struct sheaf {
-    struct sheaf *next; /* in a barn: protected by the barn's lock */
-    uint32_t size;
-    uint32_t capacity;
-    void *object[];
-};
-_Static_assert(offsetof(struct sheaf, size) == 8, "known to the sections");
-_Static_assert(offsetof(struct sheaf, capacity) == 12, "known to the sections");
-_Static_assert(offsetof(struct sheaf, object) == 16, "known to the sections");
-
-/* Whether it is one of the two objects that came last: what comes back now was freed already. */
-static inline bool sheaf_repeats(const struct sheaf *sheaf, const void *object)
-{
-    uint32_t n = sheaf->size;
-
-    return (n > 0 && sheaf->object[n - 1] == object) || (n > 1 && sheaf->object[n - 2] == object);
-}
-
-struct slot {
-    _Atomic(struct sheaf *) main; /* offset 0, known to the sections; NULL: open, no sheaf yet */
-    struct sheaf *spare;          /* NULL or a sheaf; whoever closed the slot */
-    struct sheaf *held;           /* rseq: main while taken (fork); locked: main, NULL for none */
-    struct sheaf *rcu;            /* NULL or objects freed under readers; whoever closed the slot */
-    _Atomic uint32_t lock;        /* locked mode: 1 closed */
-    uint32_t fill;                /* objects the last refill brought; whoever closed the slot */
-    uint32_t forking;             /* of slot_take_all(); the forking thread */
-    uint32_t remote_size;         /* objects in all remote sheaves, for reports */
-    struct sheaf *remote;         /* one a node: objects of other homes; whoever closed the slot */
-    uint32_t wary; /* refills to come that stay within the capacity; whoever closed the slot */
-    uint32_t reserved;
-};
+struct slot; /* sheaf/slot.h */
 enum { SLOT_SHIFT = 6, SLOT_SIZE = 1 << SLOT_SHIFT };
-_Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
 
 enum {
     PERCPU_AREA_SIZE = 1 << STOOK_AREA_SHIFT,
@@ -84,27 +62,25 @@ enum {
 #else
     PERCPU_HAS_SECTIONS = 0,
 #endif
-#ifdef __x86_64__
-    PERCPU_CLOSE_IS_FENCE = 1, /* a locked instruction orders all loads and stores */
-#else
-    PERCPU_CLOSE_IS_FENCE = 0,
-#endif
 };
 _Static_assert(PERCPU_AREA_SIZE == STOOK_CACHES_MAX * SLOT_SIZE, "a slot a cache");
 
 struct percpu {
+    /* Constant after percpu_init(). */
     char *areas;          /* CPU 0's; CPU n's lies n areas behind it, from n = -2 on */
     intptr_t rseq_offset; /* from the thread pointer to its struct rseq (cpu_id at 4) */
     bool rseq;            /* the mode */
     bool wide;            /* the CPU has AVX2 */
     unsigned rows;        /* CPUs that have areas: all that the kernel may ever name */
-    unsigned slots;       /* highest slot in use + 1; written under `lock` */
-    struct lock lock;
-    const char *why;         /* static: why this mode */
+    const char *why;      /* static: why this mode */
+    uint64_t *isolated;   /* bit per CPU that no fence may interrupt, or NULL */
+    /* Under the lock. */
+    struct lock lock; /* LOCK_PERCPU */
+    unsigned slots;   /* highest slot in use + 1 */
+    /* Atomic; stored under the lock, so that fork sees all CPUs that were ever used. */
+    _Atomic uint8_t used[TOPOLOGY_CPUS_MAX]; /* enum percpu_use */
+    /* Atomic. */
     _Atomic uint64_t fences; /* membarriers sent */
-    uint64_t *isolated;      /* bit per CPU that no fence may interrupt, or NULL */
-    /* enum percpu_use; changed under `lock`, so that fork sees all that were ever used. */
-    _Atomic uint8_t used[TOPOLOGY_CPUS_MAX];
     _Atomic uint32_t
         look_every;       /* closings for an allocation on a CPU from look to look; 0: never */
     _Atomic bool strange; /* a CPU was met that the topology says is offline */
@@ -123,11 +99,6 @@ enum {
 
 extern struct percpu percpu __attribute__((visibility("hidden")));
 
-/* The two sheaves that are none: read-only, size 0, capacity 0. */
-extern const struct sheaf percpu_closed, percpu_none;
-#define PERCPU_CLOSED ((struct sheaf *)(uintptr_t)&percpu_closed)
-#define PERCPU_NONE ((struct sheaf *)(uintptr_t)&percpu_none)
-
 /* Decides the mode.  Once, after topology_init(), before the first slot. */
 void percpu_init(void);
 
@@ -137,8 +108,8 @@ void percpu_exit(void);
 /* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
 void percpu_slot_init(unsigned index);
 
-/* The CPU this thread runs on, or states (topology.h); negative when it is not registered. */
-int percpu_cpu(void);
+/* In locked mode: what the C library or the simulated machine says. */
+int percpu_cpu_asked(void);
 
 /* The CPU in the struct rseq that lies so far behind the thread pointer: percpu.rseq_offset, where the
  * number is negative for threads that are not registered, and for all in locked mode. */
@@ -147,6 +118,14 @@ static inline __attribute__((always_inline)) int percpu_registered_cpu(intptr_t 
     const char *rseq = (const char *)__builtin_thread_pointer() + offset;
 
     return (int)*(const volatile int32_t *)(const void *)(rseq + 4);
+}
+
+/* The CPU this thread runs on, or states (topology.h); negative when it is not registered. */
+static inline int percpu_cpu(void)
+{
+    int cpu = percpu.rseq ? percpu_registered_cpu(percpu.rseq_offset) : percpu_cpu_asked();
+
+    return cpu < (int)percpu.rows ? cpu : -1;
 }
 
 /* The node whose barn a thread on that CPU uses; it may be elsewhere right after. */
@@ -177,67 +156,20 @@ static inline struct slot *percpu_slot(unsigned cpu, uintptr_t offset)
 }
 
 /*
- * These four retry aborted sections; false/0 means: empty or full, or closed; or, to the bulk
- * push, that one of the pointers may be NULL.  `want` and `have` are above 0.
- */
-bool percpu_pop(uintptr_t offset, void **object);
-bool percpu_push(uintptr_t offset, void *object);
-uint32_t percpu_pop_bulk(uintptr_t offset, void **objects, uint32_t want);
-uint32_t percpu_push_bulk(uintptr_t offset, void *const *objects, uint32_t have);
-
-/*
- * An allocation has found this CPU's main sheaf empty.  Every so often a scan for CPUs that have come or
- * gone is due (cache/upkeep.h): counted a CPU, in slot 0, which is no cache's.
- */
-static inline void percpu_tick(int cpu, bool nospin)
-{
-    uint32_t every = atomic_load_explicit(&percpu.look_every, memory_order_relaxed), n;
-    struct slot *nobodys;
-
-    if (every == 0 || cpu < 0)
-        return;
-    nobodys = percpu_slot_at(cpu, 0);
-    n = __atomic_load_n(&nobodys->fill, __ATOMIC_RELAXED) + 1;
-    __atomic_store_n(&nobodys->fill, n, __ATOMIC_RELAXED); /* racy: one more or less */
-    if (__builtin_expect((n & (every - 1)) == 0, 0) && !nospin)
-        context_self()->due |= CONTEXT_DUE_SCAN;
-}
-
-/*
  * No thread may run on a CPU any more: its sheaves are about to be taken.  Whoever closes a slot there
  * afterwards makes it a used one again.  The other way round: not all of them could be taken.
  */
 void percpu_leave(unsigned cpu);
 void percpu_stay(unsigned cpu);
 
+/* A CPU on which a slot is about to be closed, for the first time or since it was left: under the lock, so
+ * not beside a fork.  False: `nospin` forbids to wait, or it is offline (in a simulated machine). */
+bool percpu_use(unsigned cpu, bool nospin);
+
 static inline enum percpu_use percpu_use_of(unsigned cpu)
 {
     return (enum percpu_use)atomic_load_explicit(&percpu.used[cpu], memory_order_acquire);
 }
-
-/*
- * Closes this CPU's slot: its main sheaf (percpu_none perhaps), or NULL: it is closed, this thread is
- * not registered, its CPU is new and `nospin` forbids to wait, or it is offline (in a simulated
- * machine).  Only slots of CPUs that are marked as used are ever closed: a fork finds them all.
- */
-struct sheaf *percpu_close(uintptr_t offset, struct slot **slot, bool nospin);
-
-/* Opens a slot that this thread closed or took; what `held` said is over. */
-void percpu_open(struct slot *slot, struct sheaf *main);
-
-/*
- * Takes the slot of any CPU.  The sheaf returned may be read only after percpu_fence(cpu): until
- * then a section on that CPU may still commit to it.  NULL: it is closed, now or for good.
- */
-struct sheaf *percpu_take(struct slot *slot);
-
-/*
- * The main sheaf of any CPU's slot for counting (percpu_none perhaps), or NULL: it is closed.  With
- * sections the owner may go on meanwhile: sheaves are never unmapped, so a stale pointer reads an old
- * size, or what lies there now.  Where there are locks the slot's is held until percpu_unpeek().
- */
-struct sheaf *percpu_peek(struct slot *slot);
-void percpu_unpeek(struct slot *slot, struct sheaf *main);
 
 /*
  * Aborts the sections running on `cpu`.  false: a tunable isolates that CPU, or the kernel refused

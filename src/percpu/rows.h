@@ -25,7 +25,8 @@ enum {
 
 enum { ROWS_NO_CPU = -1 };
 
-/* Two sums that change together: how many, and of how many bytes. */
+/* Two sums that change together: how many, and of how many bytes.  By sections of their row's CPU, or by
+ * atomic instructions. */
 struct rows_two {
     uint64_t count, bytes;
 } __attribute__((aligned(16)));

@@ -66,13 +66,13 @@ static struct sheaf *prefilled_take_spare(struct stook_cache *cache, bool nospin
     struct sheaf *spare = NULL, *main;
     struct slot *slot;
 
-    main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+    main = slot_close(percpu_offset(cache->index), &slot, nospin);
     if (main) {
         if (slot->spare && slot->spare->size > 0) {
             spare = slot->spare;
             slot->spare = NULL;
         }
-        percpu_open(slot, main);
+        slot_open(slot, main);
     }
     return spare;
 }
@@ -83,12 +83,12 @@ static bool prefilled_put_spare(struct stook_cache *cache, struct sheaf *sheaf, 
     struct slot *slot;
     bool put = false;
 
-    main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+    main = slot_close(percpu_offset(cache->index), &slot, nospin);
     if (main) {
         put = !slot->spare;
         if (put)
             slot->spare = sheaf;
-        percpu_open(slot, main);
+        slot_open(slot, main);
     }
     return put;
 }
@@ -206,8 +206,8 @@ static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct she
     int saved = errno;
 
     if (had < sheaf->capacity && percpu.rseq && cache_capacity(cache) > 0) {
-        uint32_t got = percpu_pop_bulk(percpu_offset(cache->index), sheaf->object + had,
-                                       sheaf->capacity - had);
+        uint32_t got =
+            slot_pop_bulk(percpu_offset(cache->index), sheaf->object + had, sheaf->capacity - had);
         sheaf->size += got;
         stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }

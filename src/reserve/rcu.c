@@ -8,11 +8,10 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
-#include "percpu/sections.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/remote.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_sections.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
@@ -207,7 +206,7 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
 
     for (int turn = 0; turn < RCU_TURNS; turn++) {
         struct slot *slot;
-        struct sheaf *main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+        struct sheaf *main = slot_close(percpu_offset(cache->index), &slot, nospin);
         if (!main)
             break;
         struct sheaf *sheaf = slot->rcu;
@@ -224,7 +223,7 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
                 rcu_hand_push(sheaf);
             }
         }
-        percpu_open(slot, main);
+        slot_open(slot, main);
         if (put)
             break;
         node = percpu_node(percpu_cpu());
@@ -306,7 +305,7 @@ __attribute__((aligned(64))) void stook_free_rcu(struct stook_cache *cache, void
 {
     if (__builtin_expect(pagemap_covers(object) && rcu_sections, 1) &&
         __builtin_expect(pagemap_cache(*pagemap_at(object)) == cache->index, 1) &&
-        __builtin_expect(rseq_defer(cache->head.slots, cache->head.rseq_offset, PERCPU_CLOSED,
+        __builtin_expect(rseq_defer(cache->head.slots, cache->head.rseq_offset, SHEAF_CLOSED,
                                     object) == RSEQ_DONE,
                          1)) {
         stat_add(cache, STAT_free_rcu_sheaf, 1);
@@ -335,13 +334,13 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
             struct sheaf *main = NULL, *sheaf;
             if (!atomic_load_explicit(&rcu_caches[i].used, memory_order_relaxed))
                 continue;
-            for (unsigned turn = 0; !(main = percpu_take(slot)) && all; turn++)
+            for (unsigned turn = 0; !(main = slot_take(slot)) && all; turn++)
                 lock_pause(turn);
             if (!main)
                 continue;
             sheaf = slot->rcu;
             slot->rcu = NULL;
-            percpu_open(slot, main);
+            slot_open(slot, main);
             if (sheaf) {
                 sheaf->next = taken;
                 taken = sheaf;

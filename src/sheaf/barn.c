@@ -2,26 +2,30 @@
 #include "sheaf/barn.h"
 
 #include "base/report.h"
+#include "base/context.h"
 #include "sheaf/budget.h"
-#include "sheaf/capacity.h"
 #include "slab/stat.h"
 
 enum {
-    BARN_REFUSALS = 4, /* full sheaves refused in a row, or as many as the limit, halve it … */
-    BARN_PATIENCE = 2, /* … of a cache that has grown, this many times as many */
-    BARN_MORE = 8,     /* a limit grows to this many times the cache's, and capacity_barn_bytes() */
+    BARN_REFUSALS = 4,   /* full sheaves refused in a row, or as many as the limit, halve it … */
+    BARN_PATIENCE = 2,   /* … of a cache that has grown, this many times as many */
     BARN_EMPTY_MORE = 2, /* empty sheaves kept beyond the limit of full ones */
-    BARN_PRESSED = 8,    /* misses at the highest limit after which an adaptive cache grows */
+    BARN_PRESSED = 8,    /* misses at the highest limit after which an adaptive cache wants more */
+    BARN_TICKS = 64,     /* exchanges of a thread from one look at idle caches to the next */
 };
+
+static __thread unsigned barn_ticks __attribute__((tls_model("initial-exec")));
 
 static struct barn *barn_of(struct stook_cache *cache, unsigned node)
 {
     return &cache->nodes[node].barn;
 }
 
-static bool barn_lock(struct stook_cache *cache, unsigned node, bool nospin)
+static bool barn_lock(struct stook_cache *cache, struct barn *barn, unsigned node, bool nospin)
+    LOCK_TRIES(barn->lock);
+static bool barn_lock(struct stook_cache *cache, struct barn *barn, unsigned node, bool nospin)
 {
-    if (!lock_enter(&barn_of(cache, node)->lock, LOCK_BARN, nospin)) {
+    if (!lock_enter(&barn->lock, LOCK_BARN, nospin)) {
         stat_add(cache, STAT_lock_busy, 1);
         return false;
     }
@@ -60,23 +64,6 @@ static void barn_set_limit(struct barn *barn, uint32_t limit)
     __atomic_store_n(&barn->full_limit, limit, __ATOMIC_RELAXED);
 }
 
-static size_t barn_sheaf_bytes(const struct stook_cache *cache)
-{
-    return (size_t)cache_capacity(cache) * cache->layout.stride;
-}
-
-uint32_t barn_most(const struct stook_cache *cache)
-{
-    size_t sheaf = barn_sheaf_bytes(cache);
-    size_t most = sheaf ? capacity_barn_bytes(cache) / sheaf : 0, limit = cache_barn_limit(cache);
-    bool grown = cache_level(cache) > 0;
-
-    if (most > BARN_MORE * limit && !grown)
-        most = BARN_MORE * limit;
-    return most > limit && (grown || !(cache->flags & CACHE_MALLOC)) ? (uint32_t)most
-                                                                     : (uint32_t)limit;
-}
-
 void barn_init(struct barn *barn, unsigned full_limit)
 {
     lock_init(&barn->lock);
@@ -113,14 +100,13 @@ static void barn_cut(struct stook_cache *cache, struct barn *barn, struct sheaf 
     budget_give_barn(cache, barn);
 }
 
-/* A miss; true: it is time to grow. */
-static bool barn_miss(struct stook_cache *cache, struct barn *barn)
+static enum barn_verdict barn_miss(struct stook_cache *cache, struct barn *barn)
 {
     bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0, bounced = barn->bounced > 0;
     uint32_t limit = barn->full_limit, base = cache_barn_limit(cache);
     /* Missed after some were refused: what went to slabs would have been of use here. */
-    uint32_t most = bounced ? barn_most(cache) : base;
-    bool pressed = false;
+    uint32_t most = bounced ? cache_barn_most(cache) : base;
+    enum barn_verdict verdict = BARN_CONTENT;
 
     barn->get_fail++;
     if (limit < most) {
@@ -128,19 +114,20 @@ static bool barn_miss(struct stook_cache *cache, struct barn *barn)
         barn_set_limit(barn, limit < most ? limit : most);
     } else if (adaptive && bounced && !barn->starved && ++barn->pressed >= BARN_PRESSED) {
         barn->pressed = 0;
-        pressed = true;
+        verdict = BARN_WANTS_MORE;
     }
     barn_set_count(&barn->bounced, adaptive && bounced ? barn->bounced - 1 : 0);
     budget_give_barn(cache, barn);
-    return pressed;
+    return verdict;
 }
 
 /* An exchange is over, and the lock dropped. */
-static void barn_tick(bool nospin)
+static void barn_end(struct stook_cache *cache, enum barn_verdict verdict, bool nospin)
 {
-    if (__builtin_expect(atomic_load_explicit(&capacity_grown, memory_order_relaxed) > 0, 0) &&
-        !nospin)
-        capacity_tick();
+    if (__builtin_expect(verdict != BARN_CONTENT, 0))
+        __atomic_store_n(&cache->policy.verdict, verdict, __ATOMIC_RELAXED);
+    if (!nospin && ++barn_ticks % BARN_TICKS == 0)
+        context_self()->due |= CONTEXT_DUE_CAPACITY;
 }
 
 struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
@@ -148,7 +135,7 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
 {
     struct barn *barn = barn_of(cache, node);
     struct sheaf *full;
-    bool grow = false;
+    enum barn_verdict verdict = BARN_CONTENT;
 
     /* Nothing there and nothing to learn: a memoryless node's CPUs ask here first each time. */
     if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 &&
@@ -158,7 +145,7 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
         stat_add(cache, STAT_barn_get_fail, 1);
         return NULL;
     }
-    if (!barn_lock(cache, node, nospin))
+    if (!barn_lock(cache, barn, node, nospin))
         return NULL;
     full = barn_pop_full(cache, barn);
     barn->refused = 0;
@@ -170,37 +157,37 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
             *empty = NULL;
         }
     } else {
-        grow = barn_miss(cache, barn);
+        verdict = barn_miss(cache, barn);
     }
     lock_drop(&barn->lock, LOCK_BARN);
-    if (grow)
-        (void)capacity_grow(cache, nospin);
-    barn_tick(nospin);
+    barn_end(cache, verdict, nospin);
     stat_add(cache, full ? STAT_barn_get : STAT_barn_get_fail, 1);
     return full;
 }
 
 /*
  * A full sheaf is refused: it joins a chain.  Many in a row halve the limit, and what is beyond it
- * joins too.  True: a cache that has grown needs no more than others do.
+ * joins too.
  */
-static bool barn_refuse(struct stook_cache *cache, struct barn *barn, struct sheaf *full,
-                        struct sheaf **chain)
+static enum barn_verdict barn_refuse(struct stook_cache *cache, struct barn *barn,
+                                     struct sheaf *full, struct sheaf **chain)
 {
     uint32_t n = 0, limit = barn->full_limit, patience = limit;
-    bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0, grown = cache_level(cache) > 0;
+    bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
 
     barn_push(chain, &n, full);
     barn->put_fail++;
     barn_set_count(&barn->bounced, adaptive && barn->bounced < UINT32_MAX ? barn->bounced + 1 : 1);
-    if (grown)
+    if (cache_level(cache) > 0)
         patience *= BARN_PATIENCE;
     if (++barn->refused < BARN_REFUSALS || barn->refused < patience || limit == 0)
-        return false;
+        return BARN_CONTENT;
     barn->refused = 0;
     barn_set_limit(barn, limit / 2);
     barn_cut(cache, barn, chain, &n);
-    return grown && barn_sheaf_bytes(cache) * (limit / 2) < CAPACITY_BARN_MOST;
+    return limit / 2 < __atomic_load_n(&cache->policy.barn_least, __ATOMIC_RELAXED)
+               ? BARN_WANTS_LESS
+               : BARN_CONTENT;
 }
 
 struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
@@ -209,12 +196,13 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
     struct barn *barn = barn_of(cache, node);
     struct sheaf *chain = NULL;
     uint64_t bytes = barn_bytes(cache, full);
-    bool room, shrink = false;
+    enum barn_verdict verdict = BARN_CONTENT;
+    bool room;
 
     STOOK_ASSERT(full->size > 0);
     if (empty)
         *empty = NULL;
-    if (!barn_lock(cache, node, nospin)) {
+    if (!barn_lock(cache, barn, node, nospin)) {
         full->next = NULL;
         return full;
     }
@@ -228,12 +216,10 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
             *empty = barn_pop(&barn->empty, &barn->nr_empty);
     } else {
         barn->starved = room;
-        shrink = barn_refuse(cache, barn, full, &chain);
+        verdict = barn_refuse(cache, barn, full, &chain);
     }
     lock_drop(&barn->lock, LOCK_BARN);
-    if (shrink && !nospin)
-        capacity_lower(cache);
-    barn_tick(nospin);
+    barn_end(cache, verdict, nospin);
     stat_add(cache, chain ? STAT_barn_put_fail : STAT_barn_put, 1);
     return chain;
 }
@@ -243,7 +229,8 @@ struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nosp
     struct barn *barn = barn_of(cache, node);
     struct sheaf *empty;
 
-    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) == 0 || !barn_lock(cache, node, nospin))
+    if (__atomic_load_n(&barn->nr_empty, __ATOMIC_RELAXED) == 0 ||
+        !barn_lock(cache, barn, node, nospin))
         return NULL;
     empty = barn_pop(&barn->empty, &barn->nr_empty);
     lock_drop(&barn->lock, LOCK_BARN);
@@ -266,7 +253,7 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
     struct barn *barn = barn_of(cache, node);
 
     STOOK_ASSERT(empty->size == 0);
-    if (barn_keeps(cache, empty) && barn_lock(cache, node, nospin)) {
+    if (barn_keeps(cache, empty) && barn_lock(cache, barn, node, nospin)) {
         /* Once more, now that a change of the capacity has not looked at this barn yet, or is seen. */
         if (barn_keeps(cache, empty) && barn->nr_empty < barn->full_limit + BARN_EMPTY_MORE) {
             barn_push(&barn->empty, &barn->nr_empty, empty);
@@ -312,7 +299,8 @@ void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
     struct sheaf *worn = NULL;
     void *object = NULL;
 
-    if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 || !barn_lock(cache, node, nospin))
+    if (__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) == 0 ||
+        !barn_lock(cache, barn, node, nospin))
         return NULL;
     if (barn->full) {
         struct sheaf *sheaf = barn->full;
@@ -332,15 +320,15 @@ void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
     return object;
 }
 
-void barn_fit(struct stook_cache *cache, unsigned node, bool nospin)
+void barn_fit(struct stook_cache *cache, unsigned node)
 {
     struct barn *barn = barn_of(cache, node);
     struct sheaf *chain = NULL, *worn = NULL, **at;
     uint32_t most, n = 0, left = 0;
 
-    if (!lock_enter(&barn->lock, LOCK_BARN, nospin))
+    if (!lock_enter(&barn->lock, LOCK_BARN, false))
         return;
-    most = cache_level(cache) > 0 ? barn_most(cache) : cache_barn_limit(cache);
+    most = cache_level(cache) > 0 ? cache_barn_most(cache) : cache_barn_limit(cache);
     if (barn->full_limit > most)
         barn_set_limit(barn, most);
     for (at = &barn->full; *at;) {
@@ -368,11 +356,11 @@ void barn_fit(struct stook_cache *cache, unsigned node, bool nospin)
     }
     barn_set_count(&barn->nr_empty, left);
     lock_drop(&barn->lock, LOCK_BARN);
-    barn_flush(cache, node, chain, false, nospin);
+    barn_flush(cache, node, chain, false, false);
     while (worn) {
         struct sheaf *next = worn->next;
         stat_add(cache, STAT_sheaf_free, 1);
-        sheaf_free(worn, nospin);
+        sheaf_free(worn, false);
         worn = next;
     }
 }

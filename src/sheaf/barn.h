@@ -6,9 +6,12 @@
  * none is asked for, it falls to 0 and the barn hands out what it holds to be flushed, so that a
  * program that only frees ends with nothing parked here; each miss raises it again, up to the
  * cache's barn_limit, and beyond it, within 1 MiB, each miss that comes after a refusal: who goes up
- * and down finds what he needs.  An adaptive cache goes on from there (capacity.h); and whatever the
- * limit, a barn takes nothing in that it has no budget for (budget.h).  All calls take the barn's lock
- * once; with `nospin` they only try.
+ * and down finds what he needs.  Whatever the limit, a barn takes nothing in that it has no budget for
+ * (budget.h).  All calls take the barn's lock once; with `nospin` they only try.
+ *
+ * A barn changes its own limit only.  What it cannot mend by that it leaves in its cache as a verdict
+ * (enum barn_verdict); every BARN_TICKS exchanges of a thread a look at idle caches is due.  The policy
+ * (cache/adapt.h) acts on both when the call is over, with no slot closed and no lock held.
  */
 #ifndef STOOK_SHEAF_BARN_H
 #define STOOK_SHEAF_BARN_H
@@ -16,12 +19,6 @@
 #include "sheaf/sheaf.h"
 
 void barn_init(struct barn *barn, unsigned full_limit);
-
-/*
- * Full sheaves that a barn may come to hold where they are missed after they were refused, as many as
- * are in flight from here at one time and not at another.  Malloc's classes are too many for that.
- */
-uint32_t barn_most(const struct stook_cache *cache);
 
 /*
  * A full sheaf, or NULL.  *empty (may be NULL) is taken in exchange and then set to NULL, unless its
@@ -55,7 +52,7 @@ void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin);
 
 /* After a change of limits or capacity: flushes full sheaves that are beyond or larger, and frees empty
  * ones of another capacity. */
-void barn_fit(struct stook_cache *cache, unsigned node, bool nospin);
+void barn_fit(struct stook_cache *cache, unsigned node);
 
 /* Flushes and frees everything. */
 void barn_drain(struct stook_cache *cache, unsigned node);

@@ -23,7 +23,7 @@ static bool budget_add(_Atomic size_t *granted, size_t max, size_t bytes)
 
 bool budget_take(struct stook_cache *cache, size_t bytes)
 {
-    if (!budget_add(&cache->cached, cache->cached_max, bytes))
+    if (!budget_add(&cache->policy.cached, cache->policy.cached_max, bytes))
         return false;
     if (budget_add(&budget.granted, atomic_load(&budget.max), bytes)) {
         /* A lower bound may have come meanwhile: either this sees it, or who set it sees this. */
@@ -31,14 +31,14 @@ bool budget_take(struct stook_cache *cache, size_t bytes)
             return true;
         atomic_fetch_sub(&budget.granted, bytes);
     }
-    atomic_fetch_sub(&cache->cached, bytes);
+    atomic_fetch_sub(&cache->policy.cached, bytes);
     return false;
 }
 
 void budget_give(struct stook_cache *cache, size_t bytes)
 {
     atomic_fetch_sub(&budget.granted, bytes);
-    atomic_fetch_sub(&cache->cached, bytes);
+    atomic_fetch_sub(&cache->policy.cached, bytes);
 }
 
 /* Read without the lock by barn_get_full(). */

@@ -24,6 +24,7 @@ enum {
 };
 
 struct budget {
+    /* Atomic. */
     _Atomic size_t max, granted;
 };
 extern struct budget budget __attribute__((visibility("hidden")));

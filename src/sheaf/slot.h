@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot.h - what one CPU has of one cache: the main and the spare sheaf (struct slot: percpu/percpu.h).
+ * slot.h - what one CPU has of one cache: the main and the spare sheaf, behind restartable sections.
  *
- * The slow half of alloc and free.  Main and spare change places; when both are empty (full) one
+ * Pops and pushes work on `main` (stook/sections.h; several at once, close and defer:
+ * sheaf/slot_sections.h; in locked mode behind a lock word: sheaf/slot_locked.h).  The rest are plain:
+ *
+ *   open:   slot.main = m, store-release, from any CPU; only by the thread that closed the slot
+ *   take:   slot.main: m -> closed by cmpxchg from any CPU; percpu_fence(cpu); only now read m
+ *
+ * In rseq mode a thread that is not registered has CPU number -1 or -2 and never closes a slot.  In
+ * locked mode each slot has a lock word that is only ever tried, and its sheaf in `held`; `main` is
+ * never installed, so that the inlined fast path falls into the slow path by itself.
+ *
+ * While a slot is closed only pointers move: no lock, no system call, no callback, and no memory
+ * that could fault but the sheaves themselves.  A thread that meets a closed slot never waits.
+ *
+ * The slow halves of alloc and free: main and spare change places; when both are empty (full) one
  * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
  * two sheaves, put-then-get at a boundary does not bounce.
  *
@@ -15,7 +28,76 @@
 #define STOOK_SHEAF_SLOT_H
 
 #include "percpu/percpu.h"
-#include "slab/cache.h"
+#include "sheaf/sheaf.h"
+
+struct slot {
+    /* Atomic. */
+    _Atomic(struct sheaf *) main; /* offset 0, known to the sections; NULL: open, no sheaf yet */
+    _Atomic uint32_t lock;        /* locked mode: 1 closed */
+    /* The thread that closed the slot; read racily for reports. */
+    uint32_t fill;        /* objects the last refill brought */
+    uint32_t wary;        /* refills to come that stay within the capacity */
+    uint32_t remote_size; /* objects in all remote sheaves */
+    struct sheaf *spare;  /* NULL or a sheaf */
+    struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
+    struct sheaf *rcu;    /* NULL or objects freed under readers; sections on this CPU add to it */
+    struct sheaf *remote; /* one a node: objects of other homes */
+    /* The forking thread, under percpu.lock. */
+    uint32_t forking; /* of slot_take_all() */
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
+
+/*
+ * These four retry aborted sections; false/0 means: empty or full, or closed; or, to the bulk
+ * push, that one of the pointers may be NULL.  `want` and `have` are above 0.
+ */
+bool slot_pop(uintptr_t offset, void **object);
+bool slot_push(uintptr_t offset, void *object);
+uint32_t slot_pop_bulk(uintptr_t offset, void **objects, uint32_t want);
+uint32_t slot_push_bulk(uintptr_t offset, void *const *objects, uint32_t have);
+
+/*
+ * An allocation has found this CPU's main sheaf empty.  Every so often a scan for CPUs that have come or
+ * gone is due (cache/upkeep.h): counted a CPU, in slot 0, which is no cache's.
+ */
+static inline void slot_tick(int cpu, bool nospin)
+{
+    uint32_t every = atomic_load_explicit(&percpu.look_every, memory_order_relaxed), n;
+    struct slot *nobodys;
+
+    if (every == 0 || cpu < 0)
+        return;
+    nobodys = percpu_slot_at(cpu, 0);
+    n = __atomic_load_n(&nobodys->fill, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&nobodys->fill, n, __ATOMIC_RELAXED); /* racy: one more or less */
+    if (__builtin_expect((n & (every - 1)) == 0, 0) && !nospin)
+        context_self()->due |= CONTEXT_DUE_SCAN;
+}
+
+/*
+ * Closes this CPU's slot: its main sheaf (sheaf_none perhaps), or NULL: it is closed, this thread is
+ * not registered, its CPU is new and `nospin` forbids to wait, or it is offline (in a simulated
+ * machine).  Only slots of CPUs that are marked as used are ever closed: a fork finds them all.
+ */
+struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin);
+
+/* Opens a slot that this thread closed or took; what `held` said is over. */
+void slot_open(struct slot *slot, struct sheaf *main);
+
+/*
+ * Takes the slot of any CPU.  The sheaf returned may be read only after percpu_fence(cpu): until
+ * then a section on that CPU may still commit to it.  NULL: it is closed, now or for good.
+ */
+struct sheaf *slot_take(struct slot *slot);
+
+/*
+ * The main sheaf of any CPU's slot for counting (sheaf_none perhaps), or NULL: it is closed.  With
+ * sections the owner may go on meanwhile: sheaves are never unmapped, so a stale pointer reads an old
+ * size, or what lies there now.  Where there are locks the slot's is held until slot_unpeek().
+ */
+struct sheaf *slot_peek(struct slot *slot);
+void slot_unpeek(struct slot *slot, struct sheaf *main);
 
 /*
  * Takes n objects, or fewer with errno ENOMEM: from this CPU's sheaves, the barn, the slabs.
@@ -24,47 +106,5 @@
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 /* Takes n objects back, skipping NULL entries; changes the array.  Cannot fail. */
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
-
-/*
- * Takes the sheaves of all CPUs' slots, remotely, one fence a CPU for all caches, and flushes them;
- * skips isolated CPUs, and slots whose owners are just moving pointers.  `alone`: no thread is in
- * a call on these caches or will be, so no CPU need be interrupted and nothing is skipped.
- */
-void slot_drain(struct stook_cache *const *caches, unsigned n, bool alone);
-/* The same of one CPU.  False: slots were left as they are, since their owners are just moving
- * pointers or the fence was refused. */
-bool slot_drain_cpu(struct stook_cache *const *caches, unsigned n, unsigned cpu, bool alone);
-
-/* The same of what needs no fence, and so asks the kernel for nothing: this CPU's slot, or in locked
- * mode those of all CPUs. */
-void slot_drain_near(struct stook_cache *cache);
-
-/*
- * Whether a main or spare sheaf has more capacity than that, on any CPU that slot_drain() may
- * interrupt, or may have because its owner is just moving pointers.  Racy.
- */
-bool slot_exceeds(const struct stook_cache *cache, uint32_t capacity);
-
-/* Adds what one CPU has: racy, as the sums. */
-struct slot_counts {
-    uint64_t objects, sheaves;
-    uint64_t remote; /* of the objects: those of other nodes */
-};
-void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_counts *counts);
-
-/* Objects in all CPUs' sheaves and the sheaves' number: racy sums for reports. */
-void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves);
-
-/*
- * fork: takes every slot of every CPU, and opens them again in the parent.  Bounded: a slot whose owner
- * cannot run, or died with it closed, is passed by in the end.
- */
-void slot_take_all(void);
-void slot_open_all(void);
-/* Slots that forks passed by. */
-extern _Atomic uint32_t slot_lost __attribute__((visibility("hidden")));
-/* The same in the child, where those that were passed by open without sheaves: what they had in them
- * is lost there, memory of the child alone. */
-void slot_child(void);
 
 #endif

@@ -25,21 +25,21 @@ static void slot_sort(struct stook_cache *cache, unsigned node, struct sheaf *sh
     struct sheaf *main, *remote = NULL;
     struct slot *slot;
 
-    main = percpu_close(offset, &slot, nospin);
+    main = slot_close(offset, &slot, nospin);
     if (main) {
         remote = slot->remote;
         slot->remote = NULL;
-        percpu_open(slot, main);
+        slot_open(slot, main);
     }
     remote_sort(cache, node, sheaf, &remote, nospin);
-    main = remote ? percpu_close(offset, &slot, nospin) : NULL;
+    main = remote ? slot_close(offset, &slot, nospin) : NULL;
     if (main) {
         if (!slot->remote) {
             slot->remote_size = remote_size(remote);
             slot->remote = remote;
             remote = NULL;
         }
-        percpu_open(slot, main);
+        slot_open(slot, main);
     }
     remote_return(cache, remote, nospin);
 }
@@ -81,7 +81,7 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
     struct sheaf *full = NULL, *main;
     struct slot *slot;
 
-    main = percpu_close(percpu_offset(cache->index), &slot, nospin);
+    main = slot_close(percpu_offset(cache->index), &slot, nospin);
     if (main) {
         slot->fill /= 2;
         if (main->size >= main->capacity) {
@@ -95,7 +95,7 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
             slot->spare = empty;
             empty = NULL;
         }
-        percpu_open(slot, main);
+        slot_open(slot, main);
     }
     if (empty)
         barn_return(cache, node, empty, nospin);
@@ -184,7 +184,7 @@ static void slot_expect(const struct stook_cache *cache, struct slot *slot, stru
 {
     if (__builtin_expect(!sheaf_repeats(main, object), 1))
         return;
-    percpu_open(slot, main);
+    slot_open(slot, main);
     slab_report(cache, object, "is freed twice");
 }
 
@@ -199,12 +199,12 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
     uint32_t put = 0;
 
     if (slot_untried(cache)) {
-        put = percpu_push_bulk(offset, objects, n);
+        put = slot_push_bulk(offset, objects, n);
         stat_add(cache, STAT_free_cpu_sheaf, put);
     }
     for (int turn = 0; put < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t before = put;
-        main = percpu_close(offset, &slot, nospin);
+        main = slot_close(offset, &slot, nospin);
         if (!main)
             break;
         spare = slot->spare;
@@ -214,31 +214,31 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             slot->spare = NULL;
             slot->fill = 0;
             slot->wary = SLOT_WARY;
-            percpu_open(slot, spare ? spare : PERCPU_NONE);
+            slot_open(slot, spare ? spare : SHEAF_NONE);
             slot_trim(cache, node, main, decline, nospin);
         } else if (main->size < main->capacity) {
-            percpu_open(slot, main);
+            slot_open(slot, main);
             /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */
             n = put + slot_strip(objects + put, n - put);
         } else if (spare && spare->size < spare->capacity && !decline) {
             slot->spare = slot_real(main);
-            percpu_open(slot, spare);
+            slot_open(slot, spare);
             stat_add(cache, STAT_sheaf_swap, 1);
         } else if (n - put >= cache_capacity(cache) && topology.memories == 1 &&
                    (decline || barn_accepts(cache, node))) {
-            percpu_open(slot, main);
+            slot_open(slot, main);
             if (decline) /* straight to the slabs */
                 break;
             n = put + slot_strip(objects + put, n - put);
             put += slot_free_sheaves(cache, node, objects + put, n - put, nospin);
         } else {
             slot->spare = NULL;
-            percpu_open(slot, main);
+            slot_open(slot, main);
             if (!slot_make_room(cache, node, spare, decline, nospin))
                 break;
         }
         if (put < n)
-            put += percpu_push_bulk(offset, objects + put, n - put);
+            put += slot_push_bulk(offset, objects + put, n - put);
         slot_tally_free(cache, put - before, &touches);
     }
     if (put < n)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot_steps.h - what the slow halves of alloc (slot.c) and of free (slot_free.c) have in common; no
+ * slot_steps.h - what the slow halves of alloc (slot_alloc.c) and of free (slot_free.c) have in common; no
  * other file includes it.
  */
 #ifndef STOOK_SHEAF_SLOT_STEPS_H
 #define STOOK_SHEAF_SLOT_STEPS_H
 
-#include "percpu/percpu.h"
-#include "slab/cache.h"
+#include "sheaf/slot.h"
 #include "slab/slab.h"
 #include "slab/stat.h"
 
@@ -15,7 +14,7 @@ enum { SLOT_TURNS = 4 }; /* of a call: its bound, since others may empty or fill
 
 static inline struct sheaf *slot_real(struct sheaf *main)
 {
-    return main == PERCPU_NONE ? NULL : main;
+    return main == SHEAF_NONE ? NULL : main;
 }
 
 /*

@@ -20,38 +20,73 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_COLUMNS_OUTSIDE = 1u << 28, /* owners and tags in arrays outside: for comparison */
 };
 
-/* Slabs of one cache with memory of one node.  Counters and lists under `lock` (LOCK_NODE). */
+/* Slabs of one cache with memory of one node. */
 enum { NODE_PARKED = 4 };
 
 struct node {
-    struct lock lock;
+    struct lock lock; /* LOCK_NODE */
+    /* Under the lock; numbers are read without it, so they are stored by relaxed atomics. */
     uint32_t nr_partial, nr_empty;
     struct list partial;     /* slabs with free objects and objects in use */
     struct list empty;       /* slabs with no object in use, kept up to the cache's min_partial */
     uint64_t gone, gone_min; /* slabs given back; of those with the minimum order */
     uint64_t took;           /* takings of the lock */
-    /* Without the lock, so relaxed atomics: slabs made, those with the minimum order; the most there
-     * ever were, which is for reports: racy, off by a slab or two. */
+    /* Atomic, relaxed: slabs made, those with the minimum order; the most there ever were, which is for
+     * reports: racy, off by a slab or two. */
     uint64_t made, made_min, peak;
-    /* Pending slabs, while a fork has the lock (node_pending.h). */
+    /* Atomic: pending slabs, while a fork has the lock (node_pending.h). */
     _Atomic(struct slab *) parked[NODE_PARKED];
 };
 
 struct sheaf;
 
-/* Full and empty sheaves of one cache on one node, all under `lock` (LOCK_BARN). */
+/* Full and empty sheaves of one cache on one node. */
 struct barn {
-    struct lock lock;
+    struct lock lock; /* LOCK_BARN */
+    /* Under the lock, and stored by relaxed atomics: they are read without it. */
     uint32_t nr_full, nr_empty;
     uint32_t full_limit; /* now: falls while sheaves only come, rises when they are missed */
-    uint32_t refused;    /* full sheaves refused in a row */
     uint32_t bounced; /* 1: one was refused since the last miss; adaptive: how many, less misses */
+    uint64_t granted; /* of the budgets, to this barn: never less than `bytes` (sheaf/budget.h) */
+    /* Under the lock. */
     struct sheaf *full, *empty;
     uint64_t get, get_fail, put, put_fail; /* full sheaves handed out, missed, taken in, refused */
     uint64_t bytes;                        /* of the objects in its full sheaves */
-    uint64_t granted; /* of the budgets, to this barn: never less (sheaf/budget.h) */
+    uint32_t refused;                      /* full sheaves refused in a row */
     uint32_t pressed; /* adaptive: misses after refusals with the limit as high as it goes */
     uint32_t starved; /* 1: the last sheaf refused was so for want of budget */
+};
+
+/* What the exchanges of a barn with CPUs tell the policy (cache/adapt.h). */
+enum barn_verdict {
+    BARN_CONTENT,
+    BARN_WANTS_MORE, /* it misses what it refused, with its limit as high as the policy lets it go */
+    BARN_WANTS_LESS, /* of a cache that has grown: it refuses more than it is asked for */
+};
+
+/*
+ * How large a cache's sheaves and barns are.  cache/adapt.c decides and writes it; sheaves, barns and
+ * slots only read it, but for the verdict.
+ */
+struct policy {
+    /* Atomic; all but the verdict are written under the lock of node 0's barn. */
+    uint32_t capacity;     /* objects of a new sheaf; 0, for good: no sheaves */
+    uint32_t barn_limit;   /* full sheaves of a barn */
+    uint32_t barn_most;    /* the same where they are missed after they were refused */
+    uint32_t barn_least;   /* a barn whose limit falls below this wants less; 0: at level 0 */
+    uint32_t level;        /* adaptive: how often it has doubled what it started with */
+    uint32_t fallen;       /* 1: at level 0 again, CPUs may have grown sheaves */
+    uint32_t verdict;      /* enum barn_verdict, until the policy has acted on it */
+    _Atomic size_t cached; /* bytes granted to its barns, and to sheaves it has grown */
+    /* Under the lock of node 0's barn. */
+    uint32_t base;    /* capacity as it was asked for */
+    uint32_t resized; /* 1: the capacity was not always what it is */
+    size_t grown;     /* of `cached`: granted to sheaves it has grown */
+    /* Under the cache list's lock. */
+    uint64_t seen; /* its barns' exchanges when they were last looked at … */
+    uint32_t idle; /* … and how often they were the same */
+    /* Constant after create. */
+    size_t cached_max; /* bytes that `cached` may become (sheaf/budget.h) */
 };
 
 struct cache_node {
@@ -92,12 +127,6 @@ struct stook_cache {
     void (*dtor)(void *object);
     uint32_t index; /* of its slots; also its number in the page map */
     uint32_t flags;
-    /* These change while threads run: cache_capacity(), cache_barn_limit(), cache_level(). */
-    uint32_t capacity;   /* objects of a new sheaf; 0, for good: no sheaves */
-    uint32_t barn_limit; /* full sheaves of a barn, but see barn_most() */
-    uint32_t level;      /* adaptive: how often it has doubled what it started with */
-    uint32_t base;       /* capacity as it was asked for; under the lock of node 0's barn */
-    uint32_t resized;    /* 1: the capacity was not always what it is; under the same lock */
     uint32_t min_partial;
     uint16_t secret;         /* links are stored xor this and their index */
     _Atomic uint32_t closed; /* CACHE_CLOSED_*; 0: the head points to the cache's own slots */
@@ -115,12 +144,7 @@ struct stook_cache {
     size_t object_size, align;
     struct list link; /* in the cache list, under its lock */
     char name[STOOK_NAME_MAX + 1];
-    size_t cached_max;     /* bytes for `cached` (sheaf/budget.h) */
-    _Atomic size_t cached; /* granted to its barns, and to sheaves it has grown */
-    size_t grown;          /* of `cached`: the latter; under the lock of node 0's barn */
-    uint32_t fallen;       /* 1: at level 0 again, CPUs may have grown sheaves; the same lock */
-    uint64_t seen;         /* adaptive: its barns' exchanges when they were last looked at … */
-    uint32_t idle;         /* … and how often they were the same; under the cache list's lock */
+    struct policy policy;
     /* Of the layers above, each with its owner: the core only tests them. */
     uint64_t *start; /* malloc/: its test of addresses (malloc/fast.h), or NULL; becomes 0 with the
                       * first slab of the minimum order */
@@ -135,23 +159,32 @@ struct stook_cache {
  */
 static inline uint32_t cache_capacity(const struct stook_cache *cache)
 {
-    return __atomic_load_n(&cache->capacity, __ATOMIC_RELAXED);
+    return __atomic_load_n(&cache->policy.capacity, __ATOMIC_RELAXED);
 }
 
 static inline uint32_t cache_barn_limit(const struct stook_cache *cache)
 {
-    return __atomic_load_n(&cache->barn_limit, __ATOMIC_RELAXED);
+    return __atomic_load_n(&cache->policy.barn_limit, __ATOMIC_RELAXED);
+}
+
+/*
+ * Full sheaves that a barn may come to hold where they are missed after they were refused, as many as
+ * are in flight from here at one time and not at another.
+ */
+static inline uint32_t cache_barn_most(const struct stook_cache *cache)
+{
+    return __atomic_load_n(&cache->policy.barn_most, __ATOMIC_RELAXED);
 }
 
 static inline uint32_t cache_level(const struct stook_cache *cache)
 {
-    return __atomic_load_n(&cache->level, __ATOMIC_RELAXED);
+    return __atomic_load_n(&cache->policy.level, __ATOMIC_RELAXED);
 }
 
 /* It has grown, or CPUs may have sheaves from when it had. */
 static inline bool cache_has_grown(const struct stook_cache *cache)
 {
-    return cache_level(cache) > 0 || __atomic_load_n(&cache->fallen, __ATOMIC_RELAXED) != 0;
+    return cache_level(cache) > 0 || __atomic_load_n(&cache->policy.fallen, __ATOMIC_RELAXED) != 0;
 }
 
 /* Why its calls go by hooks.alloc and its like: CACHE_CLOSED_GROUP, _TAG and _TRACE; 0: they do not. */

@@ -36,6 +36,8 @@ static void node_locked(struct stook_cache *cache, struct node *node)
 }
 
 static bool node_lock(struct stook_cache *cache, struct node *node, bool nospin)
+    LOCK_TRIES(node->lock);
+static bool node_lock(struct stook_cache *cache, struct node *node, bool nospin)
 {
     if (!lock_enter(&node->lock, LOCK_NODE, nospin)) {
         stat_add(cache, STAT_lock_busy, 1);
@@ -183,6 +185,8 @@ static uint64_t node_pushed(struct stook_cache *cache, struct slab *slab, uint64
 
 /* After a push under the lock: the lists, then the lock goes. */
 static void node_settle_lists(struct stook_cache *cache, struct node *node, struct slab *slab,
+                              uint64_t word, bool nospin) LOCK_DROPS(node->lock);
+static void node_settle_lists(struct stook_cache *cache, struct node *node, struct slab *slab,
                               uint64_t word, bool nospin)
 {
     struct slab *gone = NULL;
@@ -201,8 +205,8 @@ static void node_settle_lists(struct stook_cache *cache, struct node *node, stru
 }
 
 /* Publishes a detached list.  See slab.h for which changes need the lock. */
-static void node_publish(struct stook_cache *cache, const struct detached_set *set,
-                         struct detached *list, bool nospin)
+LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct detached_set *set,
+                                        struct detached *list, bool nospin)
 {
     struct slab *slab = list->slab;
     struct node *node = node_of(cache, slab);
@@ -260,8 +264,9 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
  * What was taken of a slab beyond what is wanted, linked from `head` on, goes back under the lock:
  * the slab is on no list, but who frees to it meanwhile may put it onto one.
  */
-static void node_put_rest(struct stook_cache *cache, struct node *node, struct slab *slab,
-                          uint32_t head, uint32_t count, bool nospin)
+LOCK_UNCHECKED static void node_put_rest(struct stook_cache *cache, struct node *node,
+                                         struct slab *slab, uint32_t head, uint32_t count,
+                                         bool nospin)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
     uint32_t objects = slab_objects(cache, word), tail = SLAB_NONE;
@@ -384,8 +389,8 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     return n;
 }
 
-uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects,
-                           uint32_t min, uint32_t max, bool nospin)
+static uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects,
+                                  uint32_t min, uint32_t max, bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
     struct node_taken list[NODE_DETACH_MAX];

@@ -14,10 +14,6 @@
 uint32_t node_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
                    uint32_t max, bool nospin);
 
-/* The same from partial slabs alone; errno is kept. */
-uint32_t node_take_partial(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
-                           uint32_t max, bool nospin);
-
 /*
  * Objects of this cache, of any slabs and nodes, in any order, NULL entries skipped.  Those of one
  * slab become one detached freelist, published by one compare-and-swap.  Cannot fail: with

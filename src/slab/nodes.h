@@ -8,8 +8,9 @@
 #include "slab/node.h"
 
 /*
- * As node_take(), for a CPU of `node`: what its home has, partial slabs, empty ones and new ones, and where
- * the home has no memory left the other nodes', nearest first.
+ * As node_take(), for a CPU of `node`: the home's partial, empty and new slabs; where the home has no
+ * memory left, the other nodes', nearest first.  Other nodes' partial slabs do not come before new ones:
+ * objects near their CPU are worth more than full slabs far away.
  */
 uint32_t nodes_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
                     uint32_t max, bool nospin);

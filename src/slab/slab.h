@@ -42,11 +42,12 @@ enum {
 };
 
 struct slab {
-    _Atomic uint64_t state;
-    struct list link;  /* node->partial or node->empty, under node->lock */
-    uint32_t page;     /* number of its first page in the arena */
-    uint32_t deferred; /* 1 + page of the next slab on a thread's deferred list; 0: none */
-    uint16_t links[];  /* outside links, when the layout has them here */
+    _Atomic uint64_t state; /* by compare-and-swap, without and with node->lock: see above */
+    struct list link;       /* node->partial or node->empty; under node->lock */
+    uint32_t page;          /* number of its first page in the arena; constant after create */
+    uint32_t deferred; /* 1 + page of the next slab, 0: none; the thread that marked it pending */
+    uint16_t links[];  /* outside links, when the layout has them here; whoever detached them, or a
+                        * push before its swap of the state */
 };
 _Static_assert(sizeof(struct slab) == LAYOUT_DESCRIPTOR, "the planner counts on it");
 

@@ -7,7 +7,7 @@
  * What threads without a CPU count has a row of its own.
  *
  * The calls' fast path counts nothing: while it is to be counted, the cache's head points to slot
- * 0, which never gets a sheaf, and all calls come to the slow path (sheaf/slot.c, slot_free.c), which
+ * 0, which never gets a sheaf, and all calls come to the slow path (sheaf/slot_alloc.c, slot_free.c), which
  * counts and works on the cache's own slots.
  */
 #ifndef STOOK_SLAB_STAT_H

@@ -63,7 +63,7 @@ static uint32_t trace_on(void)
 }
 
 /* As lock_take(), but no atfork handler holds this one. */
-static void trace_lock(void)
+LOCK_UNCHECKED LOCK_TAKES(trace.gate->lock) static void trace_lock(void)
 {
     struct lock *lock = &trace.gate->lock;
 
@@ -71,7 +71,7 @@ static void trace_lock(void)
         (void)lock_wait(lock, true);
 }
 
-static void trace_unlock(void)
+LOCK_DROPS(trace.gate->lock) static void trace_unlock(void)
 {
     lock_word_drop(&trace.gate->lock);
 }

@@ -9,7 +9,7 @@
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 #include "watch/stats.h"
@@ -53,12 +53,11 @@ SHOW_READ(ctor, (uintptr_t)cache->ctor)
 SHOW_READ(min_partial, cache->min_partial)
 SHOW_READ(sheaf_capacity, cache_capacity(cache))
 SHOW_READ(barn_limit, cache_barn_limit(cache))
-SHOW_READ(barn_most, barn_most(cache))
+SHOW_READ(barn_most, cache_barn_most(cache))
 SHOW_READ(adaptive, (cache->flags & STOOK_CACHE_ADAPTIVE) != 0)
 SHOW_READ(capacity_level, cache_level(cache))
-SHOW_READ(cached_bytes, atomic_load_explicit(&cache->cached, memory_order_relaxed))
-SHOW_READ(cached_bytes_max, cache->cached_max == SIZE_MAX ? 0 : cache->cached_max)
-SHOW_READ(remote_node_defrag_ratio, ((void)cache, 0))
+SHOW_READ(cached_bytes, atomic_load_explicit(&cache->policy.cached, memory_order_relaxed))
+SHOW_READ(cached_bytes_max, cache->policy.cached_max == SIZE_MAX ? 0 : cache->policy.cached_max)
 SHOW_READ(hwcache_align, (cache->flags & STOOK_CACHE_HWALIGN) != 0)
 SHOW_READ(destroy_by_rcu, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)
 SHOW_READ(random_order, (cache->flags & STOOK_CACHE_RANDOM) != 0)
@@ -166,7 +165,6 @@ static const struct cache_show cache_show_attributes[] = {
     {SHOW_ATTRIBUTE(objs_per_slab), SHOW_CACHE},
     {SHOW_ATTRIBUTE(order), SHOW_CACHE},
     {SHOW_ATTRIBUTE(partial), SHOW_NODE},
-    {SHOW_ATTRIBUTE(remote_node_defrag_ratio), SHOW_CACHE},
     {SHOW_ATTRIBUTE(sheaf_capacity), SHOW_CACHE},
     {SHOW_ATTRIBUTE(slab_size), SHOW_CACHE},
     {SHOW_ATTRIBUTE(slabs), SHOW_NODE},

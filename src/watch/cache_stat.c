@@ -43,8 +43,8 @@ int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
         errno = EINVAL;
         return -1;
     }
-    stat->cached_bytes = atomic_load_explicit(&cache->cached, memory_order_relaxed);
-    stat->cached_bytes_max = cache->cached_max == SIZE_MAX ? 0 : cache->cached_max;
+    stat->cached_bytes = atomic_load_explicit(&cache->policy.cached, memory_order_relaxed);
+    stat->cached_bytes_max = cache->policy.cached_max == SIZE_MAX ? 0 : cache->policy.cached_max;
     size -= events;
     known = size < STAT_EVENTS * sizeof(uint64_t) ? size : STAT_EVENTS * sizeof(uint64_t);
     for (size_t at = 0; at < known; at += sizeof(uint64_t)) {

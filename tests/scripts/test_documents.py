@@ -60,14 +60,22 @@ for name, words in (("CACHES_MAX", "{} caches at one time"),
     value = re.search(rf"#define STOOK_{name} (\d+)u", header)[1]
     expect(words.format(value) in limits, f"stook.3: not \"{words.format(value)}\"")
 
-enum = re.search(r"^enum lock_rank \{(.*?)^\};", text("src/base/lock.h"), re.M | re.S)
-ranks = re.findall(r"^    LOCK_(\w+)(?: = 1)?,", enum[1], re.M)
-order = re.findall(r"^\| (\d) \| `(\w+)\.lock` \|", text("docs/locking.md"), re.M)
-names = {"cache_list": "CACHES", "percpu": "PERCPU", "barn": "BARN", "node": "NODE",
-         "zone": "ARENA", "window": "WINDOW", "reclaim": "RECLAIM", "group_table": "GROUPS"}
-expect([(str(i), rank) for i, rank in enumerate(ranks, 1)] ==
-       [(number, names.get(lock)) for number, lock in order],
-       f"docs/locking.md: {order} against {ranks}")
+# The table of locks in the source: docs/locking.md has the same, and it has every lock that there is.
+locks = text("src/base/lock_ranks.h")
+ranked = re.findall(r'^    X\((\w+), "([^"]+)", "([^"]+)", "([^"]+)"\)', locks, re.M)
+words = re.findall(r'^    X\("([^"]+)", "([^"]+)", "([^"]+)"\)', locks, re.M)
+expect(len(ranked) >= 8 and len(words) >= 6, f"lock_ranks.h: {len(ranked)} ranked, {len(words)} words")
+order = re.findall(r"^\| (\d) \| `([^`]+)` \| ([^|]+) \|", text("docs/locking.md"), re.M)
+expect([(str(i), name, per) for i, (_, name, per, _) in enumerate(ranked, 1)] == order,
+       f"docs/locking.md: {order} against {ranked}")
+rows = re.findall(r"^\| `([^`]+)` \| (process|bag) \|", text("docs/locking.md"), re.M)
+expect([word[:2] for word in words] == rows, f"docs/locking.md: {rows} against {words}")
+for *_, name, _, where in ranked + [("", *word) for word in words]:
+    last = re.split(r"\.|->", name)[-1]
+    expect(re.search(rf"\b{last}\b", text("src/" + where)), f"lock_ranks.h: no {name} in {where}")
+holders = {str(source.relative_to(ROOT / "src")) for source in (ROOT / "src").rglob("*.[ch]")
+           if re.search(r"^\s*(static )?struct lock\s+\w+( LARGE_BSS)?;", source.read_text(encoding="utf-8"), re.M)}
+expect(holders <= {where for *_, where in ranked + words}, f"lock_ranks.h: a lock of {holders} is missing")
 
 for problem in problems:
     print(problem)

@@ -10,7 +10,6 @@
 #include "base/settings.h"
 #include "os/topology.h"
 #include "sheaf/budget.h"
-#include "sheaf/capacity.h"
 #include "support/check.h"
 #include "support/delayed_rcu.h"
 #include "support/random.h"
@@ -279,7 +278,7 @@ static void end(void)
     }
     check_all(NULL, 0);
     assert_int_equal(stook_cached_bytes(), 0);
-    assert_int_equal(atomic_load(&capacity_grown), 0);
+    assert_int_equal(atomic_load(&adapt_grown), 0);
     assert_int_equal(atomic_load(&errors), 0);
 }
 

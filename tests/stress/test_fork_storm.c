@@ -9,7 +9,7 @@
  * STOOK_TEST_FORKS=n: so many children.
  */
 #include "cache/cache_list.h"
-#include "percpu/percpu.h"
+#include "sheaf/slot.h"
 #include "os/topology.h"
 
 #include <pthread.h>
@@ -126,13 +126,13 @@ static int inherited(void)
             if (lock_is_held(&cache->nodes[i].barn.lock) ||
                 lock_is_held(&cache->nodes[i].node.lock))
                 return CHILD_LOCK_HELD;
-        for (unsigned cpu = 0; cpu < percpu.rows && cache->capacity > 0; cpu++) {
+        for (unsigned cpu = 0; cpu < percpu.rows && cache_capacity(cache) > 0; cpu++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-            struct sheaf *main = slot ? percpu_take(slot) : NULL;
+            struct sheaf *main = slot ? slot_take(slot) : NULL;
             if (slot && !main)
                 return CHILD_SLOT_CLOSED;
             if (slot)
-                percpu_open(slot, main);
+                slot_open(slot, main);
         }
     }
     return CHILD_GOOD;

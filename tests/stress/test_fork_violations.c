@@ -11,7 +11,7 @@
  */
 #include "cache/cache_list.h"
 #include "percpu/percpu.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -58,7 +58,7 @@ static void *worker(void *arg)
             spin(300);
             lock_drop(&percpu.lock, LOCK_PERCPU);
         }
-        main = percpu_close(percpu_offset(cache->index), &slot, false);
+        main = slot_close(percpu_offset(cache->index), &slot, false);
         if (!main)
             continue;
         if (what == WAIT_WHILE_CLOSED) {
@@ -67,7 +67,7 @@ static void *worker(void *arg)
             lock_drop(&percpu.lock, LOCK_PERCPU);
         }
         spin(3000);
-        percpu_open(slot, main);
+        slot_open(slot, main);
         spin(300);
     }
     return NULL;
@@ -95,11 +95,11 @@ static int inherited(void)
         return FOUND_LOCK;
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        struct sheaf *main = slot ? percpu_take(slot) : NULL;
+        struct sheaf *main = slot ? slot_take(slot) : NULL;
         if (slot && !main)
             return FOUND_SLOT;
         if (slot)
-            percpu_open(slot, main);
+            slot_open(slot, main);
     }
     return FOUND_NOTHING;
 }

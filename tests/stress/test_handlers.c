@@ -10,7 +10,7 @@
 #include "support/check.h"
 
 #include "base/context.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "support/random.h"
 #include "support/stay.h"
 

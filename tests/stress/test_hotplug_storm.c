@@ -6,7 +6,7 @@
  * the end nothing lies on a CPU that is offline.
  */
 #include "percpu/percpu.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "support/check.h"
 #include "support/random.h"
 #include "support/topology_child.h"

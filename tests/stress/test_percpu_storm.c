@@ -8,7 +8,7 @@
  */
 #include "support/sections_widened.h"
 
-#include "percpu/percpu.c"
+#include "sheaf/slot.c"
 
 #include "support/storm_run.h"
 

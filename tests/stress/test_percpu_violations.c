@@ -13,7 +13,7 @@
 static enum rseq_result chosen_close(void *slot, intptr_t rseq, int cpu, const void *closed,
                                      void **main);
 #define rseq_close chosen_close
-#include "percpu/percpu.c"
+#include "sheaf/slot.c"
 #undef rseq_close
 
 #include "support/storm_run.h"

@@ -10,7 +10,7 @@
  */
 #include "support/sections_widened.h"
 
-#include "percpu/percpu.h"
+#include "sheaf/slot.h"
 
 /* What the code under test calls in its stead. */
 static bool test_fence(unsigned cpu);

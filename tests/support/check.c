@@ -2,8 +2,8 @@
 #include "support/check.h"
 
 #include "base/context.h"
+#include "cache/adapt.h"
 #include "cache/cache_list.h"
-#include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
 #include "page/block.h"
@@ -11,9 +11,8 @@
 #include "reserve/rcu.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/capacity.h"
 #include "sheaf/remote.h"
-#include "sheaf/sheaf.h"
+#include "sheaf/slot.h"
 #include "slab/node.h"
 #include "slab/column.h"
 #include "slab/mark.h"
@@ -298,7 +297,7 @@ static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const ch
     for (unsigned i = 0; i < SHEAF_CLASSES; i++)
         known |= class == sheaf_cache[i];
     CHECK(known, "cache %s: what is %s is no sheaf", cache->name, where);
-    CHECK((sheaf->capacity == cache->capacity || cache->resized) &&
+    CHECK((sheaf->capacity == cache_capacity(cache) || cache->policy.resized) &&
               sheaf->capacity <= sheaf_room(sheaf) && sheaf->size <= sheaf_room(sheaf),
           "cache %s: a sheaf of %u of %u, room %u, %s", cache->name, sheaf->size, sheaf->capacity,
           sheaf_room(sheaf), where);
@@ -325,9 +324,9 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
 {
     struct sheaf *main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
 
-    CHECK(atomic_load(&slot->main) != PERCPU_CLOSED && atomic_load(&slot->lock) == 0,
+    CHECK(atomic_load(&slot->main) != SHEAF_CLOSED && atomic_load(&slot->lock) == 0,
           "the slot of cache %s on CPU %u is closed", cache ? cache->name : "(none)", cpu);
-    if (main == PERCPU_NONE)
+    if (main == SHEAF_NONE)
         main = NULL;
     CHECK(cache || (!main && !slot->spare && !slot->rcu && !slot->remote),
           "a slot of no cache has a sheaf");
@@ -361,14 +360,15 @@ static void check_barn(struct stook_cache *cache, struct barn *barn)
     for (struct sheaf *s = barn->empty; s; s = s->next, empty++) {
         CHECK(s->size == 0, "cache %s: a full sheaf among the empty", cache->name);
         check_sheaf(cache, s, "empty in a barn");
-        CHECK(s->capacity == cache->capacity, "cache %s: an empty sheaf of %u kept, it is %u now",
-              cache->name, s->capacity, cache->capacity);
+        CHECK(s->capacity == cache_capacity(cache),
+              "cache %s: an empty sheaf of %u kept, it is %u now", cache->name, s->capacity,
+              cache_capacity(cache));
     }
     CHECK(full == barn->nr_full && empty == barn->nr_empty, "cache %s: a barn's counts",
           cache->name);
-    CHECK(barn->nr_full <= barn->full_limit && barn->full_limit <= barn_most(cache),
+    CHECK(barn->nr_full <= barn->full_limit && barn->full_limit <= cache_barn_most(cache),
           "cache %s: %u sheaves of %u, at most %u", cache->name, barn->nr_full, barn->full_limit,
-          barn_most(cache));
+          cache_barn_most(cache));
     CHECK(bytes == barn->bytes && bytes <= barn->granted,
           "cache %s: a barn of %llu bytes says %llu, granted are %llu", cache->name,
           (unsigned long long)bytes, (unsigned long long)barn->bytes,
@@ -435,7 +435,7 @@ static void check_caches(void)
 
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next, count++) {
         struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
-        size_t granted = cache->grown;
+        size_t granted = cache->policy.grown;
         CHECK(cache_table[cache->index] == cache && cache->users > 0, "cache %s: its number",
               cache->name);
         if (pagemap_covers(cache))
@@ -445,16 +445,16 @@ static void check_caches(void)
             check_barn(cache, &cache->nodes[i].barn);
             granted += cache->nodes[i].barn.granted;
         }
-        CHECK(granted == atomic_load(&cache->cached) && granted <= cache->cached_max,
+        CHECK(granted == atomic_load(&cache->policy.cached) && granted <= cache->policy.cached_max,
               "cache %s: granted are %zu bytes, it says %zu", cache->name, granted,
-              atomic_load(&cache->cached));
+              atomic_load(&cache->policy.cached));
         all += granted;
         grown += cache_has_grown(cache);
     }
     CHECK(all == atomic_load(&budget.granted) && all <= atomic_load(&budget.max),
           "granted are %zu bytes in all, the budget says %zu", all, atomic_load(&budget.granted));
-    CHECK(grown == atomic_load(&capacity_grown), "%u caches have grown, it says %u", grown,
-          atomic_load(&capacity_grown));
+    CHECK(grown == atomic_load(&adapt_grown), "%u caches have grown, it says %u", grown,
+          atomic_load(&adapt_grown));
     CHECK(count == cache_list.count, "%u caches on the list, it says %u", count, cache_list.count);
 }
 

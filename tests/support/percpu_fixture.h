@@ -9,7 +9,7 @@
 #ifndef STOOK_SECTION_CLOBBERS
 #define STOOK_SECTION_CLOBBERS "memory",
 #endif
-#include "percpu/percpu.h"
+#include "sheaf/slot.h"
 #include "os/topology.h"
 #include "support/rseq_registration.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sections_widened.h - delays between the steps of the sections; included before percpu/percpu.c.
+ * sections_widened.h - delays between the steps of the sections; included before sheaf/slot.c.
  *
  * Each step first counts storm_step_skip down; once that is negative it spins while
  * storm_step_spin lasts.  Both are thread-local words of the test (storm.h), so an abort in the

@@ -179,13 +179,13 @@ static struct sheaf *depot_get(unsigned cache, bool full)
     return sheaf;
 }
 
-/* NULL and percpu_none are no sheaves. */
+/* NULL and sheaf_none are no sheaves. */
 static void depot_put(unsigned cache, struct sheaf *sheaf)
 {
     struct storm_depot *depot = &storm_depots[cache];
     struct sheaf **list;
 
-    if (!sheaf || sheaf == PERCPU_NONE)
+    if (!sheaf || sheaf == SHEAF_NONE)
         return;
     list = sheaf->size > 0 ? &depot->full : &depot->empty;
     pthread_mutex_lock(&depot->mutex);
@@ -226,7 +226,7 @@ static struct sheaf *storm_close(struct storm_thread *self, unsigned cache, stru
     int cpu;
 
     if (!self->mixed)
-        return percpu_close(storm_offset(cache), slot, false);
+        return slot_close(storm_offset(cache), slot, false);
     /* Rule 3 broken: an exchange, as if the slot had no sections of other threads on it. */
     cpu = sched_getcpu();
     if ((self->random & 7) == 0)
@@ -234,13 +234,13 @@ static struct sheaf *storm_close(struct storm_thread *self, unsigned cache, stru
     *slot = cpu < 0 ? NULL : percpu_slot((unsigned)cpu, storm_offset(cache));
     if (!*slot)
         return NULL;
-    main = atomic_exchange(&(*slot)->main, PERCPU_CLOSED);
-    return main == PERCPU_CLOSED ? NULL : main ? main : PERCPU_NONE;
+    main = atomic_exchange(&(*slot)->main, SHEAF_CLOSED);
+    return main == SHEAF_CLOSED ? NULL : main ? main : SHEAF_NONE;
 }
 
 static struct sheaf *storm_real(struct sheaf *main)
 {
-    return main == PERCPU_NONE ? NULL : main;
+    return main == SHEAF_NONE ? NULL : main;
 }
 
 static void *storm_alloc_slow(struct storm_thread *self, unsigned cache)
@@ -269,7 +269,7 @@ static void *storm_alloc_slow(struct storm_thread *self, unsigned cache)
         }
         if (main->size > 0)
             object = main->object[--main->size];
-        percpu_open(slot, main);
+        slot_open(slot, main);
     }
     depot_put(cache, full);
     depot_put(cache, empty);
@@ -303,7 +303,7 @@ static void storm_free_slow(struct storm_thread *self, unsigned cache, void *obj
             main->object[main->size++] = object;
             object = NULL;
         }
-        percpu_open(slot, main);
+        slot_open(slot, main);
     }
     depot_put(cache, empty);
     depot_put(cache, full);
@@ -320,7 +320,7 @@ static bool storm_pop(unsigned cache, uint64_t r, void **object)
     if (r & 1 << 12)
         return stook_rseq_pop(percpu.areas + storm_offset(cache), percpu.rseq_offset, object);
 #endif
-    return percpu_pop(storm_offset(cache), object);
+    return slot_pop(storm_offset(cache), object);
 }
 
 static bool storm_push(unsigned cache, uint64_t r, void *object)
@@ -330,7 +330,7 @@ static bool storm_push(unsigned cache, uint64_t r, void *object)
     if (r & 1 << 12)
         return stook_rseq_push(percpu.areas + storm_offset(cache), percpu.rseq_offset, object);
 #endif
-    return percpu_push(storm_offset(cache), object);
+    return slot_push(storm_offset(cache), object);
 }
 
 static void storm_operation(struct storm_thread *self)
@@ -347,7 +347,7 @@ static void storm_operation(struct storm_thread *self)
         uint32_t got = 1;
         storm_widen(r);
         if (bulk)
-            got = percpu_pop_bulk(storm_offset(cache), objects, k);
+            got = slot_pop_bulk(storm_offset(cache), objects, k);
         else if (!storm_pop(cache, r, objects))
             got = (objects[0] = storm_alloc_slow(self, cache)) != NULL;
         for (uint32_t i = 0; i < got; i++)
@@ -361,7 +361,7 @@ static void storm_operation(struct storm_thread *self)
             objects[i] = storm_give(stashed[*n - 1 - i], self->number);
         *n -= k;
         storm_widen(r);
-        put = percpu_push_bulk(storm_offset(cache), objects, k);
+        put = slot_push_bulk(storm_offset(cache), objects, k);
         while (put < k)
             storm_free_slow(self, cache, objects[put++]);
     } else {
@@ -402,14 +402,14 @@ static void storm_handler(int signal)
         }
     }
     struct slot *slot;
-    struct sheaf *main = (r & 3) ? NULL : percpu_close(storm_offset(cache), &slot, true);
+    struct sheaf *main = (r & 3) ? NULL : slot_close(storm_offset(cache), &slot, true);
     if (main) {
         if (slot->spare) {
             struct sheaf *spare = slot->spare;
             slot->spare = storm_real(main);
             main = spare;
         }
-        percpu_open(slot, main);
+        slot_open(slot, main);
     }
     storm_widen(1);
     errno = saved;

@@ -95,7 +95,7 @@ static struct sheaf *storm_work(struct storm_thread *self, unsigned cache, struc
         out[0] = storm_real(main);
         out[1] = spare;
         slot->spare = NULL;
-        return PERCPU_NONE;
+        return SHEAF_NONE;
     case 1:
         while (main->size > 0 && *n < 3) {
             struct storm_token *token =
@@ -124,7 +124,7 @@ static void storm_take_cpu(struct storm_thread *self, unsigned cpu)
 
     for (unsigned cache = 0; cache < STORM_CACHES; cache++) {
         slot[cache] = percpu_slot(cpu, storm_offset(cache));
-        main[cache] = slot[cache] ? percpu_take(slot[cache]) : NULL;
+        main[cache] = slot[cache] ? slot_take(slot[cache]) : NULL;
         taken += main[cache] != NULL;
     }
     if (taken == 0)
@@ -135,7 +135,7 @@ static void storm_take_cpu(struct storm_thread *self, unsigned cpu)
         storm_error("a fence was refused");
     for (unsigned cache = 0; cache < STORM_CACHES; cache++)
         if (main[cache])
-            percpu_open(slot[cache], storm_work(self, cache, slot[cache], main[cache], out[cache]));
+            slot_open(slot[cache], storm_work(self, cache, slot[cache], main[cache], out[cache]));
     if (storm.broken == BREAK_READ_BEFORE_FENCE)
         (void)percpu_fence(cpu);
     for (unsigned cache = 0; cache < STORM_CACHES; cache++)
@@ -186,7 +186,7 @@ static void storm_see(unsigned cache, void *object)
 
 static unsigned storm_see_sheaf(unsigned cache, const struct sheaf *sheaf)
 {
-    if (!sheaf || sheaf == PERCPU_NONE)
+    if (!sheaf || sheaf == SHEAF_NONE)
         return 0;
     if (sheaf->size > sheaf->capacity)
         storm_error("a sheaf of %u holds %u at the end", sheaf->capacity, sheaf->size);
@@ -207,7 +207,7 @@ static void storm_prepare_cache(unsigned cache)
         if (slot) { /* as an earlier storm left it */
             slot->spare = NULL;
             atomic_store(&slot->lock, 0);
-            percpu_open(slot, PERCPU_NONE);
+            slot_open(slot, SHEAF_NONE);
         }
     }
     memset(depot, 0, sizeof(*depot));
@@ -238,7 +238,7 @@ static void storm_count_cache(unsigned cache)
 
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, storm_offset(cache));
-        struct sheaf *main = slot ? percpu_take(slot) : NULL;
+        struct sheaf *main = slot ? slot_take(slot) : NULL;
         if (!slot)
             continue;
         if (!main) {
@@ -248,7 +248,7 @@ static void storm_count_cache(unsigned cache)
         (void)percpu_fence(cpu);
         sheaves += storm_see_sheaf(cache, main) + storm_see_sheaf(cache, slot->spare);
         slot->spare = NULL;
-        percpu_open(slot, PERCPU_NONE);
+        slot_open(slot, SHEAF_NONE);
     }
     for (struct sheaf *s = depot->full; s && sheaves < 2 * STORM_SHEAVES; s = s->next)
         sheaves += storm_see_sheaf(cache, s);

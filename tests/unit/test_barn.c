@@ -116,7 +116,7 @@ static void limit_falls_and_rises(void **unused)
     struct sheaf *empty = NULL, *chain;
 
     (void)unused;
-    assert_int_equal(limit, cache->barn_limit);
+    assert_int_equal(limit, cache_barn_limit(cache));
     assert_true(limit >= 2);
     for (unsigned i = 0; i < limit; i++)
         assert_null(barn_put_full(cache, 0, full_sheaf(), &empty, false));
@@ -171,7 +171,7 @@ static void empty_until_missed(void)
 
 static void limit_grows_where_refused_is_missed(void **unused)
 {
-    unsigned limit = barn->full_limit, most = barn_most(cache);
+    unsigned limit = barn->full_limit, most = cache_barn_most(cache);
 
     (void)unused;
     assert_true(most > limit && most * CAPACITY * cache->layout.stride <= 1 << 20);

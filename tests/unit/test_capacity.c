@@ -4,14 +4,14 @@
  * Sheaves of another capacity while threads run, budgets, and adaptive caches.  What a call must do is
  * asserted from what slots and barns hold afterwards; the walk of support/check.h finds what is lost.
  */
+#include "base/context.h"
 #include "cache/adapt.h"
 #include "base/settings.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/budget.h"
-#include "sheaf/capacity.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "support/check.h"
 #include "support/random.h"
 
@@ -47,7 +47,7 @@ static void unmake(void)
     assert_int_equal(stook_cache_destroy(cache), 0);
     check_all(NULL, 0);
     assert_int_equal(stook_cached_bytes(), 0);
-    assert_int_equal(atomic_load(&capacity_grown), 0);
+    assert_int_equal(atomic_load(&adapt_grown), 0);
 }
 
 static void take(struct stook_cache *from, unsigned n)
@@ -195,7 +195,7 @@ static void old_sheaves_are_replaced(void **unused)
         if (!slot)
             continue;
         main = percpu.rseq ? atomic_load(&slot->main) : slot->held;
-        if (main && main != PERCPU_NONE)
+        if (main && main != SHEAF_NONE)
             assert_int_equal(main->capacity, 40);
         if (slot->spare)
             assert_int_equal(slot->spare->capacity, 40);
@@ -368,7 +368,7 @@ static void grows_and_shrinks(void **unused)
     swing(n, 8);
     assert_true(cache_level(cache) > 0);
     assert_true(stook_cache_capacity(cache) > base);
-    assert_true(stook_cached_bytes() <= cache->cached_max);
+    assert_true(stook_cached_bytes() <= cache->policy.cached_max);
     assert_true(misses(n) <= 2); /* it has what it needs */
     assert_int_equal(stook_cache_stat(cache, &stat), 0);
     assert_int_equal(stat.capacity_grow, cache_level(cache));
@@ -380,6 +380,35 @@ static void grows_and_shrinks(void **unused)
     assert_int_equal(stook_cached_bytes(), 0);
     assert_int_equal(stook_cache_stat(cache, &stat), 0);
     assert_int_equal(stat.capacity_shrink, 1);
+    unmake();
+}
+
+/* Sheaves, slots and barns leave a verdict and change no limit of the cache; a call acts at its end. */
+static void acts_after_the_call(void **unused)
+{
+    const uint32_t n = 12000;
+
+    (void)unused;
+    pin();
+    make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
+    for (int turn = 0; turn < 12; turn++) {
+        (void)context_enter();
+        for (uint32_t i = 0; i < n; i++)
+            assert_int_equal(slot_alloc(cache, &object[i], 1, false), 1);
+        for (uint32_t i = 0; i < n; i++)
+            slot_free(cache, &object[i], 1, false);
+        context_leave();
+    }
+    assert_int_equal(cache_level(cache), 0);
+    assert_int_equal(cache->policy.verdict, BARN_WANTS_MORE);
+    adapt_heed(cache, true); /* in a handler, or where no lock may be waited for */
+    assert_int_equal(cache_level(cache), 0);
+    assert_int_equal(cache->policy.verdict, BARN_WANTS_MORE);
+    adapt_heed(cache, false);
+    assert_int_equal(cache_level(cache), 1);
+    assert_int_equal(cache->policy.verdict, BARN_CONTENT);
+    check_all(NULL, 0);
+    (void)stook_cache_shrink(cache);
     unmake();
 }
 
@@ -472,7 +501,7 @@ static void grows_within_the_budget(void **unused)
     (void)unused;
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 3 << 20);
     swing(30000, 8);
-    assert_true(cache->cached <= 3 << 20);
+    assert_true(cache->policy.cached <= 3 << 20);
     unmake();
     assert_int_equal(stook_cached_bytes_set_max(0), 0);
     make(SIZE, STOOK_CACHE_ADAPTIVE, 0, 0);
@@ -493,7 +522,7 @@ static void set_while_grown(void **unused)
     assert_int_equal(stook_cache_set_capacity(cache, 11), 0);
     assert_int_equal(stook_cache_capacity(cache), 11);
     assert_int_equal(cache_level(cache), 0);
-    assert_int_equal(cache->grown, 0);
+    assert_int_equal(cache->policy.grown, 0);
     check_all(NULL, 0);
     swing(12000, 8);
     assert_true(cache_level(cache) > 0);
@@ -513,6 +542,7 @@ int main(void)
         cmocka_unit_test(bound_of_a_cache),
         cmocka_unit_test(bound_of_all),
         cmocka_unit_test(grows_and_shrinks),
+        cmocka_unit_test(acts_after_the_call),
         cmocka_unit_test(others_do_not),
         cmocka_unit_test(only_freeing),
         cmocka_unit_test(shrunk_by_others),

@@ -401,7 +401,7 @@ static void cached(void **unused)
 
     (void)unused;
     make(256, 0);
-    most = cache->capacity;
+    most = cache_capacity(cache);
     assert_int_equal(stook_alloc_bulk(cache, 0, most, objects), most);
     stook_free_bulk(cache, most, objects);
     count();
@@ -444,7 +444,7 @@ static void many(void **unused)
         assert_true(c.lists <= 2 * slabs);
         /* Links only to what lies before a chunk's end in the slab that it divides. */
         assert_true(c.links <= (chunks(n) + 4) * per_slab);
-        assert_true(c.whole + 8 >= slabs - 3 * cache->capacity / per_slab);
+        assert_true(c.whole + 8 >= slabs - 3 * cache_capacity(cache) / per_slab);
     }
     unmake();
 }

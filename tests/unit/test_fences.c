@@ -6,7 +6,7 @@
  */
 #include "support/percpu_fixture.h"
 
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 
 #include <pthread.h>
 #include <setjmp.h>

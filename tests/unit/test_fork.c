@@ -9,7 +9,7 @@
 #include "cache/pin.h"
 #include "page/zone.h"
 #include "percpu/percpu.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 
 #include <stook/stook.h>
 
@@ -66,11 +66,11 @@ static int whole(void)
 
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
-        struct sheaf *main = slot ? percpu_take(slot) : NULL;
+        struct sheaf *main = slot ? slot_take(slot) : NULL;
         if (slot && !main)
             return 1;
         if (slot)
-            percpu_open(slot, main);
+            slot_open(slot, main);
     }
     for (unsigned i = 0; i < OBJECTS; i++)
         if (!(objects[i] = stook_alloc(cache, 0)))
@@ -112,7 +112,7 @@ static void *die_with_a_slot_closed(void *unused)
 {
     struct slot *slot;
 
-    while (!percpu_close(percpu_offset(cache->index), &slot, false))
+    while (!slot_close(percpu_offset(cache->index), &slot, false))
         ;
     atomic_store(&closed, true);
 #if SANITIZED

@@ -6,7 +6,7 @@
  */
 #include "percpu/percpu.h"
 #include "page/arena.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 #include "support/check.h"
 #include "support/topology_child.h"

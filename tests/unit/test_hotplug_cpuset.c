@@ -6,7 +6,7 @@
  * and frees on the other CPU, and how often it may until then is bounded.
  */
 #include "percpu/percpu.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "support/check.h"
 #include "support/topology_child.h"
 

@@ -5,7 +5,7 @@
  * pushed.  The "object" here is the very word that the push writes, so that a load which was moved
  * behind the section reads what the push wrote, and a store that was overwrites it.
  */
-#include "percpu/percpu.h"
+#include "sheaf/slot.h"
 #include "os/topology.h"
 
 #include <setjmp.h>
@@ -47,13 +47,13 @@ static void test_objects_are_let_go(void **state)
     percpu_slot_init(1);
     slots = percpu.areas + percpu_offset(1);
     for (int i = 0; i < 100; i++) { /* again where a section was aborted, or on another CPU */
-        struct sheaf *main = percpu_close(percpu_offset(1), &slot, false);
+        struct sheaf *main = slot_close(percpu_offset(1), &slot, false);
         if (!main)
             continue;
         uintptr_t *object = (uintptr_t *)&sheaf->object[0], value;
         *object = 0x1234;
         sheaf->size = 0;
-        percpu_open(slot, sheaf);
+        slot_open(slot, sheaf);
         value = read_then_push(object);
         if (value != 1) {
             pushed++;
@@ -64,9 +64,9 @@ static void test_objects_are_let_go(void **state)
             pushed++;
             wrong += *(volatile uintptr_t *)object != (uintptr_t)object;
         }
-        while ((main = percpu_take(slot)) == NULL)
+        while ((main = slot_take(slot)) == NULL)
             ;
-        percpu_open(slot, PERCPU_NONE);
+        slot_open(slot, SHEAF_NONE);
     }
     assert_true(pushed > 50);
     assert_int_equal(wrong, 0);

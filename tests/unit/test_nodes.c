@@ -152,7 +152,7 @@ static int mixed_frees(void *unused)
     return end();
 }
 
-/* A new slab at home comes before other nodes' partial ones. */
+/* A new slab of the home comes before another node's partial one. */
 static int own_slab_first(void *unused)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};

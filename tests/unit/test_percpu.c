@@ -22,10 +22,10 @@ static uintptr_t slot_new(void)
 static struct sheaf *install(uintptr_t offset, struct sheaf *sheaf)
 {
     struct slot *slot;
-    struct sheaf *old = percpu_close(offset, &slot, false);
+    struct sheaf *old = slot_close(offset, &slot, false);
 
     assert_non_null(old);
-    percpu_open(slot, sheaf);
+    slot_open(slot, sheaf);
     return old;
 }
 
@@ -65,20 +65,20 @@ static void test_only_used_cpus_cost(void **state)
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         assert_null(percpu_slot(cpu, offset));
     assert_true(fixture_pin(fixture_cpu[0]));
-    assert_false(percpu_pop(offset, &object));
-    assert_false(percpu_push(offset, token(1)));
+    assert_false(slot_pop(offset, &object));
+    assert_false(slot_push(offset, token(1)));
     assert_null(percpu_slot(fixture_cpu[0], offset));
     assert_int_equal(areas_own(), 0);
 
     /* The list of CPUs in use is changed under a lock, which a fork holds. */
     assert_true(lock_try(&percpu.lock, LOCK_PERCPU));
-    assert_null(percpu_close(offset, &slot, true));
+    assert_null(slot_close(offset, &slot, true));
     lock_drop(&percpu.lock, LOCK_PERCPU);
     assert_null(percpu_slot(fixture_cpu[0], offset));
 
-    assert_ptr_equal(percpu_close(offset, &slot, true), PERCPU_NONE);
+    assert_ptr_equal(slot_close(offset, &slot, true), SHEAF_NONE);
     assert_ptr_equal(slot, percpu_slot(fixture_cpu[0], offset));
-    percpu_open(slot, PERCPU_NONE);
+    slot_open(slot, SHEAF_NONE);
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         assert_true((percpu_slot(cpu, offset) != NULL) == (cpu == fixture_cpu[0]));
     assert_int_equal(areas_own(), sysconf(_SC_PAGESIZE) / 1024);
@@ -98,11 +98,11 @@ static void test_rows(void **state)
         assert_null(slot->held);
         assert_int_equal(atomic_load(&slot->lock), 0);
     }
-    assert_int_equal(PERCPU_CLOSED->size, 0);
-    assert_int_equal(PERCPU_CLOSED->capacity, 0);
-    assert_int_equal(PERCPU_NONE->size, 0);
-    assert_int_equal(PERCPU_NONE->capacity, 0);
-    assert_ptr_not_equal(PERCPU_NONE, PERCPU_CLOSED);
+    assert_int_equal(SHEAF_CLOSED->size, 0);
+    assert_int_equal(SHEAF_CLOSED->capacity, 0);
+    assert_int_equal(SHEAF_NONE->size, 0);
+    assert_int_equal(SHEAF_NONE->capacity, 0);
+    assert_ptr_not_equal(SHEAF_NONE, SHEAF_CLOSED);
 }
 
 /* The last slot there is. */
@@ -115,11 +115,11 @@ static void test_last_slot(void **state)
 
     assert_int_equal(offset + SLOT_SIZE, PERCPU_AREA_SIZE);
     percpu_slot_init(STOOK_CACHES_MAX - 1);
-    assert_ptr_equal(install(offset, sheaf), PERCPU_NONE);
-    assert_true(percpu_push(offset, token(5)));
-    assert_true(percpu_pop(offset, &object));
+    assert_ptr_equal(install(offset, sheaf), SHEAF_NONE);
+    assert_true(slot_push(offset, token(5)));
+    assert_true(slot_pop(offset, &object));
     assert_ptr_equal(object, token(5));
-    assert_ptr_equal(install(offset, PERCPU_NONE), sheaf);
+    assert_ptr_equal(install(offset, SHEAF_NONE), sheaf);
     free(sheaf);
 }
 
@@ -130,12 +130,12 @@ static void test_none_is_empty_and_full(void **state)
     void *objects[4] = {0};
     struct slot *slot;
 
-    assert_false(percpu_pop(offset, objects));
-    assert_int_equal(percpu_pop_bulk(offset, objects, 4), 0);
-    assert_false(percpu_push(offset, token(1)));
-    assert_int_equal(percpu_push_bulk(offset, objects, 4), 0);
-    assert_ptr_equal(percpu_close(offset, &slot, false), PERCPU_NONE);
-    percpu_open(slot, PERCPU_NONE);
+    assert_false(slot_pop(offset, objects));
+    assert_int_equal(slot_pop_bulk(offset, objects, 4), 0);
+    assert_false(slot_push(offset, token(1)));
+    assert_int_equal(slot_push_bulk(offset, objects, 4), 0);
+    assert_ptr_equal(slot_close(offset, &slot, false), SHEAF_NONE);
+    slot_open(slot, SHEAF_NONE);
 }
 
 static void test_pop_push(void **state)
@@ -149,23 +149,23 @@ static void test_pop_push(void **state)
         uintptr_t offset = slot_new();
         void *object = NULL;
 
-        assert_ptr_equal(install(offset, sheaf), PERCPU_NONE);
-        assert_false(percpu_pop(offset, &object));
+        assert_ptr_equal(install(offset, sheaf), SHEAF_NONE);
+        assert_false(slot_pop(offset, &object));
         for (uint32_t i = 0; i < capacity; i++) {
-            assert_true(percpu_push(offset, token(i)));
+            assert_true(slot_push(offset, token(i)));
             assert_int_equal(sheaf->size, i + 1);
         }
-        assert_false(percpu_push(offset, token(capacity)));
+        assert_false(slot_push(offset, token(capacity)));
         assert_int_equal(sheaf->size, capacity);
         assert_int_equal((uintptr_t)sheaf->object[capacity], 0xa5a5a5a5a5a5a5a5u);
         for (uint32_t i = capacity; i-- > 0;) {
-            assert_true(percpu_pop(offset, &object));
+            assert_true(slot_pop(offset, &object));
             assert_ptr_equal(object, token(i));
         }
         object = NULL;
-        assert_false(percpu_pop(offset, &object));
+        assert_false(slot_pop(offset, &object));
         assert_null(object);
-        assert_ptr_equal(install(offset, PERCPU_NONE), sheaf);
+        assert_ptr_equal(install(offset, SHEAF_NONE), sheaf);
         free(sheaf);
     }
 }
@@ -183,11 +183,11 @@ static void check_bulk(uintptr_t offset, struct sheaf *sheaf, uint32_t n, uint32
     for (uint32_t i = 0; i < sheaf->capacity + 4; i++)
         array[i] = token(9000 + i);
     if (pop) {
-        assert_int_equal(percpu_pop_bulk(offset, array + 1, k), moved);
+        assert_int_equal(slot_pop_bulk(offset, array + 1, k), moved);
         for (uint32_t i = 0; i < moved; i++)
             assert_ptr_equal(array[1 + i], token(n - moved + i));
     } else {
-        assert_int_equal(percpu_push_bulk(offset, array + 1, k), moved);
+        assert_int_equal(slot_push_bulk(offset, array + 1, k), moved);
         for (uint32_t i = 0; i < moved; i++)
             assert_ptr_equal(sheaf->object[n + i], token(9001 + i));
     }
@@ -218,7 +218,7 @@ static void test_bulk(void **state)
                 check_bulk(offset, sheaf, n, k, false);
             }
         }
-        install(offset, PERCPU_NONE);
+        install(offset, SHEAF_NONE);
         free(sheaf);
     }
     struct sheaf *sheaf = fixture_sheaf(1022);
@@ -227,7 +227,7 @@ static void test_bulk(void **state)
     for (uint32_t n = 0; n <= 1022; n += 73)
         for (uint32_t k = 1; k <= 1024; k += 31)
             check_bulk(offset, sheaf, n, k, (k & 1) != 0);
-    install(offset, PERCPU_NONE);
+    install(offset, SHEAF_NONE);
     free(sheaf);
 }
 
@@ -241,26 +241,26 @@ static void test_closed_slot(void **state)
 
     install(offset, first);
     for (uintptr_t i = 0; i < 4; i++)
-        assert_true(percpu_push(offset, token(i)));
+        assert_true(slot_push(offset, token(i)));
 
-    assert_ptr_equal(percpu_close(offset, &slot, false), first);
-    assert_false(percpu_pop(offset, objects));
-    assert_int_equal(percpu_pop_bulk(offset, objects, 4), 0);
-    assert_false(percpu_push(offset, token(9)));
-    assert_int_equal(percpu_push_bulk(offset, objects, 4), 0);
-    assert_null(percpu_close(offset, &other, false));
-    assert_null(percpu_take(slot));
+    assert_ptr_equal(slot_close(offset, &slot, false), first);
+    assert_false(slot_pop(offset, objects));
+    assert_int_equal(slot_pop_bulk(offset, objects, 4), 0);
+    assert_false(slot_push(offset, token(9)));
+    assert_int_equal(slot_push_bulk(offset, objects, 4), 0);
+    assert_null(slot_close(offset, &other, false));
+    assert_null(slot_take(slot));
     assert_int_equal(first->size, 4);
 
     second->object[0] = token(77);
     second->size = 1;
-    percpu_open(slot, second);
-    assert_true(percpu_pop(offset, objects));
+    slot_open(slot, second);
+    assert_true(slot_pop(offset, objects));
     assert_ptr_equal(objects[0], token(77));
     assert_ptr_equal(install(offset, first), second);
-    assert_int_equal(percpu_pop_bulk(offset, objects, 4), 4);
+    assert_int_equal(slot_pop_bulk(offset, objects, 4), 4);
     assert_ptr_equal(objects[3], token(3));
-    install(offset, PERCPU_NONE);
+    install(offset, SHEAF_NONE);
     free(first);
     free(second);
 }
@@ -276,28 +276,28 @@ static void test_take(void **state)
     void *object;
 
     install(offset, sheaf);
-    assert_true(percpu_push(offset, token(1)));
+    assert_true(slot_push(offset, token(1)));
     assert_true(fixture_pin(away));
     uint64_t fences = atomic_load(&percpu.fences);
-    assert_ptr_equal(percpu_take(slot), sheaf);
+    assert_ptr_equal(slot_take(slot), sheaf);
     if (percpu.rseq)
         assert_ptr_equal(slot->held, sheaf);
     assert_true(percpu_fence(home));
     assert_int_equal(atomic_load(&percpu.fences) - fences, percpu.rseq ? 1 : 0);
-    assert_null(percpu_take(slot));
+    assert_null(slot_take(slot));
     assert_int_equal(sheaf->size, 1);
 
     assert_true(fixture_pin(home));
-    assert_false(percpu_pop(offset, &object));
-    assert_false(percpu_push(offset, token(2)));
+    assert_false(slot_pop(offset, &object));
+    assert_false(slot_push(offset, token(2)));
     assert_true(fixture_pin(away));
-    percpu_open(slot, sheaf);
+    slot_open(slot, sheaf);
     if (percpu.rseq)
         assert_null(slot->held);
     assert_true(fixture_pin(home));
-    assert_true(percpu_pop(offset, &object));
+    assert_true(slot_pop(offset, &object));
     assert_ptr_equal(object, token(1));
-    install(offset, PERCPU_NONE);
+    install(offset, SHEAF_NONE);
     free(sheaf);
 }
 
@@ -340,19 +340,19 @@ static void test_inlined(void **state)
         assert_int_equal(sheaf->size, 3);
         assert_true(stook_rseq_pop(head.slots, head.rseq_offset, &object));
         assert_ptr_equal(object, token(2));
-        assert_true(percpu_pop(offset, &object));
+        assert_true(slot_pop(offset, &object));
         assert_ptr_equal(object, token(1));
     } else {
-        assert_true(percpu_push(offset, token(0)));
+        assert_true(slot_push(offset, token(0)));
         assert_false(stook_rseq_push(head.slots, head.rseq_offset, token(3)));
         assert_false(stook_rseq_pop(head.slots, head.rseq_offset, &object));
         assert_int_equal(sheaf->size, 1);
     }
-    assert_ptr_equal(percpu_close(offset, &slot, false), sheaf);
+    assert_ptr_equal(slot_close(offset, &slot, false), sheaf);
     assert_false(stook_rseq_pop(head.slots, head.rseq_offset, &object));
     sheaf->size = 0;
     assert_false(stook_rseq_push(head.slots, head.rseq_offset, token(3)));
-    percpu_open(slot, PERCPU_NONE);
+    slot_open(slot, SHEAF_NONE);
     assert_false(stook_rseq_pop(head.slots, head.rseq_offset, &object));
     assert_false(stook_rseq_push(head.slots, head.rseq_offset, token(3)));
     free(sheaf);
@@ -371,20 +371,20 @@ static void test_slots_are_apart(void **state)
         offset[i] = slot_new();
         sheaf[i] = fixture_sheaf(4);
         install(offset[i], sheaf[i]);
-        assert_true(percpu_push(offset[i], token(i)));
+        assert_true(slot_push(offset[i], token(i)));
     }
     struct slot *slot;
-    assert_ptr_equal(percpu_close(offset[1], &slot, false), sheaf[1]);
+    assert_ptr_equal(slot_close(offset[1], &slot, false), sheaf[1]);
     for (unsigned i = 0; i < 3; i += 2) {
-        assert_true(percpu_pop(offset[i], &object));
+        assert_true(slot_pop(offset[i], &object));
         assert_ptr_equal(object, token(i));
     }
     assert_int_equal(sheaf[1]->size, 1);
-    percpu_open(slot, sheaf[1]);
-    assert_true(percpu_pop(offset[1], &object));
+    slot_open(slot, sheaf[1]);
+    assert_true(slot_pop(offset[1], &object));
     assert_ptr_equal(object, token(1));
     for (unsigned i = 0; i < 3; i++) {
-        install(offset[i], PERCPU_NONE);
+        install(offset[i], SHEAF_NONE);
         free(sheaf[i]);
     }
 }

@@ -22,8 +22,8 @@ static void install(uintptr_t offset, struct sheaf *sheaf)
 {
     struct slot *slot;
 
-    assert_non_null(percpu_close(offset, &slot, false));
-    percpu_open(slot, sheaf);
+    assert_non_null(slot_close(offset, &slot, false));
+    slot_open(slot, sheaf);
 }
 
 static void *token(uintptr_t i)
@@ -45,7 +45,7 @@ static void both_ways(void (*body)(uintptr_t offset, struct sheaf *sheaf))
     percpu.wide = false;
     body(offset, sheaf);
     percpu.wide = wide;
-    install(offset, PERCPU_NONE);
+    install(offset, SHEAF_NONE);
     free(sheaf);
 }
 
@@ -63,7 +63,7 @@ static void every_length(uintptr_t offset, struct sheaf *sheaf)
             for (uint32_t i = 0; i < LONG + 32; i++)
                 space[i] = token(9000 + i);
             sheaf->size = n;
-            assert_int_equal(percpu_pop_bulk(offset, array, k), k);
+            assert_int_equal(slot_pop_bulk(offset, array, k), k);
             assert_int_equal(sheaf->size, n - k);
             for (uint32_t i = 0; i < k; i++)
                 assert_ptr_equal(array[i], token(n - k + i));
@@ -71,7 +71,7 @@ static void every_length(uintptr_t offset, struct sheaf *sheaf)
             assert_ptr_equal(array[k], token(9000 + 8 + place % 8 + k));
             for (uint32_t i = 0; i < k; i++)
                 array[i] = token(4000 + i);
-            assert_int_equal(percpu_push_bulk(offset, array, k), k);
+            assert_int_equal(slot_push_bulk(offset, array, k), k);
             assert_int_equal(sheaf->size, n);
             for (uint32_t i = 0; i < k; i++) {
                 assert_ptr_equal(sheaf->object[n - k + i], token(4000 + i));
@@ -101,10 +101,10 @@ static void every_null(uintptr_t offset, struct sheaf *sheaf)
         for (uint32_t null = 0; null < k; null++) {
             array[null] = NULL;
             sheaf->size = 5;
-            assert_int_equal(percpu_push_bulk(offset, array, k), 0);
+            assert_int_equal(slot_push_bulk(offset, array, k), 0);
             assert_int_equal(sheaf->size, 5);
             sheaf->size = LONG_CAPACITY - null;
-            assert_int_equal(percpu_push_bulk(offset, array, k), null);
+            assert_int_equal(slot_push_bulk(offset, array, k), null);
             assert_int_equal(sheaf->size, LONG_CAPACITY);
             for (uint32_t i = 0; i < null; i++)
                 assert_ptr_equal(sheaf->object[LONG_CAPACITY - null + i], token(i));
@@ -141,7 +141,7 @@ static void every_round_address(uintptr_t offset, struct sheaf *sheaf)
             uint32_t put;
             array[at] = round;
             sheaf->size = 3;
-            put = percpu_push_bulk(offset, array, k);
+            put = slot_push_bulk(offset, array, k);
             assert_true(put == 0 || put == k);
             assert_int_equal(sheaf->size, 3 + put);
             for (uint32_t i = 0; i < put; i++)
@@ -176,15 +176,15 @@ static void over_capacity(uintptr_t offset, struct sheaf *sheaf)
                 array[i] = token(7000 + i);
             sheaf->size = size;
             sheaf->capacity = capacity;
-            assert_int_equal(percpu_push_bulk(offset, array, k), 0);
-            assert_false(percpu_push(offset, array[0]));
+            assert_int_equal(slot_push_bulk(offset, array, k), 0);
+            assert_false(slot_push(offset, array[0]));
             assert_int_equal(sheaf->size, size);
             assert_ptr_equal(sheaf->object[size - 1], token(size - 1));
-            assert_int_equal(percpu_pop_bulk(offset, array, k), taken);
+            assert_int_equal(slot_pop_bulk(offset, array, k), taken);
             for (uint32_t i = 0; i < taken; i++)
                 assert_ptr_equal(array[i], token(size - taken + i));
             room = size - taken < capacity ? capacity - (size - taken) : 0;
-            put = percpu_push_bulk(offset, array, k);
+            put = slot_push_bulk(offset, array, k);
             assert_int_equal(put, k < room ? k : room);
             assert_int_equal(sheaf->size, size - taken + put);
         }

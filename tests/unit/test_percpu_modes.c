@@ -41,8 +41,8 @@ static void slot_fill(uint32_t size)
     for (uint32_t i = 0; i < size; i++)
         sheaf->object[i] = token(i);
     sheaf->size = size;
-    assert_non_null(percpu_close(offset, &slot, false));
-    percpu_open(slot, sheaf);
+    assert_non_null(slot_close(offset, &slot, false));
+    slot_open(slot, sheaf);
 }
 
 static bool asked_for_locked(void)
@@ -138,11 +138,11 @@ static int start_in_sandbox(void)
     if (percpu.rseq || !strstr(percpu.why, "membarrier"))
         return CHILD_BAD;
     percpu_slot_init(SLOT);
-    if (percpu_close(offset, &slot, false) != PERCPU_NONE)
+    if (slot_close(offset, &slot, false) != SHEAF_NONE)
         return CHILD_BAD;
     sheaf->size = 0;
-    percpu_open(slot, sheaf);
-    if (!percpu_push(offset, token(3)) || !percpu_pop(offset, &object) || object != token(3))
+    slot_open(slot, sheaf);
+    if (!slot_push(offset, token(3)) || !slot_pop(offset, &object) || object != token(3))
         return CHILD_BAD;
     return CHILD_GOOD;
 }
@@ -161,11 +161,11 @@ static int start_without_affinity(void)
     if (errno != 5 || (percpu.rows < PERCPU_ROWS_UNKNOWN && !topology.simulated))
         return CHILD_BAD;
     percpu_slot_init(SLOT);
-    if (percpu_close(offset, &slot, false) != PERCPU_NONE)
+    if (slot_close(offset, &slot, false) != SHEAF_NONE)
         return CHILD_BAD;
     sheaf->size = 0;
-    percpu_open(slot, sheaf);
-    if (!percpu_push(offset, token(3)) || !percpu_pop(offset, &object) || object != token(3))
+    slot_open(slot, sheaf);
+    if (!slot_push(offset, token(3)) || !slot_pop(offset, &object) || object != token(3))
         return CHILD_BAD;
     return CHILD_GOOD;
 }
@@ -223,28 +223,28 @@ static void *unregistered_thread(void *arg)
         return "could not unregister";
     if (percpu_cpu() >= 0)
         return "has a CPU number";
-    if (percpu_pop(offset, objects) || percpu_pop_bulk(offset, objects, 4) != 0)
+    if (slot_pop(offset, objects) || slot_pop_bulk(offset, objects, 4) != 0)
         return "popped";
-    if (percpu_push(offset, token(9)) || percpu_push_bulk(offset, objects, 4) != 0)
+    if (slot_push(offset, token(9)) || slot_push_bulk(offset, objects, 4) != 0)
         return "pushed";
-    if (percpu_close(offset, &slot, false))
+    if (slot_close(offset, &slot, false))
         return "closed";
     if (stook_rseq_pop(percpu.areas + offset, percpu.rseq_offset, objects) ||
         stook_rseq_push(percpu.areas + offset, percpu.rseq_offset, objects))
         return "ran an inlined section";
     /* It may take, as anybody may. */
     slot = percpu_slot(fixture_cpu[0], offset);
-    if (percpu_take(slot) != sheaf || !percpu_fence(fixture_cpu[0]) || sheaf->size != 4)
+    if (slot_take(slot) != sheaf || !percpu_fence(fixture_cpu[0]) || sheaf->size != 4)
         return "did not take";
-    percpu_open(slot, sheaf);
+    slot_open(slot, sheaf);
     /* -2 is what a failed registration leaves; only this thread reads it here. */
     *(volatile int32_t *)((char *)__builtin_thread_pointer() + __rseq_offset + 4) = -2;
-    if (percpu_cpu() != -2 || percpu_pop(offset, objects) || percpu_close(offset, &slot, false))
+    if (percpu_cpu() != -2 || slot_pop(offset, objects) || slot_close(offset, &slot, false))
         return "took -2 for a CPU";
     *(volatile int32_t *)((char *)__builtin_thread_pointer() + __rseq_offset + 4) = -1;
     if (!rseq_register())
         return "could not register again";
-    if (!percpu_pop(offset, objects) || objects[0] != token(3))
+    if (!slot_pop(offset, objects) || objects[0] != token(3))
         return "did not pop once registered";
     return NULL;
 }
@@ -276,9 +276,9 @@ static void test_unregistered_thread_in_locked_mode(void **state)
         skip();
     assert_true(fixture_pin(fixture_cpu[0]));
     slot_fill(4);
-    assert_true(percpu_pop(offset, &object));
+    assert_true(slot_pop(offset, &object));
     assert_ptr_equal(object, token(3));
-    assert_true(percpu_push(offset, object));
+    assert_true(slot_push(offset, object));
     assert_true(rseq_register());
 }
 
@@ -329,19 +329,19 @@ static void test_single_stepped(void **state)
         single_step(true);
         switch (call) {
         case 0:
-            popped += percpu_pop(offset, objects);
+            popped += slot_pop(offset, objects);
             break;
         case 1:
-            pushed += percpu_push(offset, token(4));
+            pushed += slot_push(offset, token(4));
             break;
         case 2:
-            popped += percpu_pop_bulk(offset, objects + 1, 2);
+            popped += slot_pop_bulk(offset, objects + 1, 2);
             break;
         case 3:
-            pushed += percpu_push_bulk(offset, objects + 1, 2);
+            pushed += slot_push_bulk(offset, objects + 1, 2);
             break;
         default:
-            closed = percpu_close(offset, &slot, false);
+            closed = slot_close(offset, &slot, false);
             break;
         }
         single_step(false);
@@ -360,13 +360,13 @@ static void test_single_stepped(void **state)
         assert_int_equal(popped, 3);
         assert_int_equal(pushed, 3);
         assert_ptr_equal(closed, sheaf);
-        percpu_open(slot, sheaf);
+        slot_open(slot, sheaf);
     }
     assert_int_equal(sheaf->size, 4);
-    assert_true(percpu_pop(offset, objects));
-    assert_true(percpu_push(offset, objects[0]));
-    assert_ptr_equal(percpu_close(offset, &slot, false), sheaf);
-    percpu_open(slot, PERCPU_NONE);
+    assert_true(slot_pop(offset, objects));
+    assert_true(slot_push(offset, objects[0]));
+    assert_ptr_equal(slot_close(offset, &slot, false), sheaf);
+    slot_open(slot, SHEAF_NONE);
 }
 #endif
 

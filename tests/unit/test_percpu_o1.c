@@ -5,5 +5,5 @@
  */
 #pragma GCC optimize("O1")
 #define STOOK_SECTION_CLOBBERS "memory",
-#include "percpu/percpu.c"
+#include "sheaf/slot.c"
 #include "unit/test_percpu.c"

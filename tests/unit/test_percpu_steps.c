@@ -78,12 +78,12 @@ STEPS_SECTION static int op_push_bulk(void)
 }
 STEPS_SECTION static int op_close(void)
 {
-    return rseq_close(closed_slot, percpu.rseq_offset, closed_cpu, PERCPU_CLOSED, &closed_main) ==
+    return rseq_close(closed_slot, percpu.rseq_offset, closed_cpu, SHEAF_CLOSED, &closed_main) ==
            RSEQ_DONE;
 }
 STEPS_SECTION static int op_close_late(void)
 {
-    return broken_close_late(closed_slot, percpu.rseq_offset, closed_cpu, PERCPU_CLOSED,
+    return broken_close_late(closed_slot, percpu.rseq_offset, closed_cpu, SHEAF_CLOSED,
                              &closed_main) == RSEQ_DONE;
 }
 
@@ -169,15 +169,15 @@ static void neighbour(int signal)
 
     (void)signal;
     for (int i = 0; i < 2; i++)
-        if (percpu_pop(offset, &object))
+        if (slot_pop(offset, &object))
             by_event[events_took++] = object;
-    if (events_took && percpu_push(offset, by_event[events_took - 1]))
+    if (events_took && slot_push(offset, by_event[events_took - 1]))
         events_took--;
 }
 
 static void take(struct slot *slot, unsigned cpu)
 {
-    struct sheaf *m = percpu_take(slot);
+    struct sheaf *m = slot_take(slot);
 
     if (!m)
         return;
@@ -185,7 +185,7 @@ static void take(struct slot *slot, unsigned cpu)
         steps_fail("no fence");
     if (m->size > 0)
         by_event[events_took++] = m->object[--m->size];
-    percpu_open(slot, m);
+    slot_open(slot, m);
 }
 
 static void help(unsigned event)
@@ -216,7 +216,7 @@ static void prepare(unsigned which)
     percpu.wide = has_wide && !one->narrow;
     events_took = 0;
     closed_main = NULL;
-    percpu_open(slot, sheaf);
+    slot_open(slot, sheaf);
 }
 
 static void count_token(struct one *one, unsigned event, const void *wanted, bool done)
@@ -251,7 +251,7 @@ static void count_tokens(struct one *one, unsigned event, bool done)
     if (done && one->op > OP_PUSH_FRESH && moved_count != one->moves)
         wrong(one, event, "another number has moved");
     if (one->op == OP_CLOSE || one->op == OP_CLOSE_LATE) {
-        bool closed = atomic_load(&slot->main) == PERCPU_CLOSED;
+        bool closed = atomic_load(&slot->main) == SHEAF_CLOSED;
         if (closed != done)
             wrong(one, event, done ? "closed, but open" : "aborted, and the slot closed for ever");
         if (done && closed_main != sheaf)
@@ -290,7 +290,7 @@ static void all(void)
 
     fixture_pin(fixture_cpu[0]);
     percpu_slot_init(SLOT);
-    if (percpu_close(offset, &slot, false) != PERCPU_NONE) /* the CPU is in use now */
+    if (slot_close(offset, &slot, false) != SHEAF_NONE) /* the CPU is in use now */
         steps_fail("a new slot is not empty");
     for (unsigned i = 0; i < ncases; i++)
         steps_through(i, ops[cases[i].op].run, cases[i].leaves);
@@ -363,11 +363,11 @@ static void test_fresh(void **state)
     cases = steps_memory(sizeof(*cases));
     for (unsigned i = 0; i < ROOM + MORE; i++)
         token[i] = &token[i];
-    assert_non_null(percpu_close(offset, &slot, false));
+    assert_non_null(slot_close(offset, &slot, false));
     for (unsigned tokens = 0; tokens < 6; tokens++)
         for (unsigned i = 0; i < 8; i++)
             assert_true(goes_in(token[i], tokens) == (i >= tokens || i + 2 < tokens));
-    percpu_open(slot, PERCPU_NONE);
+    slot_open(slot, SHEAF_NONE);
 }
 
 /* What the kernel checks before it trusts an abort address, for every section linked in here. */

@@ -134,13 +134,13 @@ static atomic_bool slot_closed;
 static void *close_for_a_while(void *unused)
 {
     struct slot *slot = slot_here();
-    struct sheaf *main = percpu_take(slot);
+    struct sheaf *main = slot_take(slot);
 
     (void)unused;
     assert_non_null(main);
     atomic_store(&slot_closed, true);
     usleep(30000);
-    percpu_open(slot, main);
+    slot_open(slot, main);
     return NULL;
 }
 
@@ -244,7 +244,7 @@ static void capacities(void **unused)
                     struct sheaf *sheaf = slot_here()->rcu;
                     assert_true(sheaf->capacity + RCU_RIDE_WORDS <= sheaf_room(sheaf));
                     /* A sheaf loses no more than a fifth of its capacity to the ride. */
-                    assert_true(cache->capacity <= sheaf->capacity * 5 / 4);
+                    assert_true(cache_capacity(cache) <= sheaf->capacity * 5 / 4);
                 }
                 pass();
             }
@@ -333,9 +333,9 @@ static void forked(void **unused)
     (void)unused;
     take(2 * limit);
     defer(limit + 3);
-    main = percpu_close(percpu_offset(cache->index), &slot, false);
+    main = slot_close(percpu_offset(cache->index), &slot, false);
     defer(2);
-    percpu_open(slot, main);
+    slot_open(slot, main);
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {

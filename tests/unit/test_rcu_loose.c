@@ -21,11 +21,11 @@ static void closed_slot(void **unused)
     (void)unused;
     take(limit);
     defer(2);
-    main = percpu_close(percpu_offset(cache->index), &slot, false);
+    main = slot_close(percpu_offset(cache->index), &slot, false);
     assert_non_null(main);
     defer(3);
     assert_int_equal(slot->rcu->size, 2);
-    percpu_open(slot, main);
+    slot_open(slot, main);
     assert_int_equal(events().loose, 3);
     unchanged(5);
     assert_int_equal(queued, 0);
@@ -45,8 +45,8 @@ static void loose_fill_a_sheaf(void **unused)
     take(RCU_MIXED);
     for (unsigned i = 0; i < RCU_MIXED; i++)
         assert_non_null(others[i] = stook_alloc(other, 0));
-    main = percpu_close(percpu_offset(cache->index), &slot, false);
-    main2 = percpu_close(percpu_offset(other->index), &slot2, false);
+    main = slot_close(percpu_offset(cache->index), &slot, false);
+    main2 = slot_close(percpu_offset(other->index), &slot2, false);
     for (unsigned i = 0; i < RCU_MIXED - 1; i++)
         if (i % 3)
             defer(1);
@@ -55,8 +55,8 @@ static void loose_fill_a_sheaf(void **unused)
     assert_int_equal(queued, 0);
     defer(1);
     assert_int_equal(queued, 1);
-    percpu_open(slot, main);
-    percpu_open(slot2, main2);
+    slot_open(slot, main);
+    slot_open(slot2, main2);
     unchanged(1 + (RCU_MIXED - 1) * 2 / 3);
     pass();
     for (unsigned i = 0; i < RCU_MIXED; i++)
@@ -81,9 +81,9 @@ static void handler(void **unused)
     defer(1); /* full */
     assert_int_equal(queued, 0);
     defer(1); /* a sheaf of the library's own, by trying */
-    main = percpu_close(percpu_offset(cache->index), &slot, false);
+    main = slot_close(percpu_offset(cache->index), &slot, false);
     defer(4);
-    percpu_open(slot, main);
+    slot_open(slot, main);
     lock_drop(&cache->nodes[0].node.lock, LOCK_NODE);
     lock_drop(&cache->nodes[0].barn.lock, LOCK_BARN);
     assert_int_equal(queued, 0);

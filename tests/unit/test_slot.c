@@ -3,7 +3,7 @@
  * The slow half of alloc and free on one CPU: main and spare change places, sheaves travel to the
  * barn and back, a closed slot makes nobody wait.  Pinned, so that one slot is looked at.
  */
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 
 #include "base/context.h"
 #include "page/arena.h"
@@ -159,15 +159,15 @@ static void closed_slot_makes_nobody_wait(void **unused)
 
     (void)unused;
     alloc(3);
-    main = percpu_close(offset, &slot, false);
+    main = slot_close(offset, &slot, false);
     assert_non_null(main);
-    assert_null(percpu_close(offset, &slot, false));
+    assert_null(slot_close(offset, &slot, false));
     objects[held] = take(false); /* from the slabs */
     assert_non_null(objects[held++]);
     slot_free(cache, &objects[0], 1, false); /* to the slabs */
     objects[0] = objects[--held];
     slot_drain(&cache, 1, false); /* passes by */
-    percpu_open(percpu_slot(cpu, offset), main);
+    slot_open(percpu_slot(cpu, offset), main);
     check();
 }
 
@@ -195,12 +195,12 @@ static atomic_bool slot_taken;
 static void *hold_slot(void *unused)
 {
     struct slot *slot = percpu_slot(cpu, offset);
-    struct sheaf *main = percpu_take(slot);
+    struct sheaf *main = slot_take(slot);
 
     (void)unused;
     atomic_store(&slot_taken, true);
     usleep(30000);
-    percpu_open(slot, main);
+    slot_open(slot, main);
     return NULL;
 }
 
@@ -279,7 +279,7 @@ static void handler_over_everything(void **unused)
     (void)unused;
     alloc(2 * CAPACITY);
     context_enter();
-    main = percpu_close(offset, &slot, false);
+    main = slot_close(offset, &slot, false);
     assert_non_null(main);
     lock_take(&cache->nodes[0].barn.lock, LOCK_BARN);
     lock_take(&cache->nodes[0].node.lock, LOCK_NODE);
@@ -291,7 +291,7 @@ static void handler_over_everything(void **unused)
     context_leave();
     lock_drop(&cache->nodes[0].node.lock, LOCK_NODE);
     lock_drop(&cache->nodes[0].barn.lock, LOCK_BARN);
-    percpu_open(slot, main);
+    slot_open(slot, main);
     context_leave();
     check();
 }
@@ -325,7 +325,7 @@ static void barn_is_asked_last(void **unused)
     put(6 * CAPACITY);
     assert_true(cache->nodes[0].barn.nr_full > 0);
     context_enter();
-    main = percpu_close(offset, &slot, false);
+    main = slot_close(offset, &slot, false);
     lock_take(&cache->nodes[0].node.lock, LOCK_NODE);
     context_tls.fork = FORK_TAKING;
     arena_lock_all();
@@ -335,7 +335,7 @@ static void barn_is_asked_last(void **unused)
     context_leave();
     arena_unlock_all();
     lock_drop(&cache->nodes[0].node.lock, LOCK_NODE);
-    percpu_open(slot, main);
+    slot_open(slot, main);
     context_leave();
     assert_non_null(objects[held++]);
     check();

@@ -8,7 +8,7 @@
 #include "slab/stat.h"
 
 #include "kmalloc/private.h"
-#include "percpu/percpu.h"
+#include "sheaf/slot.h"
 #include "os/topology.h"
 #include "slab/node.h"
 #include "support/check.h"

@@ -4,7 +4,7 @@
 /*
  * Processes on simulated machines: how they come to one, and which CPUs their threads are on.
  */
-#include "percpu/percpu.h"
+#include "sheaf/slot.h"
 #include "os/topology.h"
 #include "page/pagemap.h"
 #include "sheaf/sheaf.h"

@@ -10,7 +10,7 @@
 #include "os/topology.h"
 #include "page/zone.h"
 #include "sheaf/sheaf.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
@@ -105,7 +105,7 @@ static int design_start(struct lab *lab)
     lab->stride = own->cache->layout.stride;
     lab->order = own->cache->layout.order;
     lab->slab_objects = own->cache->layout.objects;
-    lab->sheaf_capacity = own->cache->capacity;
+    lab->sheaf_capacity = cache_capacity(own->cache);
     return 0;
 }
 

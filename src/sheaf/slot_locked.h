@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * percpu_locked.h - the same sections behind a lock word a slot, for a process without rseq.
+ * slot_locked.h - the sections on slots behind a lock word a slot, for a process without rseq.
  *
  *   close:  trylock slot.lock; m = slot.held     open:  slot.held = m; slot.lock = 0, release
  *   pop, push, bulk: close; the section's work; open
@@ -9,10 +9,10 @@
  * closed slot.  The CPU number is a hint: after a migration the slot is another CPU's, and still
  * locked.
  */
-#ifndef STOOK_PERCPU_LOCKED_H
-#define STOOK_PERCPU_LOCKED_H
+#ifndef STOOK_SHEAF_SLOT_LOCKED_H
+#define STOOK_SHEAF_SLOT_LOCKED_H
 
-#include "percpu/percpu.h"
+#include "sheaf/slot.h"
 
 #include <string.h>
 
@@ -23,7 +23,7 @@ static inline struct sheaf *locked_take(struct slot *slot)
     if (!atomic_compare_exchange_strong_explicit(&slot->lock, &open, 1, memory_order_acquire,
                                                  memory_order_relaxed))
         return NULL;
-    return slot->held ? slot->held : PERCPU_NONE;
+    return slot->held ? slot->held : SHEAF_NONE;
 }
 
 static inline void locked_open(struct slot *slot, struct sheaf *main)

@@ -3,7 +3,7 @@
 #include "base/report.h"
 #include "os/topology.h"
 #include "sheaf/sheaf.h"
-#include "sheaf/slot.h"
+#include "sheaf/slot_drain.h"
 #include "slab/node.h"
 #include "slab/stat.h"
 
@@ -56,7 +56,7 @@ static void slot_empty(struct stook_cache *cache, struct slot *slot, struct shea
     }
     if (slot->spare)
         slot_chain(cache, slot->spare, chain);
-    if (main != PERCPU_NONE)
+    if (main != SHEAF_NONE)
         slot_chain(cache, main, chain);
     slot->spare = NULL;
     slot->fill = 0;
@@ -66,11 +66,11 @@ static void slot_empty(struct stook_cache *cache, struct slot *slot, struct shea
  * A slot that is closed is left to its owner, who is just moving pointers.  `alone`: no thread is, so it
  * is a fork's, which ends, or it is of a thread that died with it closed, and stays so.
  */
-static bool slot_take(struct slot *slot, bool alone)
+static bool slot_take_waiting(struct slot *slot, bool alone)
 {
     struct sheaf *main;
 
-    for (unsigned turn = 0; !(main = percpu_take(slot)) && alone; turn++) {
+    for (unsigned turn = 0; !(main = slot_take(slot)) && alone; turn++) {
         uint32_t forking = __atomic_load_n(&slot->forking, __ATOMIC_RELAXED);
         if (forking == SLOT_LOST || (forking == SLOT_FREE && turn == SLOT_ALONE_TURNS))
             break;
@@ -95,7 +95,7 @@ static bool slot_drain_some(struct stook_cache *const *caches, unsigned n, unsig
         if (!slot || cache_capacity(caches[i]) == 0)
             continue;
         wanted++;
-        if (slot_take(slot, alone)) {
+        if (slot_take_waiting(slot, alone)) {
             taken[i / 64] |= (uint64_t)1 << i % 64;
             count++;
         }
@@ -110,7 +110,7 @@ static bool slot_drain_some(struct stook_cache *const *caches, unsigned n, unsig
         main = slot->held;
         if (fenced)
             slot_empty(caches[i], slot, main, &chain);
-        percpu_open(slot, fenced ? PERCPU_NONE : main);
+        slot_open(slot, fenced ? SHEAF_NONE : main);
     }
     slot_flush_taken(chain);
     return count == wanted && (count == 0 || fenced);
@@ -144,10 +144,10 @@ void slot_drain_near(struct stook_cache *cache)
         slot_drain(&cache, 1, false);
         return;
     }
-    main = percpu_close(percpu_offset(cache->index), &slot, false);
+    main = slot_close(percpu_offset(cache->index), &slot, false);
     if (main) {
         slot_empty(cache, slot, main, &chain);
-        percpu_open(slot, PERCPU_NONE);
+        slot_open(slot, SHEAF_NONE);
     }
     slot_flush_taken(chain);
 }
@@ -155,7 +155,7 @@ void slot_drain_near(struct stook_cache *cache)
 /* What a slot's main and spare sheaf may hold, at least one that is not to be seen now. */
 static uint32_t slot_capacity(struct slot *slot)
 {
-    struct sheaf *main = percpu_peek(slot), *spare;
+    struct sheaf *main = slot_peek(slot), *spare;
     uint32_t capacity, more;
 
     if (!main)
@@ -163,7 +163,7 @@ static uint32_t slot_capacity(struct slot *slot)
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
     capacity = __atomic_load_n(&main->capacity, __ATOMIC_RELAXED);
     more = spare ? __atomic_load_n(&spare->capacity, __ATOMIC_RELAXED) : 0;
-    percpu_unpeek(slot, main);
+    slot_unpeek(slot, main);
     return capacity > more ? capacity : more;
 }
 
@@ -191,11 +191,11 @@ void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_c
 
     if (!slot)
         return;
-    main = percpu_peek(slot);
+    main = slot_peek(slot);
     if (!main)
         return;
     spare = __atomic_load_n(&slot->spare, __ATOMIC_RELAXED);
-    if (main != PERCPU_NONE) {
+    if (main != SHEAF_NONE) {
         counts->objects += slot_size(main);
         counts->sheaves++;
     }
@@ -209,7 +209,7 @@ void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_c
         counts->remote += size;
         counts->sheaves++;
     }
-    percpu_unpeek(slot, main);
+    slot_unpeek(slot, main);
 }
 
 void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves)
@@ -237,7 +237,7 @@ static unsigned slot_take_pass(void)
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++) {
         for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(i));
-            struct sheaf *main = slot->forking == SLOT_TAKEN ? NULL : percpu_take(slot);
+            struct sheaf *main = slot->forking == SLOT_TAKEN ? NULL : slot_take(slot);
             if (main) {
                 slot->held = main;
                 slot->forking = SLOT_TAKEN;
@@ -283,7 +283,7 @@ void slot_open_all(void)
              * the first on a CPU; or it is lost, until its owner opens it after all. */
             if (slot->forking == SLOT_TAKEN) {
                 slot->forking = SLOT_FREE;
-                percpu_open(slot, slot->held);
+                slot_open(slot, slot->held);
             }
         }
     }
@@ -294,13 +294,13 @@ static void slot_renew(struct slot *slot)
 {
     slot->spare = slot->remote = slot->rcu = NULL;
     slot->fill = slot->remote_size = slot->wary = 0;
-    percpu_open(slot, PERCPU_NONE);
+    slot_open(slot, SHEAF_NONE);
 }
 
 /* Without a write: each page that a child writes to is copied. */
 static bool slot_is_closed(const struct slot *slot)
 {
-    return percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_relaxed) == PERCPU_CLOSED
+    return percpu.rseq ? atomic_load_explicit(&slot->main, memory_order_relaxed) == SHEAF_CLOSED
                        : atomic_load_explicit(&slot->lock, memory_order_relaxed) != 0;
 }
 

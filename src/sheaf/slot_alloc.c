@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slot.c - the slow half of alloc: from a slot's own sheaves, the barn, the slabs.  slot_free.c has the other
+ * half, slot.h what both are about.
+ */
+#include "sheaf/slot.h"
+
+#include "os/topology.h"
+#include "sheaf/barn.h"
+#include "sheaf/slot_steps.h"
+#include "slab/nodes.h"
+#include "slab/stat.h"
+
+#include <string.h>
+
+enum {
+    SLOT_FILL_MAX = 510,         /* objects a refill brings at most … */
+    SLOT_FILL_BYTES = 64 << 10,  /* … and bytes, unless a sheaf's capacity is more */
+    SLOT_FILL_MALLOC = 32 << 10, /* … of malloc's classes: there are many of them */
+};
+
+/* How many objects a refill may bring at most: more than a sheaf's capacity to who only takes. */
+static uint32_t slot_fill_max(const struct stook_cache *cache)
+{
+    uint32_t most =
+        (cache->flags & CACHE_MALLOC ? SLOT_FILL_MALLOC : SLOT_FILL_BYTES) / cache->layout.stride;
+
+    if (most > SLOT_FILL_MAX)
+        most = SLOT_FILL_MAX;
+    return most > cache_capacity(cache) ? most : cache_capacity(cache);
+}
+
+/*
+ * How much the next refill brings: a slab's worth first, then twice as much each time as long as
+ * nobody frees in between, so what lies here unused is never more than what was taken before.
+ */
+static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
+{
+    uint32_t fill = slot->fill * 2, most = slot_fill_max(cache);
+    uint32_t capacity = cache_capacity(cache);
+    uint32_t least = cache->layout.objects < capacity ? cache->layout.objects : capacity;
+
+    if (slot->wary > 0) {
+        slot->wary--;
+        most = capacity;
+    }
+    if (fill < least)
+        fill = least;
+    if (fill > most)
+        fill = most;
+    slot->fill = fill;
+    return fill;
+}
+
+/* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
+static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **objects, uint32_t n,
+                                  bool nospin)
+{
+    unsigned node = percpu_node(cpu);
+    uint64_t touches = slab_counts.touches;
+    uint32_t got = 0, more = 0;
+
+    if (cpu < 0 && cache_capacity(cache))
+        while (got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL)
+            got++;
+    slot_tally_alloc(cache, got, &touches);
+    if (got < n)
+        more = nodes_take(cache, node, objects + got, n - got, n - got, nospin);
+    got += more;
+    if (cpu >= 0 && cache_capacity(cache))
+        for (; got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL; got++)
+            more++;
+    slot_tally_alloc(cache, more, &touches);
+    return got;
+}
+
+/* A sheaf with objects, `recycled` from a barn or new, becomes main if the slot is still empty. */
+static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                              bool recycled, bool nospin)
+{
+    struct sheaf *empty = NULL, *main;
+    struct slot *slot;
+
+    main = slot_close(percpu_offset(cache->index), &slot, nospin);
+    if (main) {
+        struct sheaf *spare = slot->spare;
+        if (recycled) /* others free what this CPU takes: the next refill is no larger than two */
+            slot->fill = cache_capacity(cache);
+        if (main->size == 0) {
+            if (!spare && main->capacity == cache_capacity(cache))
+                slot->spare = slot_real(main);
+            else
+                empty = slot_real(main);
+            main = full;
+            full = NULL;
+        } else if (!spare) {
+            slot->spare = full;
+            full = NULL;
+        }
+        slot_open(slot, main);
+    }
+    if (full)
+        barn_return(cache, node, full, nospin);
+    if (empty)
+        barn_put_empty(cache, node, empty, nospin);
+}
+
+/* The empty sheaf, or a larger one, to be filled with `fill` objects; NULL without memory. */
+static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, struct sheaf *empty,
+                                    uint32_t fill, bool nospin)
+{
+    uint32_t capacity = cache_capacity(cache);
+    struct sheaf *over;
+
+    if (empty && empty->capacity != capacity) {
+        barn_put_empty(cache, node, empty, nospin);
+        empty = NULL;
+    }
+    if (!empty)
+        empty = barn_get_empty(cache, node, nospin);
+    if (fill > capacity && (!empty || sheaf_room(empty) < fill)) {
+        over = sheaf_alloc_over(capacity, fill, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, over != NULL);
+        if (over && empty)
+            barn_put_empty(cache, node, empty, nospin);
+        if (over)
+            return over;
+    }
+    return empty ? empty : barn_make_empty(cache, node, nospin);
+}
+
+/* From the node's barn, else from its home's: sheaves of a memoryless node's objects come home. */
+static struct sheaf *slot_get_full(struct stook_cache *cache, unsigned node, struct sheaf **empty,
+                                   bool nospin)
+{
+    struct sheaf *full = barn_get_full(cache, node, empty, nospin);
+    unsigned home = topology.home_of_node[node];
+
+    return full || home == node ? full : barn_get_full(cache, home, empty, nospin);
+}
+
+/*
+ * Objects for a slot with nothing left: from the barn, whole sheaves straight into the array while
+ * it holds that many; else from slabs, straight into the array or, where less is wanted than a
+ * refill brings, by way of a sheaf, which stays.  Consumes `empty`.
+ */
+static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct sheaf *empty,
+                            uint32_t fill, void **objects, uint32_t n, bool nospin)
+{
+    uint64_t touches = slab_counts.touches;
+    uint32_t got = 0, k;
+    struct sheaf *full;
+
+    while (got < n && (full = slot_get_full(cache, node, &empty, nospin)) != NULL) {
+        sheaf_expect(full);
+        k = full->size < n - got ? full->size : n - got;
+        full->size -= k;
+        memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
+        got += k;
+        if (full->size > 0) {
+            slot_install_full(cache, node, full, true, nospin);
+            full = NULL;
+        }
+        if (!empty) {
+            empty = full;
+        } else if (full) {
+            barn_put_empty(cache, node, full, nospin);
+        }
+    }
+    slot_tally_alloc(cache, got, &touches);
+    k = n - got - (n - got) % cache->layout.objects;
+    if (k > 0) { /* slabs that are consumed whole */
+        k = nodes_take(cache, node, objects + got, k, k, nospin);
+        got += k;
+        stat_add(cache, STAT_sheaf_refill, k);
+        stat_add(cache, STAT_alloc_slowpath, k);
+    }
+    if (got < n && (full = slot_container(cache, node, empty, fill, nospin)) != NULL) {
+        uint32_t room = sheaf_room(full);
+        if (fill > room)
+            fill = room;
+        empty = full;
+        k = n - got < fill ? n - got : fill;
+        full->size =
+            nodes_take(cache, node, full->object, k > fill / 2 ? k : fill / 2, fill, nospin);
+        stat_add(cache, STAT_sheaf_refill, full->size);
+        if (k > full->size)
+            k = full->size;
+        stat_add(cache, STAT_alloc_slowpath, k);
+        full->size -= k;
+        memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
+        got += k;
+        if (full->size > 0) {
+            slot_install_full(cache, node, full, false, nospin);
+            empty = NULL;
+        }
+    }
+    if (empty)
+        barn_put_empty(cache, node, empty, nospin);
+    return got;
+}
+
+uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
+{
+    uintptr_t offset = percpu_offset(cache->index);
+    int cpu = percpu_cpu();
+    unsigned node = percpu_node(cpu);
+    struct sheaf *main, *spare;
+    struct slot *slot;
+    uint64_t touches = slab_counts.touches;
+    uint32_t got = 0, fill;
+
+    if (slot_untried(cache)) {
+        got = slot_pop_bulk(offset, objects, n);
+        stat_add(cache, STAT_alloc_cpu_sheaf, got);
+    }
+    if (got < n)
+        slot_tick(cpu, nospin);
+    /* Turns are bounded: others may empty what was filled, and a section may never complete. */
+    for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
+        uint32_t more;
+        main = slot_close(offset, &slot, nospin);
+        if (!main)
+            break;
+        spare = slot->spare;
+        if (main->size > 0) { /* another CPU by now, or others were here */
+            slot_open(slot, main);
+        } else if (spare && spare->size > 0) {
+            slot->spare = slot_real(main);
+            slot_open(slot, spare);
+            stat_add(cache, STAT_sheaf_swap, 1);
+        } else {
+            slot->spare = NULL;
+            fill = slot_fill(cache, slot);
+            slot_open(slot, main);
+            got += slot_refill(cache, node, spare, fill, objects + got, n - got, nospin);
+            break;
+        }
+        more = slot_pop_bulk(offset, objects + got, n - got);
+        got += more;
+        slot_tally_alloc(cache, more, &touches);
+    }
+    if (got < n)
+        got += slot_alloc_direct(cache, cpu, objects + got, n - got, nospin);
+    return got;
+}
