@@ -18,7 +18,13 @@ noun_of() {
     window) echo 'window|pagemap' ;;
     arena_left) echo arena ;;
     zone_grow | zone_meta | zone_space) echo zone ;;
-    node_pending) echo node ;;
+    node_pending | node_settle) echo node ;;
+    hooks) echo 'hooks|init' ;;
+    pin) echo 'pin|cache_list' ;;
+    alloc_node) echo alloc ;;
+    accounted_alloc | accounted_free) echo accounted ;;
+    group_table) echo group ;;
+    rcu_ops) echo rcu ;;
     slab) echo 'slab|cache_table' ;;
     settings) echo 'settings?' ;;
     class) echo 'class|fast' ;;

@@ -20,6 +20,8 @@
 struct slab;
 struct stook_cache;
 
+#define HOOKS_GROUP UINT32_MAX /* the group that the thread has entered */
+
 struct hooks {
     /* ---- within the core: never NULL ---- */
 
@@ -37,8 +39,9 @@ struct hooks {
     /* ---- accounting (charge/): NULL in the core alone, where no cache is closed for it ---- */
 
     /* The rest of an allocation or a free of a cache that is closed by CACHE_CLOSED_ACCOUNT; `where` is
-     * the call (base/where.h).  Outside the context, with no lock. */
-    void *(*alloc)(struct stook_cache *cache, unsigned flags, uint64_t where);
+     * the call (base/where.h), `group` who pays: HOOKS_GROUP from the core, which does not know.  Outside
+     * the context, with no lock. */
+    void *(*alloc)(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group);
     void *(*alloc_node)(struct stook_cache *cache, unsigned flags, unsigned node, uint64_t where);
     size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                          uint64_t where);

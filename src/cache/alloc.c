@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) void *alloc_rest(struct stook_cache
                                                               unsigned flags, uint64_t where)
 {
     if (cache_hooks(cache))
-        return hooks.alloc(cache, flags, where);
+        return hooks.alloc(cache, flags, where, HOOKS_GROUP);
     return alloc_plain(cache, flags);
 }
 

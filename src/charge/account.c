@@ -71,11 +71,11 @@ static bool account_nested(void)
 bool account_begin(const struct stook_cache *cache, struct account *account, size_t n,
                    unsigned flags, uint64_t where, uint32_t group)
 {
-    uint32_t hooks = cache_hooks(cache);
+    uint32_t closed = cache_hooks(cache);
 
     account->group = account->tag = 0;
-    account->traced = (hooks & CACHE_CLOSED_TRACE) && where;
-    if ((hooks & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
+    account->traced = (closed & CACHE_CLOSED_TRACE) && where;
+    if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner
                          : group == ACCOUNT_CURRENT ? group_current()
                                                     : group;
@@ -89,7 +89,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
                 return false;
         }
     }
-    if ((hooks & CACHE_CLOSED_TAG) && where)
+    if ((closed & CACHE_CLOSED_TAG) && where)
         account->tag = straight_tag(where, (uint64_t)n * cache->account.charge);
     return true;
 }
@@ -361,20 +361,21 @@ void account_large_switch(uint32_t hook, bool on)
 bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 {
     size_t size = large_size(object);
-    uint32_t hooks = account_large_by();
+    uint32_t closed = account_large_by();
     struct large_note note;
 
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
     note = (struct large_note){
-        .owner = owner, .tag = (hooks & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
+        .owner = owner,
+        .tag = (closed & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
     if ((note.owner || note.tag) && !large_set_note(object, note)) {
         if (owner)
             group_uncharge(owner, size);
         return false;
     }
     tag_count_alloc(note.tag, 1, size);
-    if (hooks & CACHE_CLOSED_TRACE)
+    if (closed & CACHE_CLOSED_TRACE)
         trace_alloc_large(object, size);
     return true;
 }

@@ -16,6 +16,7 @@
 #ifndef STOOK_CHARGE_ACCOUNT_H
 #define STOOK_CHARGE_ACCOUNT_H
 
+#include "base/hooks.h"
 #include "base/where.h"
 #include "slab/cache.h"
 
@@ -34,7 +35,7 @@ struct account {
 };
 
 /* The group that pays: a number, or the one that the thread entered, or none: for reserves. */
-#define ACCOUNT_CURRENT UINT32_MAX
+#define ACCOUNT_CURRENT HOOKS_GROUP
 #define ACCOUNT_NOBODY 0u
 
 /*

@@ -9,13 +9,12 @@
 #include "cache/alloc.h"
 #include "charge/account.h"
 
-/* Of any cache, everything but the first try of the fast path. */
+/* Of any cache, everything but the first try of the fast path; the first is hooks.alloc. */
 void *accounted_alloc(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group);
 size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                             uint64_t where, uint32_t group);
 
-/* hooks.alloc, hooks.alloc_node, hooks.alloc_bulk, hooks.free */
-void *accounted_alloc_from(struct stook_cache *cache, unsigned flags, uint64_t where);
+/* hooks.alloc_node, hooks.alloc_bulk, hooks.free */
 void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node,
                            uint64_t where);
 size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size_t n,

@@ -122,9 +122,9 @@ ACCOUNTED_WAY(both, CACHE_CLOSED_BOTH)
 ACCOUNTED_WAY(owner, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER)
 ACCOUNTED_WAY(owner_tag, CACHE_CLOSED_BOTH | CACHE_CLOSED_OWNER)
 
-static inline __attribute__((always_inline)) void *accounted_by_way(struct stook_cache *cache,
-                                                                    unsigned flags, uint64_t where,
-                                                                    uint32_t group)
+__attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache *cache,
+                                                             unsigned flags, uint64_t where,
+                                                             uint32_t group)
 {
     uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
 
@@ -143,18 +143,6 @@ static inline __attribute__((always_inline)) void *accounted_by_way(struct stook
     if (!cache_hooks(cache))
         return alloc_plain(cache, flags);
     return accounted_rest(cache, flags, where, group);
-}
-
-void *accounted_alloc(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group)
-{
-    return accounted_by_way(cache, flags, where, group);
-}
-
-/* Every allocation of an accounted cache comes here: nothing is between. */
-__attribute__((aligned(64))) void *accounted_alloc_from(struct stook_cache *cache, unsigned flags,
-                                                        uint64_t where)
-{
-    return accounted_by_way(cache, flags, where, ACCOUNT_CURRENT);
 }
 
 void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned node, uint64_t where)
