@@ -4,6 +4,8 @@
  * inlined fast path.
  */
 #include <stook/group.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
 #ifdef STOOK_CACHE_INLINE

@@ -138,7 +138,9 @@ STOOK_API int stook_group_set_soft_limit(struct stook_group *group, size_t bytes
  * errors:  EINVAL   the group was destroyed
  * context: not from a signal handler.  locks: groups.
  */
-STOOK_API int stook_group_set_reclaim(struct stook_group *group, stook_reclaim_fn fn, void *arg);
+typedef size_t (*stook_group_reclaim_fn)(void *arg, size_t wanted);
+STOOK_API int stook_group_set_reclaim(struct stook_group *group, stook_group_reclaim_fn fn,
+                                      void *arg);
 
 /*
  * What a group has.  `size` is sizeof(struct stook_group_stat) as the caller knows it, set before the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmalloc.h - memory of any size without a cache of one's own, freed by its address alone; and a bag
- * of pointers that one can wait for.  stook/kmem.h gives these, and caches, the kernel's names.
+ * kmalloc.h - memory of any size without a cache of one's own, freed by its address alone.  stook/kmem.h
+ * gives this, and caches, the kernel's names.
  *
  * Sizes up to STOOK_KMALLOC_CACHE_MAX come from thirteen caches, "kmalloc-8" to "kmalloc-8k" (8, 16,
  * 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096 and 8192 bytes), which are made with the first
@@ -17,7 +17,6 @@ extern "C" {
 #endif
 
 #define STOOK_KMALLOC_CACHE_MAX 8192u
-#define STOOK_BAG_MAX (1u << 24) /* pointers in a bag */
 
 /* With STOOK_WAIT or STOOK_NOWAIT: does not fail for want of memory, but naps and tries again. */
 #define STOOK_NOFAIL 0x100u
@@ -72,11 +71,10 @@ STOOK_API size_t stook_kmalloc_size(size_t size);
 /*
  * Return any object: of stook_kmalloc(), of any cache, of malloc() where that is this library's.  NULL
  * and STOOK_KMALLOC_NONE are accepted.  Cannot fail; a pointer to something else gets a report and an
- * abort, as with stook_free().  The second one overwrites it first.
+ * abort, as with stook_free().
  * context: any, signal handlers included.
  */
 STOOK_API void stook_kfree(const void *object);
-STOOK_API void stook_kfree_sensitive(const void *object);
 
 /*
  * The same when readers are gone: stook_free_rcu(), with its conditions; the cache is found from the
@@ -84,41 +82,6 @@ STOOK_API void stook_kfree_sensitive(const void *object);
  * handlers.  Nothing is written to the object before.
  */
 STOOK_API void stook_kfree_rcu(const void *object);
-
-/* Sleeps before try number `tries` (1, 2, ...) of something that must not fail: 1 to 64 ms. */
-STOOK_API void stook_nofail_nap(unsigned tries);
-
-/* stook_cache_shrink(); 0 if no slab is left then, else 1. */
-STOOK_API int stook_kmem_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
-
-/* Reports that a cache which the program cannot do without cannot be made, and aborts. */
-STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
-
-/*
- * A bag of at most `limit` pointers, for who gets them from functions of his own; what they point to
- * is no concern of it.  stook_pool_create() is the reserve of one cache.  Any number of threads may
- * use it, signal handlers and forked children too: its lock is held with signals blocked, and only
- * where something is put or taken.
- */
-struct stook_bag;
-
-/* NULL with errno: ENOMEM; E2BIG beyond STOOK_BAG_MAX.  Not from a signal handler. */
-STOOK_API struct stook_bag *stook_bag_create(unsigned limit) STOOK_WARN_UNUSED;
-/* What is in it is forgotten: take it out before.  NULL is accepted. */
-STOOK_API void stook_bag_destroy(struct stook_bag *bag);
-
-/* Put one in and wake one who waits: 1, or 0 if it is full.  A bag with limit 0 takes as many as wait. */
-STOOK_API int stook_bag_put(struct stook_bag *bag, void *pointer) STOOK_NONNULL(1, 2);
-/* Take one out, or NULL.  The second one does only while it has more than its limit. */
-STOOK_API void *stook_bag_take(struct stook_bag *bag) STOOK_NONNULL(1);
-STOOK_API void *stook_bag_spill(struct stook_bag *bag) STOOK_NONNULL(1);
-/* Take one out, sleeping until there is one, but not longer than a second: then NULL. */
-STOOK_API void *stook_bag_wait(struct stook_bag *bag) STOOK_NONNULL(1);
-
-/* Another limit; what is then too much stays until it is spilled.  0, or -1 with ENOMEM or E2BIG. */
-STOOK_API int stook_bag_resize(struct stook_bag *bag, unsigned limit) STOOK_NONNULL(1);
-STOOK_API unsigned stook_bag_count(const struct stook_bag *bag) STOOK_NONNULL(1);
-STOOK_API unsigned stook_bag_limit(const struct stook_bag *bag) STOOK_NONNULL(1);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,9 @@
 #define STOOK_KMEM_H
 
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -98,7 +101,7 @@ static inline bool kmem_stook_again(gfp_t gfp, unsigned *tries)
     if ((gfp & (__GFP_NOFAIL | __GFP_DIRECT_RECLAIM)) != (__GFP_NOFAIL | __GFP_DIRECT_RECLAIM) ||
         errno != ENOMEM)
         return false;
-    stook_nofail_nap(++*tries);
+    stook_kmem_nap(++*tries);
     return true;
 }
 
@@ -485,7 +488,7 @@ static inline void kfree(const void *object)
 
 static inline void kfree_sensitive(const void *object)
 {
-    stook_kfree_sensitive(object);
+    stook_kmem_free_sensitive(object);
 }
 
 /* Larger requests are whole pages, contiguous to the program, in kmalloc() as well. */
@@ -532,7 +535,7 @@ static inline void kvfree(const void *object)
 static inline void kvfree_sensitive(const void *object, size_t size)
 {
     (void)size;
-    stook_kfree_sensitive(object);
+    stook_kmem_free_sensitive(object);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -664,7 +667,7 @@ typedef struct mempool {
     void *pool_data;
     mempool_alloc_t *alloc;
     mempool_free_t *free;
-    struct stook_bag *bag;
+    struct stook_kmem_bag *bag;
 } mempool_t;
 
 static inline bool mempool_initialized(const mempool_t *pool)
@@ -675,7 +678,7 @@ static inline bool mempool_initialized(const mempool_t *pool)
 /* Whether the reserve is full. */
 static inline bool mempool_is_saturated(const mempool_t *pool)
 {
-    return stook_bag_count(pool->bag) >= stook_bag_limit(pool->bag);
+    return stook_kmem_bag_count(pool->bag) >= stook_kmem_bag_limit(pool->bag);
 }
 
 /* What it keeps goes back.  A pool of zeros, or one that has ended already, is fine. */
@@ -685,9 +688,9 @@ static inline void mempool_exit(mempool_t *pool)
 
     if (!pool->bag)
         return;
-    while ((element = stook_bag_take(pool->bag)) != NULL)
+    while ((element = stook_kmem_bag_take(pool->bag)) != NULL)
         pool->free(element, pool->pool_data);
-    stook_bag_destroy(pool->bag);
+    stook_kmem_bag_destroy(pool->bag);
     pool->bag = NULL;
 }
 
@@ -698,7 +701,7 @@ static inline bool kmem_mempool_fill(mempool_t *pool, gfp_t gfp)
         void *element = pool->alloc(gfp, pool->pool_data);
         if (!element)
             return false;
-        if (!stook_bag_put(pool->bag, element)) {
+        if (!stook_kmem_bag_put(pool->bag, element)) {
             pool->free(element, pool->pool_data);
             break;
         }
@@ -716,7 +719,7 @@ static inline int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *all
     pool->pool_data = pool_data;
     pool->alloc = alloc_fn;
     pool->free = free_fn;
-    pool->bag = stook_bag_create((unsigned)min_nr);
+    pool->bag = stook_kmem_bag_create((unsigned)min_nr);
     if (pool->bag && kmem_mempool_fill(pool, GFP_KERNEL))
         return 0;
     mempool_exit(pool);
@@ -769,12 +772,12 @@ static inline void *mempool_alloc(mempool_t *pool, gfp_t gfp)
     }
     element = pool->alloc(first, pool->pool_data);
     if (!element)
-        element = stook_bag_take(pool->bag);
+        element = stook_kmem_bag_take(pool->bag);
     gfp &= ~__GFP_NOFAIL; /* it waits for the reserve, not only for memory */
     while (!element && (gfp & __GFP_DIRECT_RECLAIM)) {
         element = pool->alloc(gfp, pool->pool_data);
         if (!element)
-            element = stook_bag_wait(pool->bag);
+            element = stook_kmem_bag_wait(pool->bag);
     }
     errno = element ? saved : ENOMEM;
     return element;
@@ -783,13 +786,13 @@ static inline void *mempool_alloc(mempool_t *pool, gfp_t gfp)
 /* From the reserve alone, or NULL. */
 static inline void *mempool_alloc_preallocated(mempool_t *pool)
 {
-    return stook_bag_take(pool->bag);
+    return stook_kmem_bag_take(pool->bag);
 }
 
 /* To the reserve while that is not full; wakes one who waits.  NULL is accepted. */
 static inline void mempool_free(void *element, mempool_t *pool)
 {
-    if (element && !stook_bag_put(pool->bag, element))
+    if (element && !stook_kmem_bag_put(pool->bag, element))
         pool->free(element, pool->pool_data);
 }
 
@@ -800,10 +803,10 @@ static inline int mempool_resize(mempool_t *pool, int min_nr)
 
     if (min_nr < 0)
         return -EINVAL;
-    if (stook_bag_resize(pool->bag, (unsigned)min_nr) != 0)
+    if (stook_kmem_bag_resize(pool->bag, (unsigned)min_nr) != 0)
         return -ENOMEM;
     pool->min_nr = min_nr;
-    while ((element = stook_bag_spill(pool->bag)) != NULL)
+    while ((element = stook_kmem_bag_spill(pool->bag)) != NULL)
         pool->free(element, pool->pool_data);
     (void)kmem_mempool_fill(pool, GFP_KERNEL);
     return 0;

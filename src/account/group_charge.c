@@ -218,7 +218,7 @@ static void group_charge_reclaim(struct group *full, size_t bytes)
 {
     uint64_t room = full->limit > full->charged ? full->limit - full->charged : 0;
     uint64_t over = full->charged > full->limit ? full->charged - full->limit : 0;
-    stook_reclaim_fn fn = full->reclaim;
+    stook_group_reclaim_fn fn = full->reclaim;
     void *arg = full->reclaim_arg;
     int cancel;
 

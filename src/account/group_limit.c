@@ -70,7 +70,7 @@ int stook_group_set_soft_limit(struct stook_group *handle, size_t bytes, stook_g
     return 0;
 }
 
-int stook_group_set_reclaim(struct stook_group *handle, stook_reclaim_fn fn, void *arg)
+int stook_group_set_reclaim(struct stook_group *handle, stook_group_reclaim_fn fn, void *arg)
 {
     struct group *group = group_limit_enter(handle);
 

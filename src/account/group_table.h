@@ -41,7 +41,7 @@ struct group {
     uint64_t limit;    /* 0: none, as in soft */
     uint64_t soft;
     uint64_t peak, refused, reclaims, soft_events;
-    stook_reclaim_fn reclaim;
+    stook_group_reclaim_fn reclaim;
     void *reclaim_arg;
     stook_group_soft_fn soft_fn;
     void *soft_arg;

@@ -29,6 +29,7 @@
 #include "slab/node.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <limits.h>

@@ -14,6 +14,7 @@
 #include "slab/node.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <dlfcn.h>
 #include <errno.h>

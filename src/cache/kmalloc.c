@@ -3,6 +3,7 @@
  * kmalloc.c - stook_kmalloc() and its family: size classes over caches, whole pages above.
  */
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
 
 #include "base/context.h"
 #include "base/report.h"
@@ -192,7 +193,7 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
     for (unsigned tries = 0; !object; tries++) {
         int saved = errno;
         if (tries > 0)
-            stook_nofail_nap(tries);
+            stook_kmem_nap(tries);
         if (atomic_load_explicit(&kmalloc_made, memory_order_acquire) || kmalloc_make())
             object = kmalloc_once(size, flags & ~STOOK_NOFAIL, where);
         if (object)
@@ -273,7 +274,7 @@ size_t stook_kmalloc_size(size_t size)
     return size > SIZE_MAX - rounded ? size : (size + rounded - 1) & ~(rounded - 1);
 }
 
-void stook_nofail_nap(unsigned tries)
+void stook_kmem_nap(unsigned tries)
 {
     static _Atomic uint32_t nobody;
     int saved = errno;
@@ -326,7 +327,7 @@ __attribute__((aligned(64))) void stook_kfree(const void *object)
     kfree_slow(object);
 }
 
-void stook_kfree_sensitive(const void *object)
+void stook_kmem_free_sensitive(const void *object)
 {
     if (!kmalloc_is_none(object))
         explicit_bzero((void *)(uintptr_t)object, stook_ksize(object));

@@ -11,6 +11,8 @@
 #include "page/pagemap.h"
 #include "sheaf/slot.h"
 
+#include <stook/reclaim.h>
+
 #include <errno.h>
 
 enum {

@@ -13,6 +13,7 @@
 
 #include "base/lock.h"
 
+#include <stook/reclaim.h>
 #include <stook/stook.h>
 
 #include <stdbool.h>

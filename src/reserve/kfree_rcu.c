@@ -3,6 +3,7 @@
  * kfree_rcu.c - deferred frees by the address alone.
  */
 #include <stook/kmalloc.h>
+#include <stook/rcu.h>
 
 #include "base/context.h"
 #include "base/report.h"

@@ -11,6 +11,8 @@
 #include "sheaf/slot.h"
 #include "slab/slab.h"
 
+#include <stook/pool.h>
+
 #include <errno.h>
 #include <string.h>
 

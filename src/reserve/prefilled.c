@@ -14,6 +14,8 @@
 #include "slab/slab.h"
 #include "slab/stat.h"
 
+#include <stook/sheaf.h>
+
 #include <errno.h>
 #include <string.h>
 

@@ -16,6 +16,8 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
+#include <stook/rcu.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>

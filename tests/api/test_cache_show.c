@@ -8,6 +8,7 @@
 
 #include <stook/stat.h>
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <setjmp.h>

@@ -5,6 +5,7 @@
  * not fail, and that pools go on.
  */
 #include <stook/kmem.h>
+#include <stook/reclaim.h>
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -9,6 +9,7 @@
 #include "support/child.h"
 #include "support/random.h"
 
+#include <stook/rcu.h>
 #include <stook/urcu.h>
 
 #include <errno.h>

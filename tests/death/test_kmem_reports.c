@@ -4,6 +4,7 @@
 #include "support/child.h"
 
 #include <stook/kmem.h>
+#include <stook/rcu.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

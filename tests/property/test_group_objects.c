@@ -16,6 +16,7 @@
 #include "support/scale.h"
 
 #include <stook/group.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>

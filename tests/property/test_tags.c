@@ -14,6 +14,7 @@
 #include "support/random.h"
 #include "support/scale.h"
 
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
 

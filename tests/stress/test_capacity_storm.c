@@ -14,6 +14,9 @@
 #include "support/random.h"
 #include "support/scale.h"
 
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 

@@ -14,6 +14,9 @@
 #include "support/scale.h"
 
 #include <stook/inline.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 
 #include <errno.h>
 #include <setjmp.h>

@@ -15,6 +15,7 @@
 #include "page/zone.h"
 #include "support/scale.h"
 
+#include <stook/pool.h>
 #include <stook/stook.h>
 
 #include <pthread.h>

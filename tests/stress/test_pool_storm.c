@@ -15,6 +15,7 @@
 #include "support/child.h"
 #include "support/random.h"
 
+#include <stook/pool.h>
 #include <stook/stook.h>
 
 #include <errno.h>

@@ -10,6 +10,8 @@
 
 #include "support/random.h"
 
+#include <stook/rcu.h>
+
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>

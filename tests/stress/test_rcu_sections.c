@@ -22,6 +22,8 @@ static bool test_fence(unsigned cpu);
 #include "support/check.h"
 #include "support/random.h"
 
+#include <stook/rcu.h>
+
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>

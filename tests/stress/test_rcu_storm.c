@@ -14,6 +14,8 @@
 #include "base/context.h"
 #include "reserve/rcu.h"
 
+#include <stook/rcu.h>
+
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>

@@ -6,6 +6,7 @@
 #include "os/topology.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <sched.h>

@@ -6,7 +6,9 @@
 #include "os/topology.h"
 #include "page/pagemap.h"
 
+#include <stook/rcu.h>
 #include <stook/stat.h>
+#include <stook/topology.h>
 
 #include <fcntl.h>
 #include <sched.h>

@@ -8,6 +8,9 @@
 #include "reserve/prefilled.h"
 #include "slab/slab.h"
 
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 
 #include <string.h>

@@ -12,6 +12,8 @@
 #include "support/ops.h"
 
 #include <stook/group.h>
+#include <stook/pool.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>

@@ -5,6 +5,10 @@
  */
 #include "support/ops_model.h"
 
+#include <stook/sheaf.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+
 #include <stdatomic.h>
 
 /* ---- an RCU --------------------------------------------------------------------------------- */

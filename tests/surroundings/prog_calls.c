@@ -12,9 +12,14 @@
 #include <malloc.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
+#include <stook/pool.h>
+#include <stook/reclaim.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
+#include <stook/topology.h>
 #include <stook/trace.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -127,7 +132,7 @@ static void some_objects(unsigned flags)
         object[0] = stook_alloc_group(cache, flags, NULL);
         stook_free(cache, object[0]);
         stook_kfree(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
-        stook_kfree_sensitive(stook_kmalloc_node(700, flags, 0));
+        stook_kmem_free_sensitive(stook_kmalloc_node(700, flags, 0));
     }
 }
 

@@ -12,8 +12,10 @@
 #include <signal.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
+#include <stook/topology.h>
 #include <sys/syscall.h>
 
 #include "surroundings/exercise.h"
@@ -152,14 +154,14 @@ static void report(void)
 
 static void bag(void)
 {
-    struct stook_bag *one = stook_bag_create(4);
+    struct stook_kmem_bag *one = stook_kmem_bag_create(4);
     int token;
 
-    (void)stook_bag_put(one, &token);
-    (void)stook_bag_take(one);
+    (void)stook_kmem_bag_put(one, &token);
+    (void)stook_kmem_bag_take(one);
     if (round_now == 0)
-        (void)stook_bag_wait(one); /* nothing comes: it sleeps for a second */
-    stook_bag_destroy(one);
+        (void)stook_kmem_bag_wait(one); /* nothing comes: it sleeps for a second */
+    stook_kmem_bag_destroy(one);
 }
 
 static unsigned called_back;
@@ -208,7 +210,7 @@ static const struct {
     {"stook_cache_set_capacity", capacity},
     {"stook_group_create", group},
     {"stook_report", report},
-    {"stook_bag_wait", bag},
+    {"stook_kmem_bag_wait", bag},
     {"constructors and destructors", callbacks},
 };
 

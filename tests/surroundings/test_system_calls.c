@@ -11,6 +11,7 @@
 #include "support/malloc_calls.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <linux/filter.h>

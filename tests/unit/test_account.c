@@ -14,6 +14,9 @@
 #include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/tag.h>

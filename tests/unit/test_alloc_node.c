@@ -13,6 +13,7 @@
 #include "support/topology_child.h"
 
 #include <stook/kmem.h>
+#include <stook/topology.h>
 
 #include <string.h>
 

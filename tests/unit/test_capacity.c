@@ -13,6 +13,7 @@
 #include "support/check.h"
 #include "support/random.h"
 
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 

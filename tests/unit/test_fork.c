@@ -12,6 +12,7 @@
 #include "sheaf/slot.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -10,6 +10,7 @@
 #include "support/check.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <sched.h>
 #include <setjmp.h>

@@ -13,6 +13,8 @@
 #include "support/check.h"
 #include "support/child.h"
 
+#include <stook/pool.h>
+#include <stook/reclaim.h>
 #include <stook/stook.h>
 
 #include <errno.h>

@@ -11,6 +11,7 @@
 #include "support/check.h"
 #include "support/child.h"
 
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>

@@ -6,6 +6,8 @@
 #include "cache/cache_list.h"
 #include "support/rcu_by_hand.h"
 
+#include <stook/rcu.h>
+
 static unsigned constructed, destructed;
 
 static void construct(void *object)

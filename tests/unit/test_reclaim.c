@@ -12,6 +12,9 @@
 #include "support/check.h"
 #include "support/child.h"
 
+#include <stook/pool.h>
+#include <stook/reclaim.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>

@@ -15,7 +15,9 @@
 #include "support/random.h"
 
 #include <stook/inline.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <pthread.h>

@@ -13,7 +13,11 @@
 #include "os/topology.h"
 
 #include <stook/kmalloc.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
+#include <stook/topology.h>
 #include <stook/trace.h>
 
 #include <errno.h>

@@ -14,6 +14,7 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
+#include <stook/pool.h>
 #include <stook/stook.h>
 
 #include <string.h>

@@ -10,6 +10,7 @@
 #include "stook/command.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <getopt.h>
