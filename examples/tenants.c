@@ -4,6 +4,8 @@
  * refused memory, when it is at its limit; the others go on as if nothing were; and the call site with
  * the most live bytes is the leak's.
  */
+#define STOOK_SITES /* file, function and line of every allocation */
+
 #include <stook/group.h>
 #include <stook/stook.h>
 #include <stook/tag.h>

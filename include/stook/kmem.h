@@ -248,7 +248,7 @@ static inline void *kmem_alloc_nofail(struct kmem_cache *cache, gfp_t gfp)
     void *object;
 
     do
-        object = stook_alloc(kmem_stook_cache(cache), kmem_stook_flags(gfp));
+        object = (stook_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
     while (!object && kmem_stook_again(gfp, &tries));
     return object;
 }
@@ -259,9 +259,9 @@ static inline void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
     if (gfp & __GFP_NOFAIL)
         return kmem_alloc_nofail(cache, gfp);
 #ifdef STOOK_INLINE_H
-    return stook_alloc_inline(kmem_stook_cache(cache), kmem_stook_flags(gfp));
+    return (stook_alloc_inline)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
 #else
-    return stook_alloc(kmem_stook_cache(cache), kmem_stook_flags(gfp));
+    return (stook_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
 #endif
 }
 
@@ -319,7 +319,7 @@ static inline bool kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t gfp, si
     if (n == 0)
         return false;
     do
-        got = stook_alloc_bulk(kmem_stook_cache(cache), kmem_stook_flags(gfp), n, objects);
+        got = (stook_alloc_bulk)(kmem_stook_cache(cache), kmem_stook_flags(gfp), n, objects);
     while (got == 0 && kmem_stook_again(gfp, &tries));
     return got == n;
 }
@@ -384,8 +384,8 @@ static inline void kmem_cache_return_sheaf(struct kmem_cache *cache, gfp_t gfp,
 static inline void *kmem_cache_alloc_from_sheaf(struct kmem_cache *cache, gfp_t gfp,
                                                 struct slab_sheaf *sheaf)
 {
-    return stook_sheaf_alloc(kmem_stook_cache(cache), kmem_stook_flags(gfp),
-                             kmem_stook_sheaf(sheaf));
+    return (stook_sheaf_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp),
+                               kmem_stook_sheaf(sheaf));
 }
 
 static inline unsigned kmem_cache_sheaf_size(struct slab_sheaf *sheaf)
@@ -421,7 +421,7 @@ static inline size_t kmem_product(size_t n, size_t size)
 
 static inline void *kmalloc(size_t size, gfp_t gfp)
 {
-    return stook_kmalloc(size, kmem_kmalloc_flags(gfp));
+    return (stook_kmalloc)(size, kmem_kmalloc_flags(gfp));
 }
 
 static inline void *kzalloc(size_t size, gfp_t gfp)

@@ -238,14 +238,14 @@ STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objec
     STOOK_NONNULL(1);
 
 /*
- * A call site.  stook_alloc(), stook_alloc_bulk(), stook_alloc_inline(), stook_sheaf_alloc(),
- * stook_pool_alloc() and stook_kmalloc() are macros too, which pass a static one of where they stand
- * to the call of the same name with _at, for profiles by call site (stook/tag.h, as Linux's
- * alloc_tag).  It costs an address in a register, and nothing more while profiling is off.  Without
- * the macros (a pointer to the function, its name in parentheses, STOOK_NO_SITES defined) the code
- * that the call returns to is the site.
+ * A call site, for profiles by call site (stook/tag.h).  The library knows a call by the address that it
+ * returns to, which `stook profile` turns into a file and a line with the program's debug information.
+ * A program that defines STOOK_SITES before it includes a header of this library says file, function
+ * and line itself: stook_alloc(), stook_alloc_bulk(), stook_alloc_inline(), stook_sheaf_alloc(),
+ * stook_pool_alloc() and stook_kmalloc() are macros then, which pass a static site (24 writable bytes)
+ * to the call of the same name with _at.  Not in C99 inline functions with external linkage, which may
+ * not define one.
  */
-#define STOOK_SITE_DECLARED
 struct stook_site {
     const char *file, *function;
     unsigned line;
@@ -288,7 +288,7 @@ STOOK_API const char *stook_mode(const char **why);
 }
 #endif
 
-#if !defined(STOOK_NO_SITES) && defined(__GNUC__)
+#if defined(STOOK_SITES) && defined(__GNUC__)
 #define STOOK_SITE                                                                                 \
     (__extension__({                                                                               \
         static struct stook_site stook_site_ = {__FILE__, __func__, __LINE__, 0};                  \

@@ -2,8 +2,8 @@
 /*
  * tag.h - where the memory goes: every call site that allocates, and what it has.
  *
- * A site is a call of stook_alloc() and its like, known by file, function and line; in malloc's case,
- * and where the macros of <stook/stook.h> are not used, the address that the call returns to.  Each
+ * A site is a call of stook_alloc() and its like, or of malloc, known by the address that it returns to;
+ * by file, function and line where the program defines STOOK_SITES (stook/stook.h).  Each
  * gets a number, its tag, which is written beside every object that is allocated there; whoever frees
  * an object counts it off its site.  Sums are exact: objects and bytes, by CPU, without a lock.
  *

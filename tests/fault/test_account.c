@@ -5,6 +5,8 @@
  * what is charged is what was handed out, to the byte, and a call that fails has charged nothing.
  * And where only small runs of pages are left, slabs of the least order have owners and tags too.
  */
+#define STOOK_SITES /* file, function and line of every allocation */
+
 #include "page/pagemap.h"
 #include "slab/cache.h"
 #include "support/faults.h"

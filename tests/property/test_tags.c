@@ -7,6 +7,8 @@
  * the cache.  Where tags are switched off in between, which makes what is live inexact, nothing else
  * suffers.
  */
+#define STOOK_SITES /* file, function and line of every allocation */
+
 #include "account/tag.h"
 #include "slab/cache.h"
 

@@ -5,6 +5,8 @@
  * has it, and that all is given back to the byte.  One thread; what is beside it is in the property
  * tests of groups and of tags.
  */
+#define STOOK_SITES /* file, function and line of every allocation */
+
 #include "account/account.h"
 #include "page/arena.h"
 #include "cache/private.h"
