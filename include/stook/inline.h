@@ -77,7 +77,7 @@ static inline __attribute__((always_inline)) int stook_inline_take(struct stook_
 {
     const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
 
-    return __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
+    return __builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1) &&
            __builtin_expect(stook_rseq_pop(stook_inline_slots(h), __rseq_offset, object), 1);
 }
 

@@ -18,7 +18,7 @@ extern "C" {
 
 #define STOOK_KMALLOC_CACHE_MAX 8192u
 
-/* With STOOK_WAIT or STOOK_NOWAIT: does not fail for want of memory, but naps and tries again. */
+/* With STOOK_WAIT or STOOK_NORECLAIM: does not fail for want of memory, but naps and tries again. */
 #define STOOK_NOFAIL 0x100u
 
 /* What stook_kmalloc(0) gives: not NULL, not to be read, and nothing to free. */
@@ -27,13 +27,13 @@ extern "C" {
 /*
  * `size` bytes.  A size that is a power of two is aligned to itself, up to 2 MiB; 96 to 32 bytes, 192
  * to 64; other sizes up to 8 KiB as their class, larger ones to a page.  flags: those of
- * stook_alloc() and STOOK_NOFAIL.  With STOOK_ZERO all of stook_ksize() is zeros.  STOOK_WAIT
+ * stook_alloc() and STOOK_NOFAIL.  With STOOK_ZERO all of stook_usable_size() is zeros.  STOOK_WAIT
  * reclaims before it fails.
  *
- * errors (NULL): ENOMEM   no memory, or none to be had in this context: with STOOK_NOSPIN nothing
+ * errors (NULL): ENOMEM   no memory, or none to be had in this context: with STOOK_SIGNAL_SAFE nothing
  *                         beyond STOOK_KMALLOC_CACHE_MAX; size beyond PTRDIFF_MAX
- *                EINVAL   unknown flags, or STOOK_NOFAIL with STOOK_NOSPIN
- * context: signal handlers with STOOK_NOSPIN; the first call of all fails in one that interrupted
+ *                EINVAL   unknown flags, or STOOK_NOFAIL with STOOK_SIGNAL_SAFE
+ * context: signal handlers with STOOK_SIGNAL_SAFE; the first call of all fails in one that interrupted
  * the library.  locks: as stook_alloc().  cost: that of stook_alloc() and of a look into a table.
  */
 STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_WARN_UNUSED;
@@ -59,29 +59,8 @@ STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_
  */
 STOOK_API void *stook_krealloc(void *object, size_t size, unsigned flags) STOOK_WARN_UNUSED;
 
-/*
- * Bytes of an object that may be used, at least those that were asked for: of stook_kmalloc() and of
- * any cache.  0 for NULL and STOOK_KMALLOC_NONE.
- */
-STOOK_API size_t stook_ksize(const void *object);
-
-/* What stook_ksize() will be of an object of this size; `size` itself where it overflows. */
+/* What stook_usable_size() will be of an object of this size; `size` itself where it overflows. */
 STOOK_API size_t stook_kmalloc_size(size_t size);
-
-/*
- * Return any object: of stook_kmalloc(), of any cache, of malloc() where that is this library's.  NULL
- * and STOOK_KMALLOC_NONE are accepted.  Cannot fail; a pointer to something else gets a report and an
- * abort, as with stook_free().
- * context: any, signal handlers included.
- */
-STOOK_API void stook_kfree(const void *object);
-
-/*
- * The same when readers are gone: stook_free_rcu(), with its conditions; the cache is found from the
- * address.  Objects of whole pages take a call of the RCU each, at once; they are not for signal
- * handlers.  Nothing is written to the object before.
- */
-STOOK_API void stook_kfree_rcu(const void *object);
 
 #ifdef __cplusplus
 }

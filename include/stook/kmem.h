@@ -38,7 +38,7 @@ typedef unsigned gfp_t;
 
 /* Those with a meaning here. */
 #define __GFP_DIRECT_RECLAIM 0x0001u /* may wait: for pools, for memory that must be had */
-#define __GFP_KSWAPD_RECLAIM 0x0002u /* may take locks; with neither of the two STOOK_NOSPIN */
+#define __GFP_KSWAPD_RECLAIM 0x0002u /* may take locks; with neither of the two STOOK_SIGNAL_SAFE */
 #define __GFP_IO 0x0004u         /* reclaim callbacks run only with all of DIRECT_RECLAIM, … */
 #define __GFP_FS 0x0008u         /* … IO and FS: they cannot tell which locks the caller holds */
 #define __GFP_ZERO 0x0010u       /* STOOK_ZERO */
@@ -64,10 +64,10 @@ typedef unsigned gfp_t;
 #define __GFP_RECLAIM (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)
 
 #define GFP_KERNEL (__GFP_RECLAIM | __GFP_IO | __GFP_FS) /* STOOK_WAIT */
-#define GFP_NOFS (__GFP_RECLAIM | __GFP_IO)              /* STOOK_NOWAIT; pools wait */
-#define GFP_NOIO __GFP_RECLAIM                           /* STOOK_NOWAIT; pools wait */
-#define GFP_NOWAIT (__GFP_KSWAPD_RECLAIM | __GFP_NOWARN) /* STOOK_NOWAIT */
-#define GFP_ATOMIC (__GFP_HIGH | __GFP_KSWAPD_RECLAIM)   /* STOOK_NOWAIT */
+#define GFP_NOFS (__GFP_RECLAIM | __GFP_IO)              /* STOOK_NORECLAIM; pools wait */
+#define GFP_NOIO __GFP_RECLAIM                           /* STOOK_NORECLAIM; pools wait */
+#define GFP_NOWAIT (__GFP_KSWAPD_RECLAIM | __GFP_NOWARN) /* STOOK_NORECLAIM */
+#define GFP_ATOMIC (__GFP_HIGH | __GFP_KSWAPD_RECLAIM)   /* STOOK_NORECLAIM */
 #define GFP_KERNEL_ACCOUNT (GFP_KERNEL | __GFP_ACCOUNT)
 #define GFP_USER (GFP_KERNEL | __GFP_HARDWALL)
 #define GFP_HIGHUSER (GFP_USER | __GFP_HIGHMEM)
@@ -92,7 +92,7 @@ static inline unsigned kmem_stook_flags(gfp_t gfp)
 
     if ((gfp & GFP_KERNEL & ~__GFP_KSWAPD_RECLAIM) == (GFP_KERNEL & ~__GFP_KSWAPD_RECLAIM))
         return zero | STOOK_WAIT;
-    return zero | (gfp & __GFP_RECLAIM ? STOOK_NOWAIT : STOOK_NOSPIN);
+    return zero | (gfp & __GFP_RECLAIM ? STOOK_NORECLAIM : STOOK_SIGNAL_SAFE);
 }
 
 /* Whether a call that failed is to be made once more: for want of memory, and it must not. */
@@ -156,6 +156,15 @@ static inline struct stook_sheaf *kmem_stook_sheaf(struct slab_sheaf *sheaf)
     return (struct stook_sheaf *)(void *)sheaf;
 }
 
+/* The kernel's constructors have no argument: they are it. */
+static inline void kmem_stook_construct(void *object, void *arg)
+{
+    void (*ctor)(void *);
+
+    memcpy(&ctor, &arg, sizeof(ctor));
+    ctor(object);
+}
+
 static inline struct kmem_cache *kmem_create_with_args(const char *name, size_t size,
                                                        const struct kmem_cache_args *given,
                                                        slab_flags_t flags)
@@ -167,7 +176,8 @@ static inline struct kmem_cache *kmem_create_with_args(const char *name, size_t 
     args.size = sizeof(args);
     if (given) {
         args.align = given->align;
-        args.ctor = given->ctor;
+        args.ctor = given->ctor ? kmem_stook_construct : NULL;
+        memcpy(&args.arg, &given->ctor, sizeof(args.arg));
         args.sheaf_capacity = given->sheaf_capacity;
     }
     args.flags = (flags & SLAB_HWCACHE_ALIGN ? STOOK_CACHE_HWALIGN : 0) |
@@ -328,7 +338,7 @@ static inline bool kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t gfp, si
 static inline void kfree_bulk(size_t n, void **objects)
 {
     for (size_t i = 0; i < n; i++)
-        stook_kfree(objects[i]);
+        stook_free_any(objects[i]);
 }
 
 /* The cache may be NULL: then that is kfree_bulk(). */
@@ -472,7 +482,7 @@ static inline void *krealloc_array(void *object, size_t n, size_t size, gfp_t gf
 
 static inline size_t ksize(const void *object)
 {
-    return stook_ksize(object);
+    return stook_usable_size(object);
 }
 
 static inline size_t kmalloc_size_roundup(size_t size)
@@ -483,7 +493,7 @@ static inline size_t kmalloc_size_roundup(size_t size)
 /* Any object, of kmalloc() or of a cache, by its address alone. */
 static inline void kfree(const void *object)
 {
-    stook_kfree(object);
+    stook_free_any((void *)(uintptr_t)object);
 }
 
 static inline void kfree_sensitive(const void *object)
@@ -529,7 +539,7 @@ static inline void *kvrealloc(const void *object, size_t size, gfp_t gfp)
 
 static inline void kvfree(const void *object)
 {
-    stook_kfree(object);
+    stook_free_any((void *)(uintptr_t)object);
 }
 
 static inline void kvfree_sensitive(const void *object, size_t size)
@@ -591,7 +601,7 @@ static inline const char *kstrdup_const(const char *from, gfp_t gfp)
 
 static inline void kfree_const(const void *object)
 {
-    stook_kfree(object);
+    stook_free_any((void *)(uintptr_t)object);
 }
 
 static inline __attribute__((format(printf, 2, 0))) char *kvasprintf(gfp_t gfp, const char *format,
@@ -637,19 +647,19 @@ struct rcu_head {
 #endif
 
 /*
- * kfree() of `object` when its readers are gone: stook_kfree_rcu().  `field` is its struct rcu_head,
+ * kfree() of `object` when its readers are gone: stook_free_any_rcu().  `field` is its struct rcu_head,
  * which only the compiler looks at.  NULL is accepted.
  */
 #define kvfree_rcu(object, field)                                                                  \
     do {                                                                                           \
         __typeof__(object) kmem_object_ = (object);                                                \
         (void)sizeof((struct rcu_head *)0 == &kmem_object_->field);                                \
-        stook_kfree_rcu(kmem_object_);                                                             \
+        stook_free_any_rcu(kmem_object_);                                                          \
     } while (0)
 #define kfree_rcu(object, field) kvfree_rcu(object, field)
 /* Without a field.  They wait only where there is no memory at all. */
-#define kvfree_rcu_mightsleep(object) stook_kfree_rcu(object)
-#define kfree_rcu_mightsleep(object) stook_kfree_rcu(object)
+#define kvfree_rcu_mightsleep(object) stook_free_any_rcu((void *)(uintptr_t)(object))
+#define kfree_rcu_mightsleep(object) stook_free_any_rcu((void *)(uintptr_t)(object))
 
 static inline void kvfree_rcu_barrier(void)
 {

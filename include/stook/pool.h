@@ -44,7 +44,7 @@ STOOK_API struct stook_pool *stook_pool_create(struct stook_cache *cache, unsign
 STOOK_API int stook_pool_destroy(struct stook_pool *pool);
 
 /*
- * Take one object: from the cache, as with STOOK_NOWAIT; else from the reserve; else, with
+ * Take one object: from the cache, as with STOOK_NORECLAIM; else from the reserve; else, with
  * STOOK_WAIT, reclaim and then sleep until an object is freed to the pool (and look again each
  * second, since memory may come back elsewhere).  With STOOK_WAIT it fails only where it may not
  * sleep: in a reclaim callback, and in a handler that interrupted the library.
@@ -52,7 +52,7 @@ STOOK_API int stook_pool_destroy(struct stook_pool *pool);
  *
  * errors (NULL): ENOMEM   nothing in the cache and in the reserve, and this context does not wait
  *                EINVAL   as stook_alloc()
- * context: signal handlers with STOOK_NOSPIN, wherever they interrupted a call on the same pool.
+ * context: signal handlers with STOOK_SIGNAL_SAFE, wherever they interrupted a call on the same pool.
  * locks: as stook_alloc(); the reserve has none.  cost: stook_alloc()'s and a count, which is one more
  * restartable section.
  */

@@ -74,6 +74,13 @@ STOOK_API int stook_rcu_set_ops(const struct stook_rcu_ops *ops);
 STOOK_API void stook_free_rcu(struct stook_cache *cache, void *object) STOOK_NONNULL(1);
 
 /*
+ * The same by the address alone, with its conditions; NULL and STOOK_KMALLOC_NONE are accepted.  Objects
+ * of whole pages (stook/kmalloc.h) take a call of the RCU each, at once; they are not for signal
+ * handlers.
+ */
+STOOK_API void stook_free_any_rcu(void *object);
+
+/*
  * Wait until every object that was deferred before, by any thread, of any cache, is free.  Returns
  * at once when no RCU was set.
  * context: not in a read-side section, not from a signal handler, not from a callback of the RCU.

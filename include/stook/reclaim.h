@@ -32,7 +32,7 @@ extern "C" {
  * context: not from a signal handler.  stook_reclaim_unregister() waits until no thread is in the
  * callback any more, but for the calling one if it is in it itself.
  */
-typedef size_t (*stook_reclaim_fn)(void *arg, size_t wanted);
+typedef size_t (*stook_reclaim_fn)(size_t wanted, void *arg);
 STOOK_API int stook_reclaim_register(stook_reclaim_fn fn, void *arg);
 STOOK_API int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg);
 

@@ -25,7 +25,7 @@ struct stook_sheaf;
  *
  * errors (NULL): EINVAL   size 0, unknown flags
  *                ENOMEM   no memory, or none to be had in this context
- * context: signal handlers with STOOK_NOSPIN.  STOOK_ZERO is stook_sheaf_alloc()'s, and ignored here.
+ * context: signal handlers with STOOK_SIGNAL_SAFE.  STOOK_ZERO is stook_sheaf_alloc()'s, and ignored here.
  * locks: barn, node, arena, in turn.  cost: mostly this CPU's spare sheaf changes hands, or one of
  * the barn's: no slab is touched.
  */

@@ -25,6 +25,7 @@
 #define STOOK_STOOK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,13 +51,15 @@ extern "C" {
 #define STOOK_ALIGN_MAX 4096u              /* largest alignment of a cache's objects */
 #define STOOK_SLAB_OBJECTS_MAX 32767u      /* objects in one slab */
 #define STOOK_SHEAF_CAPACITY_MAX 1022u     /* objects in one sheaf */
+#define STOOK_UNLIMITED SIZE_MAX           /* no limit, where a call takes or tells one */
 #define STOOK_NAME_MAX 63u                 /* bytes of a cache's name that are kept */
 
 /* What the caller of an allocation can bear.  0 means STOOK_WAIT. */
-#define STOOK_WAIT 0x0u   /* may ask the OS for memory, run reclaim callbacks, wait for a pool */
-#define STOOK_NOWAIT 0x1u /* takes locks and may ask the OS, but runs no reclaim */
-#define STOOK_NOSPIN 0x2u /* takes no lock that another context may hold; may fail: for handlers */
-#define STOOK_ZERO 0x4u   /* the object is filled with zeros; EINVAL with a constructor */
+#define STOOK_WAIT 0x0u      /* may ask the OS for memory, run reclaim callbacks, wait for a pool */
+#define STOOK_NORECLAIM 0x1u /* takes locks and may ask the OS, but runs no reclaim */
+#define STOOK_SIGNAL_SAFE                                                                          \
+    0x2u                /* takes no lock that another context may hold; may fail: for handlers */
+#define STOOK_ZERO 0x4u /* the object is filled with zeros; EINVAL with a constructor */
 #define STOOK_THISNODE 0x40u /* stook_alloc_node(): rather none than one of another node */
 
 /* Flags of a cache (stook_cache_args.flags). */
@@ -105,10 +108,11 @@ struct stook_cache;
 struct stook_cache_args {
     size_t size;
     size_t align; /* power of two up to STOOK_ALIGN_MAX; 0: 8, or 16 from 16 bytes on */
-    void (*ctor)(void *object); /* runs once per object when its slab is made */
-    void (*dtor)(void *object); /* runs once per object when its slab goes */
-    unsigned flags;             /* STOOK_CACHE_* */
-    unsigned sheaf_capacity;    /* objects a sheaf; 0: from the object's size */
+    void (*ctor)(void *object, void *arg); /* runs once per object when its slab is made */
+    void (*dtor)(void *object, void *arg); /* runs once per object when its slab goes */
+    void *arg;                             /* what both get */
+    unsigned flags;                        /* STOOK_CACHE_* */
+    unsigned sheaf_capacity;               /* objects a sheaf; 0: from the object's size */
     size_t cached_bytes_max; /* its barns hold no more; 0: 8 MiB if adaptive, else no bound but the
                                    process's and the barns' own limits, 1 MiB or two sheaves a node */
 };
@@ -195,7 +199,7 @@ STOOK_API int stook_cached_bytes_set_max(size_t bytes);
  * errors (NULL): ENOMEM   no memory, or none to be had in this context
  *                EINVAL   STOOK_ZERO on a cache with a constructor, or unknown flags
  *                EDQUOT   STOOK_CACHE_ACCOUNT, and the thread's group has come to a limit
- * context: signal handlers with STOOK_NOSPIN.  locks: none while the CPU's sheaf holds objects.
+ * context: signal handlers with STOOK_SIGNAL_SAFE.  locks: none while the CPU's sheaf holds objects.
  * cost: about 1 ns when inlined (stook/inline.h), 2 ns as a call.
  */
 STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
@@ -208,7 +212,7 @@ STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
  *
  * errors (NULL): ENOMEM   no memory, or none to be had in this context; with STOOK_THISNODE: of it
  *                EINVAL   there is no such node; as stook_alloc()
- * context: signal handlers with STOOK_NOSPIN.  locks: of the caller's own node as stook_alloc(); of
+ * context: signal handlers with STOOK_SIGNAL_SAFE.  locks: of the caller's own node as stook_alloc(); of
  * another one the barn's, then the node's and the arena's.
  * cost: of the own node stook_alloc()'s and 2 ns; of another a lock, and its cache misses, each time:
  * who needs many takes them on a thread of that node.
@@ -223,7 +227,12 @@ STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int 
  */
 STOOK_API void stook_free(struct stook_cache *cache, void *object) STOOK_NONNULL(1);
 
-/* As stook_free(); the cache is found from the address in one load.  NULL is accepted. */
+/*
+ * Return any object by its address: of any cache, of stook_kmalloc(), of malloc() where that is this
+ * library's.  NULL and STOOK_KMALLOC_NONE are accepted.  Cannot fail; a pointer to something else gets a
+ * report and an abort.
+ * context: any, signal handlers included.  cost: stook_free()'s and one load.
+ */
 STOOK_API void stook_free_any(void *object);
 
 /*
@@ -258,9 +267,14 @@ STOOK_API size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, 
                                      void **objects, struct stook_site *site)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
-/* The size the cache was made with, and the usable bytes of any object of this library. */
+/* The size that the cache was made with. */
 STOOK_API size_t stook_cache_object_size(const struct stook_cache *cache) STOOK_NONNULL(1);
-STOOK_API size_t stook_usable_size(const void *object) STOOK_NONNULL(1);
+
+/*
+ * Bytes of any object of this library that may be used, at least those that were asked for; the
+ * object's size where the cache has a constructor or destructor.  0 for NULL and STOOK_KMALLOC_NONE.
+ */
+STOOK_API size_t stook_usable_size(const void *object);
 
 /*
  * Write a table (or one JSON object) of all caches to a file descriptor: per cache name, object

@@ -14,9 +14,9 @@ enum {
     GROUP_GENERATIONS = GROUP_STOCK_WORD / GROUP_PLACES, /* numbers stay below the two flags */
 };
 
-static struct stook_group *group_handle(uint32_t number)
+static struct stook_group group_handle(uint32_t number)
 {
-    return (struct stook_group *)(uintptr_t)number;
+    return (struct stook_group){number};
 }
 
 /* ---- who is who ----------------------------------------------------------------------------- */
@@ -61,23 +61,19 @@ uint32_t group_resolve(uint32_t number)
 }
 
 /* What a program passes: a number, or nonsense. */
-static uint32_t group_of_handle(const struct stook_group *handle)
+static uint32_t group_of_handle(struct stook_group handle)
 {
-    uintptr_t number = (uintptr_t)handle;
-
-    return number <= UINT32_MAX && atomic_load_explicit(&group_table.at, memory_order_acquire)
-               ? (uint32_t)number
-               : 0;
+    return atomic_load_explicit(&group_table.at, memory_order_acquire) ? handle.id : 0;
 }
 
-uint32_t group_number(const struct stook_group *handle)
+uint32_t group_number(struct stook_group handle)
 {
     uint32_t number = group_of_handle(handle);
 
     return group_live(number) ? number : 0;
 }
 
-struct stook_group *group_by_number(uint32_t number)
+struct stook_group group_by_number(uint32_t number)
 {
     return group_handle(group_resolve(number));
 }
@@ -251,7 +247,8 @@ static void group_write(struct group *group, const char *name, struct group *par
     group->depth = parent ? parent->depth + 1 : 0;
     group->soft_armed = group->soft_due = false;
     group->limit = limit;
-    group->soft = group->peak = group->refused = group->reclaims = group->soft_events = 0;
+    group->soft = STOOK_UNLIMITED;
+    group->peak = group->refused = group->reclaims = group->soft_events = 0;
     group->reclaim = NULL;
     group->soft_fn = NULL;
     atomic_store_explicit(group_stock_most_at(group_id(group)), 0, memory_order_relaxed);
@@ -305,7 +302,7 @@ static int group_make_locked(const char *name, struct group *parent, size_t limi
     return 0;
 }
 
-struct stook_group *group_make(const char *name, struct stook_group *parent, size_t limit)
+struct stook_group group_make(const char *name, struct stook_group parent, size_t limit)
 {
     uint32_t number = 0;
     int error;
@@ -314,11 +311,11 @@ struct stook_group *group_make(const char *name, struct stook_group *parent, siz
     group_take();
     if (!group_init())
         error = ENOMEM;
-    else if (!name || (parent && !group_number(parent)))
+    else if (!name || (parent.id && !group_number(parent)))
         error = EINVAL;
     else
-        error =
-            group_make_locked(name, parent ? group_at(group_number(parent)) : NULL, limit, &number);
+        error = group_make_locked(name, parent.id ? group_at(group_number(parent)) : NULL, limit,
+                                  &number);
     group_unlock();
     context_leave();
     if (error)
@@ -351,11 +348,11 @@ static int group_unmake_locked(uint32_t number)
     return 0;
 }
 
-int stook_group_destroy(struct stook_group *handle)
+int stook_group_destroy(struct stook_group handle)
 {
     int error;
 
-    if (!handle)
+    if (!handle.id)
         return 0;
     if (!group_of_handle(handle)) {
         errno = EINVAL;
@@ -374,13 +371,13 @@ int stook_group_destroy(struct stook_group *handle)
 
 /* ---- entering ------------------------------------------------------------------------------- */
 
-struct stook_group *stook_group_current(void)
+struct stook_group stook_group_current(void)
 {
     return group_handle(group_resolve(group_thread.lineage[0]));
 }
 
 /* A handler that interrupts this finds the old group or the new one, and ancestors of either. */
-void stook_group_leave(struct stook_group *handle)
+void stook_group_leave(struct stook_group handle)
 {
     uint32_t number = group_resolve(group_of_handle(handle));
     uint32_t lineage[STOOK_GROUP_DEPTH_MAX] = {0};
@@ -397,25 +394,25 @@ void stook_group_leave(struct stook_group *handle)
     group_thread.lineage[0] = lineage[0];
 }
 
-struct stook_group *stook_group_enter(struct stook_group *handle)
+struct stook_group stook_group_enter(struct stook_group handle)
 {
-    struct stook_group *previous = group_handle(group_thread.lineage[0]);
+    struct stook_group previous = group_handle(group_thread.lineage[0]);
 
     stook_group_leave(handle);
     return previous;
 }
 
-struct stook_group *stook_group_next(const struct stook_group *previous)
+struct stook_group stook_group_next(struct stook_group previous)
 {
     uint32_t number = group_of_handle(previous), high, live;
 
     if (!atomic_load_explicit(&group_table.at, memory_order_acquire))
-        return NULL;
+        return STOOK_NO_GROUP;
     high = atomic_load_explicit(&group_table.high, memory_order_relaxed);
     for (uint32_t place = group_place(number) + 1; place <= high; place++) {
         live = atomic_load_explicit(&group_at(place)->live, memory_order_acquire);
         if (live)
             return group_handle(live);
     }
-    return NULL;
+    return STOOK_NO_GROUP;
 }

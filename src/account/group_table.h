@@ -38,7 +38,7 @@ struct group {
     bool soft_armed;   /* usage was at or below the soft limit since the last event */
     bool soft_due;     /* its callback is to be called */
     uint64_t charged;  /* here and below, stocks included */
-    uint64_t limit;    /* 0: none, as in soft */
+    uint64_t limit;    /* STOOK_UNLIMITED: none, as in soft */
     uint64_t soft;
     uint64_t peak, refused, reclaims, soft_events;
     stook_group_reclaim_fn reclaim;

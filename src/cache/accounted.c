@@ -19,17 +19,17 @@ static void (*accounted_closing)(bool closed); /* malloc's; under the cache list
 /* ---- groups --------------------------------------------------------------------------------- */
 
 /* The number of a group that the caller names; false with errno EINVAL: it was destroyed. */
-static bool accounted_group(const struct stook_group *group, uint32_t *number)
+static bool accounted_group(struct stook_group group, uint32_t *number)
 {
-    *number = group ? group_number(group) : ACCOUNT_NOBODY;
-    if (group && *number == 0) {
+    *number = group.id ? group_number(group) : ACCOUNT_NOBODY;
+    if (group.id && *number == 0) {
         errno = EINVAL;
         return false;
     }
     return true;
 }
 
-void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_group *group)
+void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_group group)
 {
     uint32_t number;
 
@@ -39,7 +39,7 @@ void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_
 }
 
 size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                              struct stook_group *group)
+                              struct stook_group group)
 {
     uint32_t number;
 
@@ -49,11 +49,11 @@ size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t 
                       number);
 }
 
-struct stook_group *stook_group_of(const void *object)
+struct stook_group stook_group_of(const void *object)
 {
     uint32_t number = account_owner_of(object);
 
-    return number ? group_by_number(number) : NULL;
+    return number ? group_by_number(number) : STOOK_NO_GROUP;
 }
 
 /* ---- tags ----------------------------------------------------------------------------------- */

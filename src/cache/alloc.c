@@ -20,7 +20,7 @@ static void *alloc_slow(struct stook_cache *cache, unsigned flags)
     void *object = NULL;
     bool nested = context_enter();
 
-    slot_alloc(cache, &object, 1, nested || (flags & STOOK_NOSPIN));
+    slot_alloc(cache, &object, 1, nested || (flags & STOOK_SIGNAL_SAFE));
     context_leave();
     if (__builtin_expect(!object, 0) && reclaim_may(flags, nested) &&
         reclaim_alloc(cache, &object, 1) == 1)
@@ -167,7 +167,7 @@ __attribute__((noinline, aligned(64))) void *alloc_object(struct stook_cache *ca
 {
     uint32_t way = atomic_load_explicit(&cache->way, memory_order_relaxed);
 
-    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
+    if (__builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1)) {
         if (way == CACHE_CLOSED_GROUP)
             return alloc_group(cache, flags, where, group);
         if (way == CACHE_CLOSED_TAG)
@@ -185,7 +185,7 @@ __attribute__((noinline, aligned(64))) void *alloc_object(struct stook_cache *ca
 static inline __attribute__((always_inline)) bool alloc_fast(struct stook_cache *cache,
                                                              unsigned flags, void **object)
 {
-    return __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
+    return __builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1) &&
            __builtin_expect(stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, object), 1);
 }
 

@@ -10,7 +10,7 @@
 
 #include <stook/stook.h>
 
-enum { ALLOC_FLAGS = STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO };
+enum { ALLOC_FLAGS = STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO };
 
 /* All but the first try of the fast path. */
 void *alloc_object(struct stook_cache *cache, unsigned flags, uint64_t where, uint32_t group);

@@ -22,7 +22,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { ALLOC_NODE_FLAGS = STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO };
+enum { ALLOC_NODE_FLAGS = STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO };
 
 struct alloc_node {
     struct stook_cache *cache;
@@ -65,7 +65,7 @@ static void *alloc_node_direct(struct stook_cache *cache, unsigned flags, unsign
     if (hooked && !account_begin(cache, &account, 1, flags, where, ACCOUNT_CURRENT))
         return NULL;
     nested = context_enter();
-    take.nospin = nested || (flags & STOOK_NOSPIN);
+    take.nospin = nested || (flags & STOOK_SIGNAL_SAFE);
     (void)alloc_node_try(&take);
     context_leave();
     if (!take.object && reclaim_may(flags, nested))
@@ -171,7 +171,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
                       : alloc_node_large(size, plain, wanted, where);
     }
     if (found || (flags & STOOK_THISNODE)) {
-        stook_kfree(object);
+        stook_free_any(object);
         errno = found ? saved : ENOMEM;
         return found;
     }

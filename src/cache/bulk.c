@@ -32,7 +32,7 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache
                                                               unsigned flags, size_t n,
                                                               void **objects, size_t got)
 {
-    bool nested = context_enter(), nospin = nested || (flags & STOOK_NOSPIN);
+    bool nested = context_enter(), nospin = nested || (flags & STOOK_SIGNAL_SAFE);
     int saved = errno;
 
     while (got < n) {
@@ -102,7 +102,7 @@ static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook
 {
     uint32_t got = 0;
 
-    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
+    if (__builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1) &&
         __builtin_expect(n - 1 < BULK_CHUNK, 1) &&
         __builtin_expect(rseq_pop_bulk(cache->head.slots, cache->head.rseq_offset, objects,
                                        (uint32_t)n, &got) != RSEQ_DONE,

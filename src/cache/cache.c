@@ -280,6 +280,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     cache->flags = flags;
     cache->ctor = args->ctor;
     cache->dtor = args->dtor;
+    cache->arg = args->arg;
     cache->permutation = permutation;
     cache_setup(cache, &layout, index, name, flags & STOOK_CACHE_NOSHEAF ? 0 : args->sheaf_capacity,
                 args->cached_bytes_max);

@@ -5,7 +5,7 @@
 #include "account/group.h"
 #include "cache/init.h"
 
-struct stook_group *stook_group_create(const char *name, struct stook_group *parent, size_t limit)
+struct stook_group stook_group_create(const char *name, struct stook_group parent, size_t limit)
 {
     init_once();
     return group_make(name, parent, limit);

@@ -349,7 +349,7 @@ void stook_private_limit(void)
         report_warn("STOOK_LIMIT=%s is no size such as 512M: there is no limit", text);
         return;
     }
-    account_process = group_number(group_make("malloc", NULL, limit));
+    account_process = group_number(group_make("malloc", STOOK_NO_GROUP, limit));
     if (!account_process)
         report_fatal("STOOK_LIMIT=%s: no address space for groups", text);
     /* Before its first stock. */

@@ -144,7 +144,7 @@ static size_t reclaim_call(size_t wanted, bool *any)
             continue;
         cancel = cancel_off();
         reclaim_inside = i + 1;
-        more = entry.fn(entry.arg, wanted);
+        more = entry.fn(wanted, entry.arg);
         reclaim_inside = 0;
         reclaim_leave(i);
         cancel_on(cancel);

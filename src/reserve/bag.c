@@ -191,7 +191,7 @@ struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit)
     bag->pointer = stook_kmalloc(bag->room * sizeof(void *), 0);
     if (bag->pointer)
         return bag;
-    stook_kfree(bag);
+    stook_free_any(bag);
     return NULL;
 }
 
@@ -199,8 +199,8 @@ void stook_kmem_bag_destroy(struct stook_kmem_bag *bag)
 {
     if (!bag)
         return;
-    stook_kfree(bag->pointer);
-    stook_kfree(bag);
+    stook_free_any(bag->pointer);
+    stook_free_any(bag);
 }
 
 /* The array only grows: what is too much after a smaller limit is still in it. */
@@ -227,8 +227,8 @@ int stook_kmem_bag_resize(struct stook_kmem_bag *bag, unsigned limit)
     }
     atomic_store(&bag->limit, limit);
     bag_unlock(bag, &before);
-    stook_kfree(old);
-    stook_kfree(fresh);
+    stook_free_any(old);
+    stook_free_any(fresh);
     return 0;
 }
 

@@ -249,7 +249,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
                                                              unsigned flags, uint64_t where)
 {
     int saved = errno;
-    void *object = alloc_object(pool->cache, flags | STOOK_NOWAIT, where, ACCOUNT_CURRENT);
+    void *object = alloc_object(pool->cache, flags | STOOK_NORECLAIM, where, ACCOUNT_CURRENT);
 
     if (object) {
         errno = saved; /* a zone was used up perhaps, and another was not */
@@ -274,7 +274,7 @@ static inline __attribute__((always_inline)) void *pool_alloc_fast(struct stook_
     const struct stook_cache_head *head = &pool->cache->head;
     void *object;
 
-    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
+    if (__builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1) &&
         __builtin_expect(stook_rseq_pop(head->slots, head->rseq_offset, &object), 1)) {
         rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
         return object;

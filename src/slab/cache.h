@@ -74,8 +74,8 @@ enum {
 struct stook_cache {
     struct stook_cache_head head; /* known to stook/inline.h */
     struct layout layout;
-    void (*ctor)(void *object);
-    void (*dtor)(void *object);
+    void (*ctor)(void *object, void *arg);
+    void (*dtor)(void *object, void *arg);
     uint32_t index; /* of its slots; also its number in the page map */
     uint32_t flags;
     /* These change while threads run: cache_capacity(), cache_barn_limit(), cache_level(). */
@@ -121,6 +121,7 @@ struct stook_cache {
     uint32_t fallen;       /* 1: at level 0 again, CPUs may have grown sheaves; the same lock */
     uint64_t seen;         /* adaptive: its barns' exchanges when they were last looked at … */
     uint32_t idle;         /* … and how often they were the same; under the cache list's lock */
+    void *arg;             /* of ctor and dtor */
     uint32_t traced;       /* the trace that knows it (account/trace.c); 0: none */
     struct cache_node nodes[]; /* one a node, up to the highest number */
 };

@@ -48,8 +48,9 @@ static void must_say(struct stook_cache *of, const char *name, const char *wante
     }
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0, 8);
 }
 

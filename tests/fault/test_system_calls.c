@@ -58,13 +58,15 @@ static const size_t sizes[CACHES] = {64, 3000, 20000, 40, 500};
 static struct check_object held[CACHES * OBJECTS];
 static size_t nheld;
 
-static void ctor(void *object)
+static void ctor(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0x44, 40);
 }
 
-static void dtor(void *object)
+static void dtor(void *object, void *arg)
 {
+    (void)arg;
     MUST(*(unsigned char *)object == 0x44);
 }
 

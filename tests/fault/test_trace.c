@@ -65,7 +65,7 @@ static bool record(unsigned at, unsigned length, unsigned *refused, unsigned *lo
     assert_true(started == 0 || (errno != 0 && fault_hits > 0));
     errno = 77;
     for (unsigned i = 0; i < PAIRS; i++) {
-        void *object = stook_alloc(cache, STOOK_NOWAIT);
+        void *object = stook_alloc(cache, STOOK_NORECLAIM);
         assert_non_null(object);
         stook_free(cache, object);
     }
@@ -123,7 +123,7 @@ static void test_some_fail(void **state)
 
 static void pair(void)
 {
-    void *object = stook_alloc(cache, STOOK_NOSPIN);
+    void *object = stook_alloc(cache, STOOK_SIGNAL_SAFE);
 
     assert_non_null(object);
     stook_free(cache, object);

@@ -35,8 +35,9 @@ enum { ROUNDS = 400, OBJECTS = STOOK_SLAB_OBJECTS_MAX };
 
 static uint64_t seed = 1;
 
-static void constructor(void *object)
+static void constructor(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0x3c, 8);
 }
 
@@ -358,7 +359,7 @@ static void start_in_a_handler(void **unused)
         lock_take(&node->lock, LOCK_NODE);
         assert_true(context_enter());
         /* One of a new slab each time: those there are lie behind the lock. */
-        objects[i] = stook_alloc(cache, STOOK_NOSPIN);
+        objects[i] = stook_alloc(cache, STOOK_SIGNAL_SAFE);
         context_leave();
         lock_drop(&node->lock, LOCK_NODE);
         context_leave();

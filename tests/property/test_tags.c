@@ -329,7 +329,7 @@ static void handler(int signal)
 
     (void)signal;
     for (unsigned i = 0; i < 3; i++)
-        if ((objects[n] = stook_alloc_at(caches[i], STOOK_NOSPIN, &sites[HANDLER])) != NULL) {
+        if ((objects[n] = stook_alloc_at(caches[i], STOOK_SIGNAL_SAFE, &sites[HANDLER])) != NULL) {
             atomic_fetch_add(&handled, 1);
             workers[0].taken[i][HANDLER]++;
             n++;

@@ -123,7 +123,7 @@ static void handler(int signal)
     owner = THREADS + w->id;
     w->handled++;
     if (w->called[c] + n <= CALLED) {
-        if (stook_alloc_bulk(caches[c], STOOK_NOSPIN, n, objects) == n) {
+        if (stook_alloc_bulk(caches[c], STOOK_SIGNAL_SAFE, n, objects) == n) {
             for (unsigned i = 0; i < n; i++) {
                 own(owner, c, objects[i]);
                 w->of_handler[c][w->called[c]++] = objects[i];

@@ -75,8 +75,9 @@ static struct object *disown(struct thread *t, unsigned c)
     return object;
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 
@@ -140,7 +141,7 @@ static void prefilled(struct thread *t, unsigned c, unsigned n)
 
 static void pooled(struct thread *t)
 {
-    struct object *object = stook_pool_alloc(pool, STOOK_NOWAIT);
+    struct object *object = stook_pool_alloc(pool, STOOK_NORECLAIM);
 
     if (object) {
         if (atomic_exchange(&object->owner, t->number) != 0 ||

@@ -63,14 +63,16 @@ static int null_fd;
         }                                                                                          \
     } while (0)
 
-static void built(void *object)
+static void built(void *object, void *arg)
 {
+    (void)arg;
     atomic_fetch_add(&sums[1].built, 1);
     memset((char *)object + 8, 0x5a, 16);
 }
 
-static void unbuilt(void *object)
+static void unbuilt(void *object, void *arg)
 {
+    (void)arg;
     atomic_fetch_sub(&sums[1].built, 1);
     for (int i = 8; i < 24; i++)
         STORM_CHECK(((unsigned char *)object)[i] == 0x5a);

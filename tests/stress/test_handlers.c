@@ -71,7 +71,7 @@ static void handler(void)
             stook_free_any(one->object);
         one->object = NULL;
     } else {
-        one->object = stook_alloc(one->cache, STOOK_NOSPIN); /* may fail */
+        one->object = stook_alloc(one->cache, STOOK_SIGNAL_SAFE); /* may fail */
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A million operations of one thread on one cache, interrupted by a timer wherever they are, and the
- * handler does all the same on the same cache and the same pool with STOOK_NOSPIN: single calls,
+ * handler does all the same on the same cache and the same pool with STOOK_SIGNAL_SAFE: single calls,
  * inlined ones, bulk, prefilled sheaves, the pool, deferred frees.  Every object carries its owner:
  * none is handed out twice, none is lost, and what an error says of a refusal is true.
  *
@@ -136,7 +136,7 @@ static void call_sheaf(struct caller *c, bool take)
 static void call_pool(struct caller *c, bool take)
 {
     if (take && c->pooled < POOL) {
-        void *object = own(c, stook_pool_alloc(pool, c->flags | STOOK_NOWAIT));
+        void *object = own(c, stook_pool_alloc(pool, c->flags | STOOK_NORECLAIM));
         if (object)
             c->of_pool[c->pooled++] = object;
     } else if (c->pooled > 0) {
@@ -229,8 +229,9 @@ static void give_back(struct caller *c)
     c->sheaf = NULL;
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct object *)object)->owner, NOBODY);
 }
 
@@ -249,7 +250,7 @@ static void run(unsigned capacity, uint64_t operations)
     for (unsigned kind = 0; kind < KINDS; kind++)
         made[kind] = 0;
     callers[MAIN] = (struct caller){.number = MAIN, .random = 1};
-    callers[HANDLER] = (struct caller){.number = HANDLER, .flags = STOOK_NOSPIN, .random = 2};
+    callers[HANDLER] = (struct caller){.number = HANDLER, .flags = STOOK_SIGNAL_SAFE, .random = 2};
     event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
     ready = true;
     assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);

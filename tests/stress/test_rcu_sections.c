@@ -71,8 +71,9 @@ static void nothing(void)
 {
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct thing *)object)->users, 0);
 }
 

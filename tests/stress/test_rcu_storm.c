@@ -47,8 +47,9 @@ static uint64_t type_of(unsigned type)
     return 0x7e57ab1e00000000u + type;
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     struct thing *thing = object;
 
     atomic_init(&thing->type, type_of(TYPES));
@@ -151,7 +152,7 @@ static void on_signal(int signal)
     if (context_tls.depth > 0)
         atomic_fetch_add_explicit(&inside, 1, memory_order_relaxed);
     for (unsigned i = 0; i < 5; i++)
-        replace(STOOK_NOSPIN, &handler_random);
+        replace(STOOK_SIGNAL_SAFE, &handler_random);
     errno = saved;
 }
 

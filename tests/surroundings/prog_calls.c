@@ -129,9 +129,9 @@ static void some_objects(unsigned flags)
         object[0] = stook_alloc_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
         stook_free_any(object[0]);
-        object[0] = stook_alloc_group(cache, flags, NULL);
+        object[0] = stook_alloc_group(cache, flags, STOOK_NO_GROUP);
         stook_free(cache, object[0]);
-        stook_kfree(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
+        stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
         stook_kmem_free_sensitive(stook_kmalloc_node(700, flags, 0));
     }
 }
@@ -189,8 +189,8 @@ static void row_group(void)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
     struct stook_cache *charged = stook_cache_create("charged", 100, &args);
-    struct stook_group *group = stook_group_create("group", NULL, 1 << 20);
-    struct stook_group *before = stook_group_enter(group);
+    struct stook_group group = stook_group_create("group", STOOK_NO_GROUP, 1 << 20);
+    struct stook_group before = stook_group_enter(group);
     struct stook_group_stat stat = {.size = sizeof(stat)};
 
     for (int move = 0; move < MOVES; move++) {
@@ -267,7 +267,7 @@ static void row_topology(void)
     (void)stook_topology_memory_online(0, 1);
 }
 
-static size_t reclaimed(void *context, size_t wanted_bytes)
+static size_t reclaimed(size_t wanted_bytes, void *context)
 {
     (void)context;
     (void)wanted_bytes;

@@ -124,8 +124,8 @@ static void typed_topology(void)
 
 static void kmalloc_free(void)
 {
-    stook_kfree(stook_kmalloc(100, 0));
-    stook_kfree(stook_kmalloc(1000000, STOOK_ZERO));
+    stook_free_any(stook_kmalloc(100, 0));
+    stook_free_any(stook_kmalloc(1000000, STOOK_ZERO));
 }
 
 static void capacity(void)
@@ -137,9 +137,9 @@ static void capacity(void)
 
 static void group(void)
 {
-    struct stook_group *one = stook_group_create("cancelled", NULL, 1 << 20);
+    struct stook_group one = stook_group_create("cancelled", STOOK_NO_GROUP, 1 << 20);
 
-    if (!one || stook_group_destroy(one))
+    if (!one.id || stook_group_destroy(one))
         give_up("no group");
 }
 
@@ -166,8 +166,9 @@ static void bag(void)
 
 static unsigned called_back;
 
-static void cancellation_point(void *one)
+static void cancellation_point(void *one, void *arg)
 {
+    (void)arg;
     (void)one;
     pthread_testcancel();
     usleep(1);

@@ -101,8 +101,9 @@ static bool holds(const unsigned char *p, size_t part, size_t size, uint64_t see
 
 static struct stook_cache *cache; /* with a constructor */
 
-static void typed_make(void *object)
+static void typed_make(void *object, void *arg)
 {
+    (void)arg;
     uint64_t *words = object;
 
     words[0] = 0x5100c;
@@ -173,7 +174,7 @@ static void worker_step_typed(struct worker *w)
     stook_free_bulk(cache, BULK, bulk);
     block = stook_kmalloc(1 + worker_size(w) % 20000, STOOK_WAIT);
     CHECK(block);
-    stook_kfree(block);
+    stook_free_any(block);
 }
 
 static void worker_step(struct worker *w)

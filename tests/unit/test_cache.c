@@ -23,8 +23,9 @@
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-static void nothing(void *object)
+static void nothing(void *object, void *arg)
 {
+    (void)arg;
     (void)object;
 }
 
@@ -72,7 +73,7 @@ static void errors_of_create(void **unused)
     /* One from the past: what it does not know is default. */
     grown.args = (struct stook_cache_args){.size = offsetof(struct stook_cache_args, ctor),
                                            .align = 32,
-                                           .ctor = (void (*)(void *))1,
+                                           .ctor = (void (*)(void *, void *))1,
                                            .flags = ~0u};
     cache = stook_cache_create("old", 8, &grown.args);
     assert_non_null(cache);
@@ -181,14 +182,16 @@ static void alignments(void **unused)
 enum { BUILT = 0x51 };
 static unsigned constructed, destructed;
 
-static void ctor(void *object)
+static void ctor(void *object, void *arg)
 {
+    (void)arg;
     memset(object, BUILT, 40);
     constructed++;
 }
 
-static void dtor(void *object)
+static void dtor(void *object, void *arg)
 {
+    (void)arg;
     for (int i = 0; i < 40; i++)
         assert_int_equal(((unsigned char *)object)[i], BUILT);
     destructed++;
@@ -246,8 +249,9 @@ static void constructors(void **unused)
     check_all(NULL, 0);
 }
 
-static void tiny_ctor(void *object)
+static void tiny_ctor(void *object, void *arg)
 {
+    (void)arg;
     *(unsigned char *)object = 0xcc;
 }
 
@@ -284,16 +288,18 @@ static struct stook_cache *parts;
 static unsigned parts_made;
 static atomic_bool node_lock_held;
 
-static void ctor_with_part(void *object)
+static void ctor_with_part(void *object, void *arg)
 {
+    (void)arg;
     assert_int_equal(context_tls.depth, 0);
     *(void **)object = stook_alloc(parts, 0);
     assert_non_null(*(void **)object);
     parts_made++;
 }
 
-static void dtor_with_part(void *object)
+static void dtor_with_part(void *object, void *arg)
 {
+    (void)arg;
     assert_int_equal(context_tls.depth, 0);
     stook_free(parts, *(void **)object);
     parts_made--;
@@ -341,7 +347,7 @@ static void zero_and_unknown_flags(void **unused)
 
     (void)unused;
     for (int round = 0; round < 100; round++) {
-        object = stook_alloc(cache, STOOK_ZERO | (round % 2 ? STOOK_NOWAIT : STOOK_NOSPIN));
+        object = stook_alloc(cache, STOOK_ZERO | (round % 2 ? STOOK_NORECLAIM : STOOK_SIGNAL_SAFE));
         for (int i = 0; i < 200; i++)
             assert_int_equal(object[i], 0);
         memset(object, 0xff, 200);

@@ -190,8 +190,9 @@ static struct stook_cache *hooked;
 static pid_t hook_child;
 
 /* The child goes on with what the parent's thread was in the middle of. */
-static void fork_once(void *object)
+static void fork_once(void *object, void *arg)
 {
+    (void)arg;
     (void)object;
     if (hook_child < 0)
         hook_child = fork();

@@ -242,8 +242,9 @@ static int simulated_only(void *unused)
 
 static int said;
 
-static void goes(void *object)
+static void goes(void *object, void *arg)
 {
+    (void)arg;
     (void)object;
     if (stook_topology_update() == -1 && errno == EDEADLK)
         said++;

@@ -101,7 +101,7 @@ struct shelf {
     bool in_library; /* was, within a call */
 };
 
-static size_t give(void *arg, size_t wanted)
+static size_t give(size_t wanted, void *arg)
 {
     struct shelf *shelf = arg;
     size_t bytes = 0;
@@ -126,12 +126,12 @@ static void only_who_waits(void **unused)
     exhaust();
     assert_int_equal(stook_reclaim_register(give, &shelf), 0);
     errno = 0;
-    assert_null(stook_alloc(cache, STOOK_NOWAIT));
-    assert_null(stook_alloc(cache, STOOK_NOSPIN));
-    assert_null(stook_alloc(cache, STOOK_NOWAIT | STOOK_ZERO));
-    assert_int_equal(stook_alloc_bulk(cache, STOOK_NOWAIT, 4, objects), 0);
-    assert_int_equal(stook_alloc_bulk(cache, STOOK_NOSPIN | STOOK_ZERO, 4, objects), 0);
-    assert_null(stook_sheaf_prefill(cache, STOOK_NOWAIT, 2));
+    assert_null(stook_alloc(cache, STOOK_NORECLAIM));
+    assert_null(stook_alloc(cache, STOOK_SIGNAL_SAFE));
+    assert_null(stook_alloc(cache, STOOK_NORECLAIM | STOOK_ZERO));
+    assert_int_equal(stook_alloc_bulk(cache, STOOK_NORECLAIM, 4, objects), 0);
+    assert_int_equal(stook_alloc_bulk(cache, STOOK_SIGNAL_SAFE | STOOK_ZERO, 4, objects), 0);
+    assert_null(stook_sheaf_prefill(cache, STOOK_NORECLAIM, 2));
     assert_int_equal(errno, ENOMEM);
     assert_int_equal(shelf.calls, 0);
     errno = 17;
@@ -226,7 +226,7 @@ static void own_first(void **unused)
     check_count(filler, held, nheld, &counts);
     nheld--;
     assert_true(counts.cached >= 40);
-    assert_null(stook_alloc(cache, STOOK_NOWAIT));
+    assert_null(stook_alloc(cache, STOOK_NORECLAIM));
     hold(cache, stook_alloc(cache, 0));
     assert_int_equal(shelf.calls, 0);
     stook_sheaf_return(filler, sheaf);
@@ -237,7 +237,7 @@ static void own_first(void **unused)
 
 static unsigned depth, calls;
 
-static size_t busy(void *arg, size_t wanted)
+static size_t busy(size_t wanted, void *arg)
 {
     struct stook_cache *temporary;
     void *object;
@@ -287,7 +287,7 @@ static void anything_but_recursion(void **unused)
     assert_int_equal(stook_reclaim_unregister(give, &shelf), 0);
 }
 
-static size_t waits_for_a_pool(void *arg, size_t wanted)
+static size_t waits_for_a_pool(size_t wanted, void *arg)
 {
     struct stook_pool *pool = arg;
     void *object = stook_pool_alloc(pool, STOOK_WAIT);
@@ -319,8 +319,9 @@ static void pools_in_callbacks(void **unused)
 /* Destructors that allocate while memory is reclaimed do not reclaim again. */
 static unsigned destroyed;
 
-static void destroy(void *object)
+static void destroy(void *object, void *arg)
 {
+    (void)arg;
     (void)object;
     destroyed++;
     if (reclaim_inside == RECLAIM_DRAINING) {
@@ -394,7 +395,7 @@ static void list(void **unused)
 
 static atomic_uint stage, ended;
 
-static size_t slow(void *arg, size_t wanted)
+static size_t slow(size_t wanted, void *arg)
 {
     (void)arg;
     (void)wanted;
@@ -453,7 +454,7 @@ static void unregister_waits(void **unused)
     }
 }
 
-static size_t forks(void *arg, size_t wanted);
+static size_t forks(size_t wanted, void *arg);
 
 static int child_of_callback(void *arg)
 {
@@ -467,7 +468,7 @@ static int child_of_callback(void *arg)
     return stook_reclaim_unregister(forks, NULL) == 0 ? 0 : 3; /* waits for itself no more */
 }
 
-static size_t forks(void *arg, size_t wanted)
+static size_t forks(size_t wanted, void *arg)
 {
     struct child child;
 

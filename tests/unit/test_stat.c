@@ -414,7 +414,7 @@ static int run_cpus(void *arg)
         unsigned cpu = 1 + random_below(&seed, CPUS - 1), n = 1 + random_below(&seed, 32);
         MUST(stook_topology_cpu((int)cpu) >= 0);
         for (unsigned i = 0; i < n; i++) {
-            held[holding++] = stook_alloc(cache, STOOK_NOWAIT);
+            held[holding++] = stook_alloc(cache, STOOK_NORECLAIM);
             in[cpu]++;
             taken++;
         }

@@ -114,7 +114,7 @@ static void test_single(void **state)
     a = stook_alloc(cache, 0); /* nobody's business */
     begin(0);
     errno = 77;
-    b = stook_alloc(cache, STOOK_NOWAIT);
+    b = stook_alloc(cache, STOOK_NORECLAIM);
     c = stook_alloc(cache, STOOK_ZERO);
     assert_int_equal(stook_alloc_bulk(cache, 0, 5, bulk), 5);
     stook_free(cache, b);
@@ -185,8 +185,9 @@ static void test_caches(void **state)
     assert_int_equal(t.cache[first].size, 2000);
 }
 
-static void no_constructor(void *object)
+static void no_constructor(void *object, void *arg)
 {
+    (void)arg;
     (void)object;
 }
 
@@ -220,7 +221,7 @@ static void test_kmalloc(void **state)
     (void)state;
     void *small, *large, *grown, *moved;
 
-    stook_kfree(stook_kmalloc(8, 0)); /* its caches are there */
+    stook_free_any(stook_kmalloc(8, 0)); /* its caches are there */
     begin(0);
     small = stook_kmalloc(8, 0);
     small = stook_krealloc(small, 100, 0);
@@ -229,8 +230,8 @@ static void test_kmalloc(void **state)
     moved = stook_krealloc(grown, 5 << 20, 0);
     moved = stook_krealloc(moved, 50 << 20, 0); /* its pages move */
     assert_non_null(moved);
-    stook_kfree(moved);
-    stook_kfree(small);
+    stook_free_any(moved);
+    stook_free_any(small);
     end();
     assert_int_equal(t.unknown + t.live + t.twice + t.header.lost, 0);
     assert_int_equal(t.allocs, t.frees);
@@ -582,7 +583,7 @@ static void handler(int signal)
     void *object;
 
     (void)signal;
-    object = stook_alloc(cache, STOOK_NOSPIN);
+    object = stook_alloc(cache, STOOK_SIGNAL_SAFE);
     atomic_fetch_add(&done, 2u * (object != NULL));
     stook_free(cache, object);
     atomic_fetch_add(&handled, 1);
