@@ -82,7 +82,7 @@ static inline double adapter_counted(adapter_t cache)
 
 static inline size_t adapter_alloc_bulk(adapter_t cache, void **objects, size_t n)
 {
-    return stook_alloc_bulk(cache, 0, n, objects);
+    return stook_alloc_bulk(cache, 0, n, objects) == 0 ? n : 0;
 }
 
 static inline void adapter_free_bulk(adapter_t cache, void **objects, size_t n)

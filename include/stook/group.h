@@ -102,7 +102,7 @@ STOOK_API struct stook_group stook_group_current(void);
  * nobody.
  * With a cache that is not accounted, `group` is not looked at.  A bulk is charged whole or not at all.
  *
- * errors (NULL, 0): as stook_alloc(), and
+ * errors (NULL, -1): as stook_alloc(), and
  *                EINVAL   the group was destroyed
  *                EDQUOT   the limit of the group or of an ancestor; stook_alloc() too
  *                ENOMEM   in a context that may not wait also: the groups' lock was held
@@ -111,8 +111,8 @@ STOOK_API struct stook_group stook_group_current(void);
  */
 STOOK_API void *stook_alloc_group(struct stook_cache *cache, unsigned flags,
                                   struct stook_group group) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-STOOK_API size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n,
-                                        void **objects, struct stook_group group)
+STOOK_API int stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n,
+                                     void **objects, struct stook_group group)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*

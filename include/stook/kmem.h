@@ -324,14 +324,14 @@ static inline bool kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t gfp, si
                                          void **objects)
 {
     unsigned tries = 0;
-    size_t got;
+    int result;
 
     if (n == 0)
         return false;
     do
-        got = (stook_alloc_bulk)(kmem_stook_cache(cache), kmem_stook_flags(gfp), n, objects);
-    while (got == 0 && kmem_stook_again(gfp, &tries));
-    return got == n;
+        result = (stook_alloc_bulk)(kmem_stook_cache(cache), kmem_stook_flags(gfp), n, objects);
+    while (result != 0 && kmem_stook_again(gfp, &tries));
+    return result == 0;
 }
 
 /* Objects of any caches, and of kmalloc(). */

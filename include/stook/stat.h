@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,7 +78,7 @@ extern "C" {
 struct stook_stat {
     size_t size;
     uint64_t cached_bytes;     /* what stook_cached_bytes() counts, of this cache */
-    uint64_t cached_bytes_max; /* its budget; 0: none of its own */
+    uint64_t cached_bytes_max; /* its budget; STOOK_UNLIMITED: none of its own */
 #define STOOK_STAT_FIELD(name, what) uint64_t name;
     STOOK_STAT_EVENTS(STOOK_STAT_FIELD)
 #undef STOOK_STAT_FIELD
@@ -120,8 +121,8 @@ STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *sta
  *          EDEADLK  an attribute, from a handler that interrupted the library
  * context: counters: any; attributes: not from a signal handler.  locks: barns and nodes, in turn.
  */
-STOOK_API int stook_cache_show(struct stook_cache *cache, const char *name, char *buf, size_t len)
-    STOOK_NONNULL(1, 2);
+STOOK_API ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf,
+                                   size_t len) STOOK_NONNULL(1, 2);
 
 /* The names that stook_cache_show() knows, from 0 on; NULL after the last.  Static strings. */
 STOOK_API const char *stook_cache_show_name(unsigned number);

@@ -51,6 +51,7 @@ extern "C" {
 #define STOOK_ALIGN_MAX 4096u              /* largest alignment of a cache's objects */
 #define STOOK_SLAB_OBJECTS_MAX 32767u      /* objects in one slab */
 #define STOOK_SHEAF_CAPACITY_MAX 1022u     /* objects in one sheaf */
+#define STOOK_CAPACITY_DEFAULT 0u          /* a capacity that follows from the object's size */
 #define STOOK_UNLIMITED SIZE_MAX           /* no limit, where a call takes or tells one */
 #define STOOK_NAME_MAX 63u                 /* bytes of a cache's name that are kept */
 
@@ -157,8 +158,8 @@ STOOK_API size_t stook_cache_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
 /* ---- capacity and budgets (docs/capacity.md) --------------------------------------------------- */
 
 /*
- * Change how many objects a sheaf of the cache holds, from 1 on; 0: the default, from the object's
- * size.  Safe beside any other call.  Sheaves that are made from now on have that capacity; full ones
+ * Change how many objects a sheaf of the cache holds, from 1 on, or STOOK_CAPACITY_DEFAULT: what follows
+ * from the object's size.  Safe beside any other call.  Sheaves that are made from now on have that capacity; full ones
  * of the old one are used up first and then replaced.  Where the capacity falls all CPUs' sheaves are
  * flushed, as by stook_cache_shrink(); one that a thread was just about to install, or of a CPU that is
  * isolated, stays until it comes by.  Limits of barns are made anew from the capacity.  An adaptive
@@ -236,11 +237,11 @@ STOOK_API void stook_free(struct stook_cache *cache, void *object) STOOK_NONNULL
 STOOK_API void stook_free_any(void *object);
 
 /*
- * Take n objects: n, or 0 and nothing taken (errno as stook_alloc()).  n = 0 returns 0.
+ * Take n objects: all of them, or none (-1 with errno, as stook_alloc()).  n = 0 takes none and is 0.
  * cost: about 3 ns + 0.2 ns an object while the CPU's sheaf holds n.
  */
-STOOK_API size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
-                                  void **objects) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+STOOK_API int stook_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /* Return n objects in any order; NULL entries are skipped; the array is left unspecified. */
 STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objects)
@@ -263,8 +264,8 @@ struct stook_site {
 
 STOOK_API void *stook_alloc_at(struct stook_cache *cache, unsigned flags, struct stook_site *site)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-STOOK_API size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n,
-                                     void **objects, struct stook_site *site)
+STOOK_API int stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n,
+                                  void **objects, struct stook_site *site)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /* The size that the cache was made with. */

@@ -23,12 +23,12 @@ extern "C" {
  * sleep.  Sheaves of CPUs on which no thread may run any more go back, and those of nodes where none may;
  * the node that a CPU takes memory from follows the machine.
  *
- * returns: how many CPUs and nodes are other than before, 0 for none; or -1.
+ * *changes, which may be NULL, becomes how many CPUs and nodes are other than before.
  * errors:  EDEADLK  from a handler that interrupted the library, or from a destructor that it runs
  * context: beside any other call; not from a signal handler.  locks: all, in turn.  cost: some files
  * of sysfs, 0.2 us a thread of the process, and one fence (membarrier) a CPU that was left.
  */
-STOOK_API int stook_topology_update(void);
+STOOK_API int stook_topology_update(unsigned *changes);
 
 /* ---- simulated topology ---------------------------------------------------------------------- */
 

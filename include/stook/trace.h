@@ -30,7 +30,7 @@ extern "C" {
 
 /*
  * Begin a trace of all caches and of malloc to `path`, which is made anew, readable by its owner alone;
- * it grows to `limit` bytes at most, 0: STOOK_TRACE_LIMIT.  Calls of other threads that are under way
+ * it grows to `limit` bytes at most (STOOK_TRACE_LIMIT, 1 GiB, will do for most; STOOK_UNLIMITED).  Calls of other threads that are under way
  * may be missing.  A forked child is not traced, and may begin a trace of its own.
  *
  * errors:  EBUSY    this process is traced already, or another one writes to that file

@@ -3,9 +3,9 @@
  * group_limit.c - limits and callbacks of a group, and what it has.
  */
 #include "account/group_table.h"
+#include "base/grow.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* Within the context and with the lock; NULL and outside, with EINVAL. */
 static struct group *group_limit_enter(struct stook_group handle)
@@ -115,11 +115,10 @@ static void group_limit_read(struct group *group, struct stook_group_stat *stat)
 
 int stook_group_stat(struct stook_group handle, struct stook_group_stat *stat)
 {
-    struct stook_group_stat all = {.size = stat->size};
-    size_t known = all.size < sizeof(all) ? all.size : sizeof(all);
+    struct stook_group_stat all = {0};
     struct group *group;
 
-    if (all.size < sizeof(all.size) + sizeof(uint64_t) || all.size % sizeof(uint64_t)) {
+    if (!grow_is_sized(stat->size)) {
         errno = EINVAL;
         return -1;
     }
@@ -128,8 +127,7 @@ int stook_group_stat(struct stook_group handle, struct stook_group_stat *stat)
         return -1;
     group_limit_read(group, &all);
     group_limit_leave();
-    memcpy(stat, &all, known);
-    memset((char *)stat + known, 0, all.size - known);
+    grow_write(stat, &all, sizeof(all));
     return 0;
 }
 

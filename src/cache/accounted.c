@@ -38,15 +38,17 @@ void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_
     return alloc_object(cache, flags, account_address(__builtin_return_address(0)), number);
 }
 
-size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                              struct stook_group group)
+int stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                           struct stook_group group)
 {
     uint32_t number;
 
     if (!accounted_group(group, &number))
-        return 0;
+        return -1;
     return bulk_alloc(cache, flags, n, objects, account_address(__builtin_return_address(0)),
-                      number);
+                      number) == n
+               ? 0
+               : -1;
 }
 
 struct stook_group stook_group_of(const void *object)

@@ -111,32 +111,41 @@ static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook
     return got;
 }
 
-__attribute__((aligned(64))) size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags,
-                                                     size_t n, void **objects)
+/* The public result: all of them, or none with errno. */
+static inline __attribute__((always_inline)) int bulk_result(size_t got, size_t n)
 {
-    size_t got = bulk_alloc_fast(cache, flags, n, objects);
-
-    if (__builtin_expect(got == n, 1))
-        return n;
-    if (got > 0)
-        return bulk_alloc_slow(cache, flags, n, objects, got);
-    return bulk_alloc(cache, flags, n, objects, account_address(__builtin_return_address(0)),
-                      ACCOUNT_CURRENT);
+    return __builtin_expect(got == n, 1) ? 0 : -1;
 }
 
-__attribute__((aligned(64))) size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags,
-                                                        size_t n, void **objects,
-                                                        struct stook_site *site)
+__attribute__((aligned(64))) int stook_alloc_bulk(struct stook_cache *cache, unsigned flags,
+                                                  size_t n, void **objects)
 {
     size_t got = bulk_alloc_fast(cache, flags, n, objects);
 
     if (__builtin_expect(got == n, 1))
-        return n;
+        return 0;
     if (got > 0)
-        return bulk_alloc_slow(cache, flags, n, objects, got);
-    return bulk_alloc(cache, flags, n, objects,
-                      site ? account_site(site) : account_address(__builtin_return_address(0)),
-                      ACCOUNT_CURRENT);
+        return bulk_result(bulk_alloc_slow(cache, flags, n, objects, got), n);
+    return bulk_result(bulk_alloc(cache, flags, n, objects,
+                                  account_address(__builtin_return_address(0)), ACCOUNT_CURRENT),
+                       n);
+}
+
+__attribute__((aligned(64))) int stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags,
+                                                     size_t n, void **objects,
+                                                     struct stook_site *site)
+{
+    size_t got = bulk_alloc_fast(cache, flags, n, objects);
+
+    if (__builtin_expect(got == n, 1))
+        return 0;
+    if (got > 0)
+        return bulk_result(bulk_alloc_slow(cache, flags, n, objects, got), n);
+    return bulk_result(
+        bulk_alloc(cache, flags, n, objects,
+                   site ? account_site(site) : account_address(__builtin_return_address(0)),
+                   ACCOUNT_CURRENT),
+        n);
 }
 
 static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *cache, size_t n,

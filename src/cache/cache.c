@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "account/account.h"
 #include "base/context.h"
+#include "base/grow.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "cache/init.h"
@@ -287,18 +288,6 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     return cache;
 }
 
-static bool cache_args_valid(const struct stook_cache_args *args)
-{
-    const unsigned char *p = (const unsigned char *)args;
-
-    if (args->size < offsetof(struct stook_cache_args, align))
-        return false;
-    for (size_t i = sizeof(*args); i < args->size; i++)
-        if (p[i] != 0)
-            return false;
-    return true;
-}
-
 struct stook_cache *stook_cache_create(const char *name, size_t object_size,
                                        const struct stook_cache_args *given)
 {
@@ -309,12 +298,9 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
     struct stook_cache_args args = {0};
     struct stook_cache *cache;
 
-    if (given) {
-        if (!cache_args_valid(given)) {
-            errno = EINVAL;
-            return NULL;
-        }
-        memcpy(&args, given, given->size < sizeof(args) ? given->size : sizeof(args));
+    if (given && !grow_read(&args, sizeof(args), given)) {
+        errno = EINVAL;
+        return NULL;
     }
     if (args.align == 0)
         args.align = cache_default_align(object_size);

@@ -138,7 +138,7 @@ static void double_free_of_whole_slab(void)
     void *objects[32767];
     size_t n = cache->layout.objects;
 
-    if (stook_alloc_bulk(cache, 0, n, objects) != n)
+    if (stook_alloc_bulk(cache, 0, n, objects) != 0)
         return;
     objects[0] = objects[n - 1];
     stook_free_bulk(cache, n, objects);
@@ -150,7 +150,7 @@ static void double_free_in_sheaves(void)
     struct stook_cache *cache = make("trees", 64, 0);
     void *objects[500];
 
-    if (stook_alloc_bulk(cache, 0, 500, objects) != 500)
+    if (stook_alloc_bulk(cache, 0, 500, objects) != 0)
         return;
     objects[490] = objects[10];
     stook_free_bulk(cache, 500, objects);

@@ -129,7 +129,7 @@ static void use_caches(void)
             errno = 0;
             if (!caches[c])
                 continue;
-            n = stook_alloc_bulk(caches[c], 0, n, objects);
+            n = stook_alloc_bulk(caches[c], 0, n, objects) == 0 ? n : 0;
             MAY_FAIL(n > 0);
             for (size_t i = 0; i < n; i++)
                 got(c, objects[i], false);

@@ -61,7 +61,7 @@ static bool record(unsigned at, unsigned length, unsigned *refused, unsigned *lo
     fault_calls = fault_hits = 0;
     errno = 0;
     fault_off = false;
-    started = stook_trace_start(path, 0);
+    started = stook_trace_start(path, STOOK_TRACE_LIMIT);
     assert_true(started == 0 || (errno != 0 && fault_hits > 0));
     errno = 77;
     for (unsigned i = 0; i < PAIRS; i++) {
@@ -149,7 +149,7 @@ static void test_nested(void **state)
     struct trace_decoded t;
 
     nested = 0;
-    assert_int_equal(stook_trace_start(path, 0), 0);
+    assert_int_equal(stook_trace_start(path, STOOK_TRACE_LIMIT), 0);
     in_record = pair_in_record;
     pairs(1000);
     in_record = NULL;
@@ -179,7 +179,7 @@ static void test_fork_in_record(void **state)
     int status;
 
     parent = getpid();
-    assert_int_equal(stook_trace_start(path, 0), 0);
+    assert_int_equal(stook_trace_start(path, STOOK_TRACE_LIMIT), 0);
     for (unsigned i = 0; i < 20; i++) {
         pairs(i * 50);
         in_record = fork_in_record;

@@ -142,11 +142,13 @@ static void take_many(void)
         return;
     errno = 0;
     if (below(2)) {
-        got = stook_alloc_bulk(cache[c], some_flags(), n, objects);
+        got = stook_alloc_bulk(cache[c], some_flags(), n, objects) == 0 ? n : 0;
     } else {
         g = group_model_any();
         got = stook_alloc_bulk_group(cache[c], some_flags(), n, objects,
-                                     g < 0 ? STOOK_NO_GROUP : group[g].handle);
+                                     g < 0 ? STOOK_NO_GROUP : group[g].handle) == 0
+                  ? n
+                  : 0;
     }
     if (expect(got, n, c, g))
         for (size_t i = 0; i < n; i++)

@@ -104,7 +104,7 @@ static void in_bulk(struct thread *t, unsigned c, unsigned n)
     void *objects[BULK];
 
     if (random_next(&t->random) & 1 && t->n[c] + n <= HELD) {
-        n = (unsigned)stook_alloc_bulk(caches[c], 0, n, objects);
+        n = stook_alloc_bulk(caches[c], 0, n, objects) == 0 ? n : 0;
         for (unsigned i = 0; i < n; i++)
             own(t, c, objects[i]);
         atomic_fetch_add_explicit(&taken[c], n, memory_order_relaxed);
@@ -194,7 +194,7 @@ static void fork_once(void)
         /* No slot closed, no lock held: it can do all of it alone. */
         void *objects[BULK];
         for (unsigned c = 0; c < CACHES; c++) {
-            if (stook_alloc_bulk(caches[c], 0, BULK, objects) != BULK)
+            if (stook_alloc_bulk(caches[c], 0, BULK, objects) != 0)
                 _exit(1);
             stook_free_bulk(caches[c], BULK, objects);
             if (stook_cache_set_capacity(caches[c], 1 + c * 20) != 0)

@@ -172,7 +172,7 @@ static void bulk(struct worker *w, unsigned c)
     void *objects[2 * BULK];
 
     if (w->held[c] + n <= HELD) {
-        STORM_CHECK(stook_alloc_bulk(caches[c], 0, n, objects) == n);
+        STORM_CHECK(stook_alloc_bulk(caches[c], 0, n, objects) == 0);
         for (unsigned i = 0; i < n; i++)
             got(w, c, objects[i]);
     } else {
@@ -194,7 +194,7 @@ static void short_life(struct worker *w)
     void *objects[BULK];
 
     STORM_CHECK(cache);
-    STORM_CHECK(stook_alloc_bulk(cache, 0, BULK, objects) == BULK);
+    STORM_CHECK(stook_alloc_bulk(cache, 0, BULK, objects) == 0);
     stook_free_bulk(cache, BULK, objects);
     STORM_CHECK(stook_cache_destroy(cache) == 0);
 }

@@ -91,7 +91,7 @@ static void work_once(uint64_t *random)
         else
             atomic_fetch_add(&refused, 1);
     } else if (what < 90) {
-        size_t got = stook_alloc_bulk(cache[c], STOOK_NORECLAIM, BULK, objects);
+        size_t got = stook_alloc_bulk(cache[c], STOOK_NORECLAIM, BULK, objects) == 0 ? BULK : 0;
         CHECK(got == BULK || (got == 0 && errno == EDQUOT));
         if (got == BULK)
             put_many(c, random, objects);

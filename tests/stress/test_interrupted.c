@@ -96,7 +96,7 @@ static void call_bulk(struct caller *c, bool take)
     void *objects[2 * BULK];
 
     if (take && c->held + n <= HELD) {
-        n = (unsigned)stook_alloc_bulk(cache, c->flags, n, objects);
+        n = stook_alloc_bulk(cache, c->flags, n, objects) == 0 ? n : 0;
         if (n == 0)
             own(c, NULL);
         for (unsigned i = 0; i < n; i++)

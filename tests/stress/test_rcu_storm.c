@@ -209,7 +209,7 @@ static void come_and_go(uint64_t *random)
     void *list[300], *result = NULL;
     pthread_t thread;
 
-    if (!other || stook_alloc_bulk(other, 0, n, list) != n) {
+    if (!other || stook_alloc_bulk(other, 0, n, list) != 0) {
         atomic_fetch_add(&errors, 1);
         return;
     }

@@ -128,7 +128,8 @@ static void handle(struct thread *t)
     }
     if ((r >> 40 & 15) == 0) {
         void *bulk[BULK];
-        size_t k = stook_alloc_bulk(caches[c], STOOK_SIGNAL_SAFE, BULK / 2, bulk);
+        size_t k =
+            stook_alloc_bulk(caches[c], STOOK_SIGNAL_SAFE, BULK / 2, bulk) == 0 ? BULK / 2 : 0;
         for (size_t i = 0; i < k; i++)
             disown(own(bulk[i]));
         stook_free_bulk(caches[c], k, bulk);
@@ -175,7 +176,7 @@ static void operate(struct thread *t)
     }
     if ((r >> 40 & 15) == 0 && *n + BULK <= most) {
         void *bulk[BULK];
-        size_t k = stook_alloc_bulk(caches[c], 0, BULK, bulk);
+        size_t k = stook_alloc_bulk(caches[c], 0, BULK, bulk) == 0 ? BULK : 0;
         for (size_t i = 0; i < k; i++)
             t->object[c][(*n)++] = own(bulk[i]);
     } else if ((r >> 40 & 15) == 1 && *n >= BULK) {

@@ -215,7 +215,8 @@ static void ops_alloc_bulk(unsigned cache)
     if (!ops_room(cache, n))
         return;
     got = (unsigned)OPS_BRING(
-        n, stook_alloc_bulk(made->cache, ops_flags(zero ? STOOK_ZERO : 0), n, objects));
+        n,
+        stook_alloc_bulk(made->cache, ops_flags(zero ? STOOK_ZERO : 0), n, objects) == 0 ? n : 0);
     OPS_CHECK(got == n || (got == 0 && ops.depth > 0 && errno == ENOMEM));
     made->taken += got;
     for (unsigned i = 0; i < got; i++)

@@ -124,7 +124,7 @@ static void some_objects(unsigned flags)
             object[i] = stook_alloc(cache, flags);
         for (int i = 0; i < OBJECTS; i++)
             stook_free(cache, object[i]);
-        size_t n = stook_alloc_bulk(cache, flags, 2000, object);
+        size_t n = stook_alloc_bulk(cache, flags, 2000, object) == 0 ? 2000 : 0;
         stook_free_bulk(cache, n, object);
         object[0] = stook_alloc_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
@@ -260,7 +260,7 @@ static void row_topology(void)
 {
     for (int move = 0; move < MOVES; move++) {
         move_to(move);
-        (void)stook_topology_update();
+        (void)stook_topology_update(NULL);
     }
     (void)stook_topology_cpu(0);
     (void)stook_topology_cpu_online(0, 1);

@@ -102,7 +102,7 @@ static void typed(void)
 
 static void typed_bulk(void)
 {
-    size_t n = stook_alloc_bulk(cache, 0, OBJECTS, object);
+    size_t n = stook_alloc_bulk(cache, 0, OBJECTS, object) == 0 ? OBJECTS : 0;
 
     stook_free_bulk(cache, n, object);
 }
@@ -118,7 +118,7 @@ static void typed_cache(void)
 
 static void typed_topology(void)
 {
-    (void)stook_topology_update();
+    (void)stook_topology_update(NULL);
     (void)stook_cached_bytes();
 }
 

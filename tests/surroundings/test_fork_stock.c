@@ -168,7 +168,7 @@ static void worker_step_typed(struct worker *w)
     w->typed[i] = stook_alloc(cache, STOOK_WAIT);
     CHECK(w->typed[i] && w->typed[i][0] == 0x5100c && w->typed[i][1] == 0);
     w->typed[i][1] = i + 1;
-    CHECK(stook_alloc_bulk(cache, STOOK_WAIT, BULK, bulk) == BULK);
+    CHECK(stook_alloc_bulk(cache, STOOK_WAIT, BULK, bulk) == 0);
     for (unsigned k = 0; k < BULK; k++)
         CHECK(((uint64_t *)bulk[k])[0] == 0x5100c);
     stook_free_bulk(cache, BULK, bulk);

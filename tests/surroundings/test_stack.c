@@ -160,7 +160,7 @@ static void use_cache(void)
         for (unsigned i = 0; i < OBJECTS; i++)
             stook_free(cache, objects[i]);
         for (unsigned i = 0; i < OBJECTS; i += 200)
-            if (stook_alloc_bulk(cache, STOOK_NORECLAIM, 200, objects + i) != 200)
+            if (stook_alloc_bulk(cache, STOOK_NORECLAIM, 200, objects + i) != 0)
                 abort();
         for (unsigned i = 0; i < OBJECTS; i += 200)
             stook_free_bulk(cache, 200, objects + i);

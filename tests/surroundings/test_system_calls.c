@@ -247,7 +247,7 @@ static int errors(void)
             stook_free(cache, held[i]);
         (void)stook_cache_shrink(cache);
         (void)t_malloc_trim(0);
-        (void)stook_topology_update();
+        (void)stook_topology_update(NULL);
     }
     return churn(shared_objects, 4) ? DONE : WRONG;
 }

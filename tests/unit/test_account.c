@@ -159,13 +159,13 @@ static void test_bulk(void **unused)
     unsigned tag;
 
     (void)unused;
-    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), N);
+    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), 0);
     for (unsigned i = 0; i < N; i++)
         check_object(objects[i], __LINE__ - 2);
     tag = stook_tag_of(objects[0]);
     assert_int_equal(stat_of(tag).live_objects, N);
     assert_int_equal(stat_of(tag).live_bytes, (uint64_t)N * cache->charge);
-    assert_int_equal(stook_alloc_bulk_group(cache, STOOK_ZERO, N, objects + N, other), N);
+    assert_int_equal(stook_alloc_bulk_group(cache, STOOK_ZERO, N, objects + N, other), 0);
     for (unsigned i = 0; i < N; i++)
         assert_int_equal(stook_group_of(objects[N + i]).id, other.id);
     assert_int_equal(usage(group), (uint64_t)N * cache->charge);
@@ -195,7 +195,7 @@ static void test_refused(void **unused)
     errno = 0;
     assert_null(stook_alloc(cache, 1u << 20));
     assert_int_equal(errno, EINVAL);
-    assert_int_equal(stook_alloc_bulk(cache, 1u << 20, 3, objects), 0);
+    assert_int_equal(stook_alloc_bulk(cache, 1u << 20, 3, objects), -1);
     object = stook_alloc_group(cache, 0, STOOK_NO_GROUP);
     assert_non_null(object);
     assert_int_equal(stook_group_of(object).id, 0);
@@ -209,7 +209,7 @@ static void test_refused(void **unused)
     assert_null(stook_alloc(cache, 0));
     assert_int_equal(errno, EDQUOT);
     errno = 0;
-    assert_int_equal(stook_alloc_bulk(cache, 0, 2, objects + 3), 0);
+    assert_int_equal(stook_alloc_bulk(cache, 0, 2, objects + 3), -1);
     assert_int_equal(errno, EDQUOT);
     assert_int_equal(usage(group), 3 * (uint64_t)cache->charge);
     stook_free(cache, objects[2]);
@@ -351,7 +351,7 @@ static void test_deferred(void **unused)
 
     (void)unused;
     assert_int_equal(stook_rcu_set_ops(&rcu_ops), 0);
-    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), N);
+    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), 0);
     tag = stook_tag_of(objects[0]);
     for (unsigned i = 0; i < N; i++) {
         stook_free_rcu(cache, objects[i]);
@@ -360,7 +360,7 @@ static void test_deferred(void **unused)
     }
     stook_rcu_barrier();
     assert_int_equal(usage(group), 0);
-    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), N);
+    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), 0);
     assert_int_equal(usage(group), (uint64_t)N * cache->charge);
     stook_free_bulk(cache, N, objects);
     assert_int_equal(stook_cache_destroy(cache), 0);
@@ -508,7 +508,7 @@ static void test_constructed(void **unused)
         struct stook_cache *cache = stook_cache_create("constructed", CTOR_SIZE, &args);
         assert_non_null(cache);
         for (int round = 0; round < 2; round++) {
-            assert_int_equal(stook_alloc_bulk(cache, 0, MANY, objects), MANY);
+            assert_int_equal(stook_alloc_bulk(cache, 0, MANY, objects), 0);
             for (unsigned i = 0; i < MANY; i++)
                 for (unsigned b = 0; b < CTOR_SIZE; b++)
                     assert_int_equal(((unsigned char *)objects[i])[b], 0x5a);
@@ -592,7 +592,7 @@ static void test_least_order(void **unused)
                         assert_true(at >= slab_base(&slab) && at + 8 <= slab_base(&slab) + bytes);
                 }
         }
-        assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), n);
+        assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), 0);
         stook_free_bulk(cache, n, objects);
         assert_int_equal(stook_cache_destroy(cache), 0);
     }
@@ -616,7 +616,7 @@ static int overrun_in_bulk(void *arg)
     struct stook_cache *cache = make("overrun", 992, 64, STOOK_CACHE_ACCOUNT);
 
     (void)arg;
-    if (stook_alloc_bulk(cache, 0, 10, objects) != 10)
+    if (stook_alloc_bulk(cache, 0, 10, objects) != 0)
         return 1;
     memset((char *)objects[7] + 992, 0x41, 32);
     stook_free_bulk(cache, 10, objects);
@@ -627,7 +627,7 @@ static int interior(void *arg)
 {
     struct stook_cache *cache = make("interior", 992, 64, STOOK_CACHE_ACCOUNT);
 
-    if (stook_alloc_bulk(cache, 0, 10, objects) != 10)
+    if (stook_alloc_bulk(cache, 0, 10, objects) != 0)
         return 1;
     objects[7] = (char *)objects[7] + 64;
     if (arg)
