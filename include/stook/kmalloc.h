@@ -59,6 +59,14 @@ STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_
  */
 STOOK_API void *stook_krealloc(void *object, size_t size, unsigned flags) STOOK_WARN_UNUSED;
 
+/*
+ * stook_kmalloc() and stook_krealloc() of n * size bytes; with STOOK_ZERO that is calloc().  A product that
+ * overflows fails with ENOMEM, and the object is as it was.
+ */
+STOOK_API void *stook_kmalloc_array(size_t n, size_t size, unsigned flags) STOOK_WARN_UNUSED;
+STOOK_API void *stook_krealloc_array(void *object, size_t n, size_t size,
+                                     unsigned flags) STOOK_WARN_UNUSED;
+
 /* What stook_usable_size() will be of an object of this size; `size` itself where it overflows. */
 STOOK_API size_t stook_kmalloc_size(size_t size);
 

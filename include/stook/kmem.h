@@ -441,12 +441,12 @@ static inline void *kzalloc(size_t size, gfp_t gfp)
 
 static inline void *kmalloc_array(size_t n, size_t size, gfp_t gfp)
 {
-    return kmalloc(kmem_product(n, size), gfp);
+    return stook_kmalloc_array(n, size, kmem_kmalloc_flags(gfp));
 }
 
 static inline void *kcalloc(size_t n, size_t size, gfp_t gfp)
 {
-    return kmalloc(kmem_product(n, size), gfp | __GFP_ZERO);
+    return stook_kmalloc_array(n, size, kmem_kmalloc_flags(gfp | __GFP_ZERO));
 }
 
 static inline void *kmalloc_node(size_t size, gfp_t gfp, int node)
@@ -477,7 +477,7 @@ static inline void *krealloc(const void *object, size_t size, gfp_t gfp)
 
 static inline void *krealloc_array(void *object, size_t n, size_t size, gfp_t gfp)
 {
-    return krealloc(object, kmem_product(n, size), gfp);
+    return stook_krealloc_array(object, n, size, kmem_kmalloc_flags(gfp));
 }
 
 static inline size_t ksize(const void *object)

@@ -9,6 +9,7 @@
 #include <stook/stook.h>
 
 #include <stddef.h>
+#include <time.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +59,20 @@ STOOK_API int stook_pool_destroy(struct stook_pool *pool);
  */
 STOOK_API void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/*
+ * The same, but it waits until `deadline` at most, an absolute time of CLOCK_MONOTONIC; one that has
+ * passed is a try with reclaim and without sleep.  It may return later than that: a reclaim callback is
+ * not interrupted.
+ *
+ * errors (NULL): ETIMEDOUT  the deadline has passed
+ *                EINVAL     tv_nsec is not in [0, 1000000000)
+ *                and as stook_pool_alloc()
+ * context, locks, cost: as stook_pool_alloc(), and a reading of the clock before each sleep.
+ */
+STOOK_API void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
+                                       const struct timespec *deadline)
+    STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
 
 STOOK_API void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags,
                                     struct stook_site *site) STOOK_NONNULL(1) STOOK_WARN_UNUSED;

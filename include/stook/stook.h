@@ -34,6 +34,10 @@ extern "C" {
 #define STOOK_VERSION_MAJOR 0
 #define STOOK_VERSION_MINOR 1
 #define STOOK_VERSION_PATCH 0
+#define STOOK_VERSION_STRING "0.1.0"
+/* One number that compares as versions do, of the headers. */
+#define STOOK_VERSION                                                                              \
+    (STOOK_VERSION_MAJOR * 10000 + STOOK_VERSION_MINOR * 100 + STOOK_VERSION_PATCH)
 
 #if defined(__GNUC__)
 #define STOOK_API __attribute__((visibility("default")))
@@ -268,6 +272,65 @@ STOOK_API int stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, siz
                                   void **objects, struct stook_site *site)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
+/* The name that the cache was made with, as far as it is kept.  Valid while the cache is.  context: any. */
+STOOK_API const char *stook_cache_name(const struct stook_cache *cache) STOOK_NONNULL(1);
+
+/*
+ * The cache of an object, malloc's and stook_kmalloc()'s among them; NULL for any other pointer, whole
+ * pages too.  Any pointer may be asked, also one into an object.
+ * context: any.  locks: none.  cost: two loads.
+ */
+STOOK_API struct stook_cache *stook_cache_of(const void *object);
+
+/*
+ * The oldest cache of that name, of those that stook_cache_each() knows.  The caller sees to it that it
+ * is not destroyed meanwhile.
+ *
+ * errors (NULL): ENOENT   there is none
+ *                EDEADLK  from a handler that interrupted the library
+ * context: not from a signal handler.  locks: cache list.
+ */
+STOOK_API struct stook_cache *stook_cache_by_name(const char *name) STOOK_NONNULL(1);
+
+/*
+ * Call fn(cache, arg) for each cache, the oldest first, until it returns other than 0: the program's
+ * caches, merged ones once, and those of stook_kmalloc() and of libstook-malloc.  A cache stays while fn
+ * has it: a thread that destroys it waits.  fn runs without any lock of the library and may call all of
+ * it, but not destroy the cache that it has.  A cache that is made or destroyed meanwhile may be left out.
+ *
+ * errors:  EDEADLK  from a handler that interrupted the library
+ * context: not from a signal handler.  locks: cache list, between the calls of fn.
+ */
+STOOK_API int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
+    STOOK_NONNULL(1);
+
+/*
+ * Call fn(object, arg) for each live object of the cache, until it returns other than 0.  Sheaves and barns
+ * are flushed first, as by stook_cache_shrink(), so that what they hold is not taken for live.  Objects of
+ * prefilled sheaves, of pools' reserves, and that wait for an RCU, count as live.
+ *
+ * If no other thread uses the cache meanwhile, each live object is given once, and no other; on CPUs that
+ * are isolated from interrupts sheaves may keep free ones, which are given too.  Beside other threads an
+ * object that is live all the time is given once; any other may be, even one that is free: its address is a
+ * number then.  fn runs without any lock of the library; it may free the object that it has.
+ *
+ * errors:  EDEADLK  from a handler that interrupted the library
+ *          ENOTSUP  the library was built without marks (STOOK_HARDEN=OFF)
+ * context: not from a signal handler.  locks: barns, nodes, arenas, in turn.
+ * cost: stook_cache_shrink()'s, a load a page of all caches, and one an object of this one.
+ */
+STOOK_API int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *arg),
+                               void *arg) STOOK_NONNULL(1, 2);
+
+/*
+ * The node of an object's memory, by the numbers of the topology: of any cache, or the first byte of whole
+ * pages.
+ *
+ * errors (-1): EINVAL   no object of this library
+ * context: any.  locks: none.
+ */
+STOOK_API int stook_node_of(const void *object);
+
 /* The size that the cache was made with. */
 STOOK_API size_t stook_cache_object_size(const struct stook_cache *cache) STOOK_NONNULL(1);
 
@@ -292,6 +355,30 @@ STOOK_API size_t stook_usable_size(const void *object);
 STOOK_API int stook_report(int fd, unsigned format);
 
 /* Counters and attributes of one cache, by CPU and node: stook/stat.h. */
+
+/*
+ * The version of the library that runs, where STOOK_VERSION_STRING and STOOK_VERSION are those of the
+ * headers.  context: any.
+ */
+STOOK_API const char *stook_version(void);
+STOOK_API unsigned stook_version_number(void);
+
+/*
+ * Give what the library has to say to fn(level, text, length, arg) and no more to stderr; NULL: to stderr
+ * again.  `text` is one line without "stook: " and newline, NUL-terminated, of `length` bytes; it is gone
+ * when fn returns.  After STOOK_MESSAGE_FATAL the process aborts when fn returns.
+ *
+ * fn runs in the thread that found what it says, which may be in a signal handler and hold locks of the
+ * library: it may call what is async-signal-safe, and nothing of this library, malloc included where that
+ * is this library's.
+ *
+ * context: not from a signal handler, and one thread at a time.  A message that is under way may still go
+ * to the fn before.  Reports (stook_report() and its like) are no messages.
+ */
+#define STOOK_MESSAGE_WARNING 0
+#define STOOK_MESSAGE_FATAL 1
+typedef void (*stook_message_fn)(int level, const char *text, size_t length, void *arg);
+STOOK_API void stook_message_set(stook_message_fn fn, void *arg);
 
 /*
  * How the process runs: "rseq" or "locked", and why; both are static strings.

@@ -254,6 +254,20 @@ __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
                         site ? account_site(site) : account_address(__builtin_return_address(0)));
 }
 
+/* A product that overflows is a size that cannot be had. */
+static size_t kmalloc_product(size_t n, size_t size)
+{
+    size_t product;
+
+    return __builtin_mul_overflow(n, size, &product) ? SIZE_MAX : product;
+}
+
+void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
+{
+    return stook_kmalloc_from(kmalloc_product(n, size), flags,
+                              account_address(__builtin_return_address(0)));
+}
+
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
 {
     void *object;
@@ -354,9 +368,8 @@ static void *krealloc_zero(void *object, size_t from, unsigned flags)
     return object;
 }
 
-void *stook_krealloc(void *object, size_t size, unsigned flags)
+static void *krealloc_from(void *object, size_t size, unsigned flags, uint64_t where)
 {
-    uint64_t where = account_address(__builtin_return_address(0));
     size_t had, kept;
     void *fresh;
 
@@ -382,6 +395,17 @@ void *stook_krealloc(void *object, size_t size, unsigned flags)
     memcpy(fresh, object, kept);
     stook_free_any(object);
     return krealloc_zero(fresh, kept, flags);
+}
+
+void *stook_krealloc(void *object, size_t size, unsigned flags)
+{
+    return krealloc_from(object, size, flags, account_address(__builtin_return_address(0)));
+}
+
+void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
+{
+    return krealloc_from(object, kmalloc_product(n, size), flags,
+                         account_address(__builtin_return_address(0)));
 }
 
 /* ---- for stook/kmem.h ----------------------------------------------------------------------- */

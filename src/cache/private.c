@@ -25,6 +25,14 @@
 
 enum { PRIVATE_CLASSES = 256 };
 
+void stook_private_check(unsigned interface, const char *version)
+{
+    if (interface != STOOK_PRIVATE_INTERFACE)
+        report_fatal("libstook-malloc %s (private interface %u) does not fit libstook %s (private "
+                     "interface %u): install both from one release",
+                     version, interface, STOOK_VERSION_STRING, STOOK_PRIVATE_INTERFACE);
+}
+
 void stook_private_view(struct stook_private_view *view)
 {
     init_once();

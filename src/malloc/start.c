@@ -2,6 +2,7 @@
 #include "malloc/start.h"
 
 #include "base/once.h"
+#include "cache/private.h"
 #include "malloc/class.h"
 #include "watch/exit.h"
 
@@ -21,6 +22,7 @@ void start_malloc(void)
         return;
     saved = errno;
     /* First, and outside of the state: registering for fork may allocate. */
+    stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING);
     (void)stook_mode(NULL);
     if (once_begin(&start_state)) {
         class_make();

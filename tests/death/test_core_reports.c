@@ -4,6 +4,7 @@
  * What the library says before it aborts, against golden/NAME: a pattern of fnmatch(3), with * for
  * addresses.  Each case runs in a child.  STOOK_TEST_UPDATE=1 prints what is said instead.
  */
+#include "cache/private.h"
 #include "support/child.h"
 
 #include "base/context.h"
@@ -218,6 +219,12 @@ static void layout_mismatch(void)
     stook_inline_layout_2(STOOK_INLINE_LAYOUT + 1, (const void *)(uintptr_t)&layout_mismatch);
 }
 
+static void private_mismatch(void)
+{
+    stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING); /* returns */
+    stook_private_check(4711, "47.1.1");
+}
+
 #ifdef STOOK_DEBUG
 static void lock_order(void)
 {
@@ -255,6 +262,7 @@ static const struct death deaths[] = {
     {"free_after_destroy", free_after_destroy, 0},
     {"destroy_busy", destroy_busy, 1},
     {"layout_mismatch", layout_mismatch, 0},
+    {"private_mismatch", private_mismatch, 0},
 #ifdef STOOK_DEBUG
     {"lock_order", lock_order, 0},
 #endif

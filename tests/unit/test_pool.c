@@ -28,6 +28,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -416,6 +417,45 @@ static void looks_again(void **unused)
     assert_int_equal(stook_pool_destroy(waited), 0);
 }
 
+/* Nobody frees anything: the deadline ends the wait, and not before it has come. */
+static void deadlines(void **unused)
+{
+    struct timespec deadline, now;
+    void *object;
+
+    (void)unused;
+    waited = stook_pool_create(cache, 0);
+    exhaust();
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    for (int i = 0; i < 2; i++) { /* at once; later, with and without naps */
+        pool_nap = i ? 1000000 : 0;
+        errno = 0;
+        assert_null(stook_pool_alloc_until(waited, STOOK_WAIT, &deadline));
+        assert_int_equal(errno, ETIMEDOUT);
+        deadline.tv_nsec += 20000000;
+        deadline.tv_sec += deadline.tv_nsec / 1000000000;
+        deadline.tv_nsec %= 1000000000;
+        errno = 0;
+        assert_null(stook_pool_alloc_until(waited, STOOK_WAIT, &deadline));
+        assert_int_equal(errno, ETIMEDOUT);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        assert_true(now.tv_sec > deadline.tv_sec ||
+                    (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec));
+    }
+    pool_nap = 0;
+    assert_int_equal((uint32_t)atomic_load(&waited->waiters), 0);
+    errno = 0;
+    assert_null(stook_pool_alloc_until(waited, STOOK_NORECLAIM, &deadline)); /* does not wait */
+    assert_int_equal(errno, ENOMEM);
+    for (unsigned i = 0; i < 40; i++)
+        stook_free(cache, unhold());
+    deadline.tv_sec += 1000;
+    object = stook_pool_alloc_until(waited, STOOK_WAIT, &deadline);
+    assert_non_null(object);
+    stook_pool_free(waited, object);
+    assert_int_equal(stook_pool_destroy(waited), 0);
+}
+
 /* ---- forks ---------------------------------------------------------------------------------- */
 
 /* What threads were in the middle of is lost with them; the child counts what there is. */
@@ -510,6 +550,7 @@ int main(void)
         WITH(waiters),
         WITH(freed_before_the_sleep),
         WITH(looks_again),
+        WITH(deadlines),
         WITH(fork_in_the_middle),
         WITH(fork_from_a_handler),
     };
