@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sheaf.h - prefilled sheaves: objects taken beforehand (docs/reserves.md).
+ * sheaf.h - prefilled sheaves: objects that are allocated beforehand, so that a later allocation cannot
+ * fail (docs/reserves.md).  stook/stook.h has the conventions.
  */
 #ifndef STOOK_SHEAF_H
 #define STOOK_SHEAF_H
@@ -14,58 +15,75 @@ extern "C" {
 #endif
 
 /*
- * A prefilled sheaf: objects taken beforehand, so that stook_sheaf_alloc() cannot fail where failing
- * would be hard.  It and what it holds belong to the caller, one thread (or handler) at a time.
+ * A prefilled sheaf.  It and its objects belong to the caller; one thread or handler uses it at a time.
  */
 struct stook_sheaf;
 
 /*
- * A sheaf with at least `size` objects, filled up to the cache's sheaf capacity where memory allows.
- * A size beyond that gets a one-off oversize sheaf.
+ * Make a sheaf with at least `size` objects of a cache.
  *
- * errors (NULL): EINVAL   size 0, unknown flags
- *                ENOMEM   no memory, or none to be had in this context
- * context: signal handlers with STOOK_SIGNAL_SAFE.  STOOK_ZERO is stook_sheaf_alloc()'s, and ignored here.
- * locks: barn, node, arena, in turn.  cost: mostly this CPU's spare sheaf changes hands, or one of
- * the barn's: no slab is touched.
+ * It is filled up to the cache's sheaf capacity where memory allows.  A size beyond that gets an oversize
+ * sheaf, which is not used again.  STOOK_ZERO is ignored here: it is for stook_sheaf_alloc().
+ *
+ * returns: the sheaf, which the caller returns with stook_sheaf_return(); or NULL
+ * errors:  EINVAL   size is 0, unknown flags
+ *          ENOMEM   out of memory, or the flags forbid the work needed to get some
+ * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
+ * locks:   barn, node, arena, in turn
+ * cost:    mostly this CPU's spare sheaf or one of the barn's changes hands, and no slab is touched
  */
 STOOK_API struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flags,
                                                   unsigned size) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
- * At least `size` objects in *sheaf again; nothing happens while it holds that many.  A size beyond
- * its capacity replaces it by a larger one: *sheaf changes, and the old pointer is void.
+ * Fill a sheaf to at least `size` objects again.
  *
- * errors:  EINVAL   *sheaf or sheaf is NULL, unknown flags
+ * If it holds that many, the call is a no-op.  A size beyond its capacity replaces it by a larger sheaf:
+ * *sheaf changes, and the old pointer is void.
+ *
+ * errors:  EINVAL   sheaf or *sheaf is NULL, unknown flags
  *          ENOMEM   as stook_sheaf_prefill(); the sheaf is as it was
- * context, locks: as stook_sheaf_prefill().
+ * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
+ * locks:   as stook_sheaf_prefill()
  */
 STOOK_API int stook_sheaf_refill(struct stook_cache *cache, unsigned flags,
                                  struct stook_sheaf **sheaf, unsigned size) STOOK_NONNULL(1);
 
-/* Objects that it holds. */
+/*
+ * Objects in a sheaf.
+ *
+ * context: any
+ * locks:   none
+ */
 STOOK_API unsigned stook_sheaf_size(const struct stook_sheaf *sheaf) STOOK_NONNULL(1);
 
 /*
- * Take one object of the sheaf: never fails while it holds one, and looks nowhere else.  Free it as
- * any other.
+ * Allocate one object from a sheaf.
  *
- * errors (NULL): ENOMEM   the sheaf is empty
- *                EINVAL   STOOK_ZERO on a cache with a constructor, or unknown flags
- * context: any.  locks: none.  cost: 2 ns.
+ * It cannot fail for want of memory while the sheaf holds an object, and uses nothing else.  The object is
+ * freed as any other.  With a cache that is accounted, the prefill has charged it.
+ *
+ * returns: the object, or NULL
+ * errors:  ENOMEM   the sheaf is empty
+ *          EINVAL   STOOK_ZERO on a cache with a constructor, or unknown flags
+ * context: any
+ * locks:   none
+ * cost:    2 ns
  */
 STOOK_API void *stook_sheaf_alloc(struct stook_cache *cache, unsigned flags,
                                   struct stook_sheaf *sheaf) STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
-
 STOOK_API void *stook_sheaf_alloc_at(struct stook_cache *cache, unsigned flags,
                                      struct stook_sheaf *sheaf, struct stook_site *site)
     STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
 
 /*
- * Give a sheaf back, with what it still holds: to this CPU, or to the barn of its objects' node; an
- * oversize one is flushed.  NULL is accepted.  Until then stook_cache_destroy() fails with EBUSY and
- * stook_cache_shrink() leaves it alone.
- * context: any, signal handlers included.  locks: barn, node, arena, in turn.
+ * Return a sheaf to its cache, with the objects that it still holds.
+ *
+ * It goes to this CPU, or to the barn of its objects' node; an oversize sheaf is flushed.  NULL is accepted.
+ * Until then stook_cache_destroy() fails with EBUSY, and stook_cache_shrink() leaves the sheaf alone.
+ *
+ * context: any
+ * locks:   barn, node, arena, in turn
  */
 STOOK_API void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *sheaf)
     STOOK_NONNULL(1);

@@ -186,12 +186,8 @@ static void test_walk(void **state)
     static const struct {
         size_t size;
         unsigned flags;
-    } kinds[] = {{8, 0},
-                 {40, STOOK_CACHE_LINK_INSIDE},
-                 {40, STOOK_CACHE_LINK_OUTSIDE},
-                 {64, 0},
-                 {64, STOOK_CACHE_RANDOM},
-                 {200, STOOK_CACHE_NOSHEAF},
+    } kinds[] = {{8, 0},   {40, STOOK_CACHE_LINK_INSIDE}, {40, STOOK_CACHE_LINK_OUTSIDE},
+                 {64, 0},  {64, STOOK_CACHE_RANDOM},      {200, STOOK_CACHE_NOSHEAF},
                  {3000, 0}};
     static void *live[MOST];
     static struct walked w;
@@ -333,7 +329,6 @@ static void test_arrays(void **state)
     stook_free_any(stook_kmalloc_array(0, 8, 0));
     assert_int_equal(stook_usable_size(NULL), 0);
 }
-
 
 static void test_bulk_of_nothing(void **state)
 {

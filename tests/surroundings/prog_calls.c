@@ -128,10 +128,13 @@ static void some_objects(unsigned flags)
         stook_free_bulk(cache, n, object);
         object[0] = stook_alloc_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
+        (void)stook_node_of(object[0]);
+        (void)stook_cache_name(stook_cache_of(object[0]));
         stook_free_any(object[0]);
         object[0] = stook_alloc_group(cache, flags, STOOK_NO_GROUP);
         stook_free(cache, object[0]);
         stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
+        stook_free_any(stook_krealloc_array(stook_kmalloc_array(9, 10, flags), 90, 10, flags));
         stook_kmem_free_sensitive(stook_kmalloc_node(700, flags, 0));
     }
 }
@@ -144,6 +147,18 @@ static void row_alloc(void)
 static void row_alloc_wait(void)
 {
     some_objects(STOOK_WAIT);
+}
+
+static int one_more(void *that, void *count)
+{
+    (void)that;
+    *(int *)count += 1;
+    return 0;
+}
+
+static int one_more_cache(struct stook_cache *that, void *count)
+{
+    return one_more(that, count);
 }
 
 static void row_cache(void)
@@ -159,6 +174,10 @@ static void row_cache(void)
         (void)stook_cache_set_capacity(one, 20 + (unsigned)move);
         stook_cache_shrink(one);
     }
+    object[0] = stook_alloc(stook_cache_by_name("one"), 0);
+    (void)stook_cache_walk(one, one_more, &(int){0});
+    (void)stook_cache_each(one_more_cache, &(int){0});
+    stook_free(one, object[0]);
     (void)stook_cached_bytes();
     (void)stook_cached_bytes_set_max(1 << 20);
     (void)stook_cached_bytes_set_max(SIZE_MAX);
@@ -181,6 +200,8 @@ static void row_reserve(void)
         object[i] = stook_pool_alloc(pool, 0);
     for (int i = 0; i < 1000; i++)
         stook_pool_free(pool, object[i]);
+    object[0] = stook_pool_alloc_until(pool, 0, &(struct timespec){0, 0});
+    stook_pool_free(pool, object[0]);
     (void)stook_pool_resize(pool, 60);
     stook_pool_destroy(pool);
 }
@@ -277,6 +298,8 @@ static size_t reclaimed(size_t wanted_bytes, void *context)
 static void row_mode(void)
 {
     (void)stook_mode(NULL);
+    (void)stook_version();
+    stook_message_set(NULL, NULL);
     (void)stook_reclaim_register(reclaimed, NULL);
     (void)stook_reclaim_unregister(reclaimed, NULL);
 }
