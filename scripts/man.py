@@ -35,13 +35,15 @@ def comment_lines(comment):
 
 
 def paragraphs(lines):
+    """Paragraphs, each as one line; a table, whose lines are indented, keeps its lines."""
     out = [[]]
     for line in lines:
         if line.strip():
-            out[-1].append(line.strip())
+            out[-1].append(line)
         elif out[-1]:
             out.append([])
-    return [" ".join(part) for part in out if part]
+    return ["\n".join(part) if part[0].startswith("  ") else " ".join(line.strip() for line in part)
+            for part in out if part]
 
 
 def functions(code):
@@ -83,6 +85,8 @@ def entries(text, header):
     started = header != "stook"
     while match := COMMENT.search(text, at):
         at = match.end()
+        if match[0].startswith("/* SPDX"):
+            continue
         if re.match(r"/\* ---- ", match[0]):
             started = True
             continue
@@ -121,16 +125,24 @@ def verbatim(code):
 def prototypes(code):
     """What a program sees of the declarations, without the library's marks."""
     code = re.sub(r"^STOOK_API ", "", code, flags=re.M)
+    code = re.sub(r"^static inline ([^{;]*\))\n\{.*?^\}", r"\1;", code, flags=re.M | re.S)
     code = re.sub(r"\s*STOOK_(?:NONNULL\([^)]*\)|WARN_UNUSED)", "", code)
     return re.sub(r"(\w+\([^;{}]*\));", lambda m: re.sub(r"\(\s+", "(", re.sub(r"\s*\n\s*", " ", m[1])) + ";", code)
 
 
 def wrapped(line):
-    """A prototype on as many lines as it needs."""
+    """A prototype on as many lines as it needs, broken behind commas."""
     if len(line) <= 78 or "(" not in line:
         return [line]
-    indent = " " * (line.index("(") + 1 if line.index("(") < 50 else 4)
-    return textwrap.wrap(line, 78, subsequent_indent=indent, break_long_words=False)
+    start = line.index("(") + 1
+    indent = " " * (start if start < 50 else 4)
+    out = [line[:start]]
+    for part in re.split(r"(?<=,) ", line[start:]):
+        if len(out[-1]) + len(part) > 78 and out[-1].strip():
+            out.append(indent + part)
+        else:
+            out[-1] += part if out[-1].endswith("(") else " " + part
+    return out
 
 
 def errors(lines):
@@ -147,16 +159,19 @@ def errors(lines):
     return out
 
 
-def sentence(text):
+def sentence(text, code=""):
+    """With a capital, but for a name of the declarations, and a full stop."""
     text = text.strip()
-    text = text[:1].upper() + text[1:] if not text.startswith(("stook_", "errno")) else text
+    word = re.match(r"\w*", text)[0]
+    if not (word.startswith("stook_") or (word and re.search(rf"\b{word}\b[,;)]", code))):
+        text = text[:1].upper() + text[1:]
     return text if text.endswith(".") else text + "."
 
 
 def returns(entry):
     kinds = set(re.findall(r"^STOOK_API (\w+ ?\**)", entry["code"], re.M))
     if "returns" in entry["parts"]:
-        return sentence(" ".join(line.strip() for line in entry["parts"]["returns"]))
+        return sentence(" ".join(line.strip() for line in entry["parts"]["returns"]), entry["code"])
     if kinds == {"int "} or kinds == {"int"}:
         return "0, or -1 with errno set."
     return ""
@@ -185,7 +200,8 @@ def page(entry, version, known):
         out += [".PP", "Link with", ".BR \\-lstook\\-urcu ."]
     out += [".SH DESCRIPTION"]
     for number, text in enumerate([summary + "."] + entry["text"]):
-        out += [".PP"] * (number > 0) + filled(text)
+        out += [".PP"] * (number > 0)
+        out += [".nf", *verbatim(text), ".fi"] if text.startswith("  ") else filled(text)
     for number, part in enumerate(declarations):
         out += [".SS Declarations"] * (number == 0) + [".PP"] * (number > 0) + [".nf"]
         out += verbatim(prototypes(part)) + [".fi"]
@@ -194,7 +210,7 @@ def page(entry, version, known):
     if "errors" in entry["parts"]:
         out += [".SH ERRORS"]
         for name, text in errors(entry["parts"]["errors"]):
-            out += ([".TP", f".B {'Others' if name == 'others' else name}"] if name else []) + filled(sentence(text))
+            out += ([".TP", f".B {'Others' if name == 'others' else name}"] if name else []) + filled(sentence(text, entry["code"]))
     for label in ("context", "locks", "cost"):
         if label in entry["parts"]:
             out += [f".SH {HEADINGS[label]}"]

@@ -34,6 +34,7 @@ extern "C" {
 #define STOOK_GROUP_NAME_MAX 63u           /* bytes of a group's name that are kept */
 #define STOOK_GROUP_STOCK_MAX (128u << 10) /* bytes of one group that one CPU keeps at most */
 
+/* A group, by its number.  It is passed by value. */
 struct stook_group {
     uint32_t id; /* 0: none */
 };
@@ -45,12 +46,13 @@ struct stook_group {
 #define STOOK_NO_GROUP ((struct stook_group){0})
 #endif
 
-/* Whether it is no group, and whether both are one. */
+/* Whether it is no group. */
 static inline int stook_group_is_none(struct stook_group group)
 {
     return group.id == 0;
 }
 
+/* Whether both are one group. */
 static inline int stook_group_same(struct stook_group a, struct stook_group b)
 {
     return a.id == b.id;
@@ -143,7 +145,9 @@ STOOK_API struct stook_group stook_group_of(const void *object) STOOK_NONNULL(1)
 /*
  * Change the limit of a group: bytes, or STOOK_UNLIMITED.
  *
- * A limit below what is charged now is accepted: stocks are drained, and nothing is charged until enough
+ * An allocation beyond the limit, or an ancestor's, fails with EDQUOT, after the stocks of the groups below were
+ * drained and the reclaim callback was called.  A limit is never exceeded, and no allocation is refused
+ * while there is room in sum.  A limit below what is charged now is accepted: stocks are drained, and nothing is charged until enough
  * was freed.
  *
  * errors:  EINVAL   the group was destroyed
@@ -157,7 +161,8 @@ STOOK_API int stook_group_set_limit(struct stook_group group, size_t limit);
  * Call fn(group, usage, arg) when the usage of a group rises past `bytes`.
  *
  * It is called once, and once more each time after usage fell below and rises again; a fall is seen when a
- * CPU returns a part of its stock.  The allocation proceeds in any case.  fn runs in a thread that charges
+ * CPU returns a part of its stock.  Usage that is past it already counts as risen at the next charge
+ * beyond the stocks.  The allocation proceeds in any case.  fn runs in a thread that charges
  * the group or a descendant with STOOK_WAIT, before the allocation returns, without any lock of the library.
  * It may make any call, but must not destroy this group.  STOOK_UNLIMITED or fn NULL ends it.  When fn is
  * replaced or ended, the call waits until no other thread is in the old one.

@@ -27,7 +27,7 @@ extern "C" {
  * fn(wanted, arg) gives back what the program can do without (it frees objects of any cache) and returns
  * how many bytes, 0 for nothing.  It runs in the thread that allocates, without any lock of the library,
  * in several threads at once perhaps, and may make any call.  What it allocates itself does not reclaim and
- * does not wait for pools.  A caller that allocates with STOOK_WAIT must hold no lock that fn takes; with
+ * does not wait for pools.  A caller that allocates with STOOK_WAIT must hold no lock that fn takes; STOOK_NORECLAIM is for callers that do.  With
  * libstook-malloc, malloc() allocates so.
  *
  * stook_reclaim_unregister() waits until no other thread is in the callback.

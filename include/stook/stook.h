@@ -144,8 +144,8 @@ struct stook_cache_args {
  *
  * `name` is copied, up to STOOK_NAME_MAX bytes; it need not be unique.  `args` may be NULL and is not kept.
  * Objects are constructed once, when their slab is made; the caller must free them in constructed state,
- * and gets them back so.  A constructor or destructor may use other caches, and runs without any lock of
- * the library.
+ * and gets them back so.  A constructor or destructor may use other caches, but not
+ * its own, and runs without any lock of the library.
  *
  * Caches with STOOK_CACHE_MERGE, without constructor and destructor, and with the same layout and flags
  * share one set of slabs, unless they ask for a capacity or a budget.  Each call returns a cache that must
@@ -184,7 +184,7 @@ STOOK_API int stook_cache_destroy(struct stook_cache *cache);
  * Give back the memory that the cache holds and does not use.
  *
  * That is the sheaves of all CPUs, the barns and the empty slabs; then the warm pages of the arena.  Safe
- * beside any other call.
+ * beside any other call.  A program need not call it for memory to be given back.
  *
  * returns: the bytes of slabs that were given back
  * context: not in a signal handler
@@ -502,7 +502,9 @@ STOOK_API int stook_cached_bytes_set_max(size_t bytes);
  *
  * A row has the cache's name, object size, stride, order, objects in a slab, active and total objects,
  * slabs, sheaves, barns, and bytes resident, in use, cached and wasted; then follow totals and the per-CPU
- * mode.  The call needs no memory.  The table leaves out caches without slabs unless STOOK_REPORT_ALL is
+ * mode.  Resident are the pages of the slabs; in use, active objects times their size; cached, free ones
+ * times their size; wasted, the rest.  Sums may be off by the objects that move meanwhile.  The call needs no
+ * memory.  The table leaves out caches without slabs unless STOOK_REPORT_ALL is
  * added to the format.
  *
  * errors:  EINVAL   unknown format

@@ -34,8 +34,24 @@ STOOK_API int stook_topology_update(unsigned *changes);
 /*
  * Simulate the machine described by a string or a file.
  *
- * The text has CPUs, nodes, memory and distances, e.g. "node:2 core:4 memory:0=16G" (docs/topology.md).  The
- * variable STOOK_TOPOLOGY of the environment does the same from the start; this call replaces it.  A process
+ * The text has statements, separated by spaces and new lines, in any order, e.g. "node:2 core:4
+ * memory:0=16G"; "#" begins a comment.  A text that begins with no statement is the name of a file.
+ *
+ *   node:N core:N smt:N       N nodes with CPUs, cores a node, threads a core (1 where not given).  CPUs are
+ *                             numbered as on most machines: the first threads of all cores, node by
+ *                             node, then the second threads.
+ *   cpus:NODE=LIST            further CPUs of a node, such as cpus:2=8-11,40; numbers may have gaps
+ *   memory:NODES=SIZE         memory of each of these nodes, with K, M, G or T.  Nodes without CPUs may have
+ *                             some.  Other nodes have none; without such a statement each node has 1G.
+ *   distance:NODES=D          between each two of these nodes; * is all nodes
+ *   distance:NODES/NODES=D    between each node of the first and each of the second list
+ *   distance:ROW/ROW/...      all distances, a row of comma-separated numbers a node
+ *
+ * The size of memory is shown, not enforced.  A CPU takes memory from its own node if that has some, else
+ * from the nearest that has.  Of several distances of a pair the last holds; 20 without one.  To itself a
+ * node has 10, and from a to b it is as far as from b to a.
+ *
+ * The variable STOOK_TOPOLOGY of the environment does the same from the start; this call replaces it.  A process
  * with a simulated topology runs in locked mode.
  *
  * errors:  EINVAL   no such file, or the text is wrong: a message says where
@@ -50,7 +66,7 @@ STOOK_API int stook_topology_set(const char *text_or_file);
 /*
  * Put this thread on a CPU of the simulated topology.
  *
- * Threads that never call it are distributed over the CPUs in turn.
+ * Threads that never call it are distributed over the CPUs in turn, with their first call that needs a CPU.
  *
  * returns: the CPU that the thread was on before, or -1
  * errors:  EINVAL   the topology has no such CPU, or it is offline
@@ -65,7 +81,8 @@ STOOK_API int stook_topology_cpu(int cpu);
  *
  * All are online at the start.  The sheaves of a CPU that goes offline are flushed; threads that stated it
  * get another one with their next call.  On a node whose memory goes offline no new slabs are made; its empty
- * slabs and warm pages are given back, and objects that are in use stay where they are.  Setting the current
+ * slabs and warm pages are given back, and objects that are in use stay where they are.  A node that was
+ * simulated without memory can be given some.  Setting the current
  * state again is a no-op.
  *
  * errors:  EINVAL   the topology has no such CPU, or no such node

@@ -31,9 +31,11 @@ extern "C" {
 /*
  * Begin a trace of all caches and of malloc.
  *
- * The file `path` is made anew, readable by its owner alone.  It grows to `limit` bytes at most:
+ * The file `path` is made anew with mode 0600.  A regular file of that name is replaced, unless a process writes
+ * a trace to it; a symbolic link is not followed.  It grows to `limit` bytes at most:
  * STOOK_TRACE_LIMIT is a good choice; STOOK_UNLIMITED is allowed.  Calls of other threads that are under way
- * may be missing.  A forked child is not traced, and may begin a trace of its own.
+ * may be missing; events that find no room are counted as lost.  The trace ends with stook_trace_stop(), or
+ * with the process, however that ends.  A forked child is not traced, and may begin a trace of its own.
  *
  * errors:  EBUSY    this process is traced already, or another one writes to that file
  *          EEXIST   something that is no regular file has that name
