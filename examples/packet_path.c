@@ -122,7 +122,7 @@ static void *receive(void *unused)
     (void)unused;
     while (received < PACKETS) {
         unsigned filled = 1 + next(&wire) % BURST;
-        if (stook_alloc_bulk(buffers, STOOK_NOWAIT, BURST, burst) == 0) {
+        if (stook_alloc_bulk(buffers, STOOK_NORECLAIM, BURST, burst) != 0) {
             no_buffers++; /* all or nothing: the packets stay in the device */
             sched_yield();
             continue;
@@ -158,7 +158,7 @@ static void *forward(void *unused)
                 continue;
             }
             if (!flow) { /* the first packet of its flow */
-                flow = flow_table[b->flow] = stook_alloc(flows, STOOK_ZERO | STOOK_NOWAIT);
+                flow = flow_table[b->flow] = stook_alloc(flows, STOOK_ZERO | STOOK_NORECLAIM);
                 if (!flow) {
                     dead[bad++] = b;
                     continue;

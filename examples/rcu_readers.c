@@ -5,6 +5,7 @@
  *
  *   cc rcu_readers.c $(pkg-config --cflags --libs stook-urcu liburcu-memb)
  */
+#include <stook/rcu.h>
 #include <stook/urcu.h>
 
 #include <urcu/urcu-memb.h>

@@ -4,6 +4,8 @@
  * refused memory, when it is at its limit; the others go on as if nothing were; and the call site with
  * the most live bytes is the leak's.
  */
+#define STOOK_SITES /* file, function and line of every allocation */
+
 #include <stook/group.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
@@ -29,7 +31,7 @@ static struct stook_cache *buffers, *visitors;
 static struct tenant {
     const char *name;
     int remembers; /* it uses the new feature */
-    struct stook_group *group;
+    struct stook_group group;
     struct visitor *visitors;
     unsigned long served, refused;
     pthread_t thread;
@@ -69,7 +71,7 @@ static int serve(struct tenant *tenant, unsigned long number)
 static void *work(void *arg)
 {
     struct tenant *tenant = arg;
-    struct stook_group *before = stook_group_enter(tenant->group);
+    struct stook_group before = stook_group_enter(tenant->group);
 
     for (unsigned long i = 0; i < REQUESTS; i++)
         if (serve(tenant, i))
@@ -107,9 +109,9 @@ static int tell(const struct tenant *tenant)
 int main(void)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
-    struct stook_group *all = stook_group_create("tenants", NULL, LIMIT_OF_ALL);
+    struct stook_group all = stook_group_create("tenants", STOOK_NO_GROUP, LIMIT_OF_ALL);
     struct stook_tag_stat top;
-    int right = all && stook_tags_enable(NULL, 1) == 0;
+    int right = !stook_group_is_none(all) && stook_tags_enable(NULL, 1) == 0;
 
     buffers = stook_cache_create("buffer", sizeof(struct buffer), &args);
     visitors = stook_cache_create("visitor", sizeof(struct visitor), &args);
@@ -117,7 +119,8 @@ int main(void)
         return 1;
     for (int i = 0; i < TENANTS; i++) {
         tenants[i].group = stook_group_create(tenants[i].name, all, LIMIT);
-        if (!tenants[i].group || pthread_create(&tenants[i].thread, NULL, work, &tenants[i]) != 0)
+        if (stook_group_is_none(tenants[i].group) ||
+            pthread_create(&tenants[i].thread, NULL, work, &tenants[i]) != 0)
             return 1;
     }
     for (int i = 0; i < TENANTS; i++)

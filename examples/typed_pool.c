@@ -21,8 +21,9 @@ struct flow {
     uint64_t packets, bytes;
 };
 
-static void packet_construct(void *object)
+static void packet_construct(void *object, void *arg)
 {
+    (void)arg;
     struct packet *packet = object;
 
     packet->length = 0;
@@ -46,7 +47,7 @@ int main(void)
         else
             memset(flow[i], 0, sizeof(*flow[i]));
     for (int n = 0; n < BURSTS; n++) {
-        if (stook_alloc_bulk(packets, STOOK_NOWAIT, BURST, burst) == 0)
+        if (stook_alloc_bulk(packets, STOOK_NORECLAIM, BURST, burst) != 0)
             return 1; /* all or nothing */
         for (int i = 0; i < BURST; i++) {
             struct packet *packet = burst[i];

@@ -62,7 +62,7 @@ cc1() {
         # slot_alloc.c and slot_drain.c have a name in common.
         [ "${file##*/}" = slot_drain.c ] || echo "#include \"$file\""
     done >"$work/all.c"
-    gcc -E -D_GNU_SOURCE -DSTOOK_RSEQ=1 -DSTOOK_NO_SITES -DSTOOK_INLINE_NO_PIN= -I"$source/include" \
+    gcc -E -D_GNU_SOURCE -DSTOOK_RSEQ=1 -DSTOOK_INLINE_NO_PIN= -I"$source/include" \
         -I"$source/src" "$work/all.c" -o "$work/all.i"
     "$stook" run --trace "$dir/cc1.trace" -- "$proper" -quiet -fpreprocessed -O2 -std=gnu17 \
         "$work/all.i" -o "$work/all.s"

@@ -4,6 +4,8 @@
  * inlined fast path.
  */
 #include <stook/group.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
 #ifdef STOOK_CACHE_INLINE
@@ -31,16 +33,16 @@ static inline adapter_t adapter_open(size_t object_size)
 /* Before the cache: who knows what it will carry finds the best place for it. */
 static inline unsigned adapter_account(enum mode mode)
 {
-    static struct stook_group *group;
+    static struct stook_group group;
     int charged = mode == MODE_GROUP || mode == MODE_BOTH || mode == MODE_GROUP_OUTSIDE ||
                   mode == MODE_BOTH_OUTSIDE;
     int tagged = mode == MODE_TAG || mode == MODE_BOTH || mode == MODE_BOTH_OUTSIDE;
 
     if (tagged && stook_tags_enable(NULL, 1))
         case_die("call sites cannot be counted");
-    if (charged && !group) {
-        group = stook_group_create("bench", NULL, 0);
-        if (!group)
+    if (charged && !group.id) {
+        group = stook_group_create("bench", STOOK_NO_GROUP, STOOK_UNLIMITED);
+        if (!group.id)
             case_die("a group cannot be made");
         (void)stook_group_enter(group);
     }
@@ -80,7 +82,7 @@ static inline double adapter_counted(adapter_t cache)
 
 static inline size_t adapter_alloc_bulk(adapter_t cache, void **objects, size_t n)
 {
-    return stook_alloc_bulk(cache, 0, n, objects);
+    return stook_alloc_bulk(cache, 0, n, objects) == 0 ? n : 0;
 }
 
 static inline void adapter_free_bulk(adapter_t cache, void **objects, size_t n)

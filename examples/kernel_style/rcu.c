@@ -8,6 +8,7 @@
 
 #include <linux/rcupdate.h>
 
+#include <stook/rcu.h>
 #include <stook/stook.h>
 
 #include <pthread.h>

@@ -4,18 +4,18 @@
  *
  * A group has a name, perhaps a parent and perhaps a limit.  A thread enters a group; from then on
  * what it allocates of accounted caches (STOOK_CACHE_ACCOUNT) is charged to the group and to all its
- * ancestors: for each object its stride and its metadata.  Whoever frees the object, the charge goes
- * back to the group that it was made to.  At a limit an allocation that may wait asks for the reclaim
- * callback of the group that is full, once; then it fails with EDQUOT.
+ * ancestors: for each object its stride and its metadata.  Whichever thread frees the object, the charge
+ * returns to that group.  At a limit an allocation that may wait calls the reclaim callback of the full
+ * group, once; then it fails with EDQUOT.
  *
- * Free objects that the library keeps are nobody's.  CPUs keep small stocks of charged bytes, so that
- * charging an object is a matter of one CPU.  What is in stocks counts against the limit, which is
- * therefore never exceeded, but comes back before anybody is refused.
+ * Free objects that the library keeps are charged to no group.  CPUs keep small stocks of charged bytes, so
+ * that charging an object needs one CPU only.  Bytes in stocks count against the limit, which is therefore
+ * never exceeded; stocks are drained before an allocation is refused.
  *
- * A group is named by a handle that looks like a pointer and points to nothing.  A handle of a group
- * that was destroyed is known as such: calls refuse it with EINVAL, or say what they do.
+ * A group is named by a number in a struct, which is passed by value.  The number of a group that was
+ * destroyed is known as such: calls refuse it with EINVAL, or say what they do.
  *
- * Conventions as in stook/stook.h: sizes are bytes; functions returning int give 0, or -1 with errno.
+ * stook/stook.h has the conventions.
  */
 #ifndef STOOK_GROUP_H
 #define STOOK_GROUP_H
@@ -34,115 +34,175 @@ extern "C" {
 #define STOOK_GROUP_NAME_MAX 63u           /* bytes of a group's name that are kept */
 #define STOOK_GROUP_STOCK_MAX (128u << 10) /* bytes of one group that one CPU keeps at most */
 
-struct stook_group;
+/* A group, by its number.  It is passed by value. */
+struct stook_group {
+    uint32_t id; /* 0: none */
+};
+
+/* No group: a root's parent, nobody to charge, the end of a list. */
+#ifdef __cplusplus
+#define STOOK_NO_GROUP (stook_group())
+#else
+#define STOOK_NO_GROUP ((struct stook_group){0})
+#endif
+
+/* Whether it is no group. */
+static inline int stook_group_is_none(struct stook_group group)
+{
+    return group.id == 0;
+}
+
+/* Whether both are one group. */
+static inline int stook_group_same(struct stook_group a, struct stook_group b)
+{
+    return a.id == b.id;
+}
 
 /*
- * Make a group.  `name` is copied (cut after STOOK_GROUP_NAME_MAX bytes) and need not be unique.
- * `parent` may be NULL; all that the group is charged, the parent is charged too.  `limit` in bytes,
- * 0 for none; those of the ancestors hold beside it.
+ * Make a group.
  *
- * errors (NULL): EINVAL   name NULL, parent destroyed
- *                E2BIG    the parent is STOOK_GROUP_DEPTH_MAX deep
- *                ENFILE   STOOK_GROUPS_MAX groups
- *                ENOMEM   no address space for the groups
- * context: not from a signal handler.  locks: groups.  cost: microseconds; memory: some 250 bytes, and
- * 8 bytes for each CPU that charges it.
+ * `name` is copied, up to STOOK_GROUP_NAME_MAX bytes, and need not be unique.  `parent` may be
+ * STOOK_NO_GROUP; all that the group is charged, the parent is charged too.  `limit` is bytes or
+ * STOOK_UNLIMITED; the limits of the ancestors hold beside it.
+ *
+ * returns: the group, which the caller destroys; or STOOK_NO_GROUP
+ * errors:  EINVAL   name is NULL, or the parent was destroyed
+ *          E2BIG    the parent is STOOK_GROUP_DEPTH_MAX deep
+ *          ENFILE   STOOK_GROUPS_MAX groups
+ *          ENOMEM   no address space for the groups
+ * context: not in a signal handler
+ * locks:   groups
+ * cost:    microseconds; some 250 bytes, and 8 bytes for each CPU that charges it
  */
-STOOK_API struct stook_group *stook_group_create(const char *name, struct stook_group *parent,
-                                                 size_t limit) STOOK_WARN_UNUSED;
+STOOK_API struct stook_group stook_group_create(const char *name, struct stook_group parent,
+                                                size_t limit) STOOK_WARN_UNUSED;
 
 /*
- * Destroy a group.  NULL is accepted.  Objects may be left: what they are charged is its parent's from
- * here on (and no longer anybody's own where there is none), and goes back when they are freed.
- * Threads that are still inside charge the nearest ancestor that lives, and nobody where there is
- * none.  Returns when no thread is in a callback of the group any more.
+ * Destroy a group.
  *
- * errors:  EINVAL   it was destroyed already
+ * STOOK_NO_GROUP is accepted.  Objects may be left: their charge is the parent's from now on (or no group's,
+ * where there is no parent), and is returned when they are freed.  Threads that are still in the group charge the
+ * nearest living ancestor, or no group.  The call returns when no thread is in a callback of the group.
+ *
+ * errors:  EINVAL   the group was destroyed already
  *          EBUSY    it has children
- *          EDEADLK  from a callback of this group
- * context: not from a signal handler.  locks: groups.  cost: one membarrier for each CPU that keeps a
- * stock of it.
+ *          EDEADLK  called by a callback of this group
+ * context: not in a signal handler
+ * locks:   groups
+ * cost:    one membarrier for each CPU that keeps a stock of it
  */
-STOOK_API int stook_group_destroy(struct stook_group *group);
+STOOK_API int stook_group_destroy(struct stook_group group);
 
 /*
- * This thread charges `group` from here on, NULL for none; gives the one before, for
- * stook_group_leave().  A new thread is in no group.  A group that was destroyed counts as its nearest
- * living ancestor while that is still known, else as none.
- * context: any; a handler leaves what it entered before it returns.  locks: none.  cost: 10 ns.
- */
-STOOK_API struct stook_group *stook_group_enter(struct stook_group *group);
-STOOK_API void stook_group_leave(struct stook_group *previous);
-
-/* The group that this thread charges, or NULL.  context: any.  locks: none.  cost: 3 ns. */
-STOOK_API struct stook_group *stook_group_current(void);
-
-/*
- * As stook_alloc() and stook_alloc_bulk(), charged to `group` wherever the thread is; NULL: to nobody.
- * With a cache that is not accounted, `group` is not looked at.  A bulk is charged whole or not at all.
+ * Charge what this thread allocates to a group.
  *
- * errors (NULL, 0): as stook_alloc(), and
- *                EINVAL   the group was destroyed
- *                EDQUOT   the limit of the group or of an ancestor; stook_alloc() too
- *                ENOMEM   in a context that may not wait also: the groups' lock was held
- * context, locks: as stook_alloc(), and the groups' lock once in STOOK_GROUP_STOCK_MAX / 2 bytes, and
- * for each object close to a limit.  cost: one more section.
+ * stook_group_enter() sets the group, STOOK_NO_GROUP for none, and returns the one before, for
+ * stook_group_leave().  A new thread is in no group.  A group that was destroyed counts as its nearest living
+ * ancestor while that is known, else as none.  A handler leaves what it entered before it returns.
+ *
+ * returns: the group before; of stook_group_current(): the group now; STOOK_NO_GROUP for none
+ * context: any
+ * locks:   none
+ * cost:    10 ns; stook_group_current() 3 ns
+ */
+STOOK_API struct stook_group stook_group_enter(struct stook_group group);
+STOOK_API void stook_group_leave(struct stook_group previous);
+STOOK_API struct stook_group stook_group_current(void);
+
+/*
+ * Allocate objects charged to a given group.
+ *
+ * As stook_alloc() and stook_alloc_bulk(), wherever the thread is; STOOK_NO_GROUP: charged to no group.  With a
+ * cache that is not accounted, `group` is ignored.  A bulk is charged whole or not at all.
+ *
+ * returns: as stook_alloc() and stook_alloc_bulk()
+ * errors:  EINVAL   the group was destroyed; as stook_alloc()
+ *          EDQUOT   the limit of the group or of an ancestor
+ *          ENOMEM   as stook_alloc(); with STOOK_SIGNAL_SAFE also: the groups' lock was held
+ * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
+ * locks:   as stook_alloc(), and groups once in STOOK_GROUP_STOCK_MAX / 2 bytes and for each object close to
+ *          a limit
+ * cost:    stook_alloc()'s, and one more section
  */
 STOOK_API void *stook_alloc_group(struct stook_cache *cache, unsigned flags,
-                                  struct stook_group *group) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
-STOOK_API size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n,
-                                        void **objects, struct stook_group *group)
+                                  struct stook_group group) STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+STOOK_API int stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n,
+                                     void **objects, struct stook_group group)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
- * The group that an object is charged to: the nearest ancestor that lives of a group that was
- * destroyed; NULL for objects that nobody is charged.  The caller owns the object.
- * context: any.  locks: none.
+ * The group that an object is charged to.
+ *
+ * The caller owns the object.
+ *
+ * returns: the group, or the nearest living ancestor of one that was destroyed; STOOK_NO_GROUP for an
+ *          object that no group is charged for
+ * context: any
+ * locks:   none
  */
-STOOK_API struct stook_group *stook_group_of(const void *object) STOOK_NONNULL(1);
+STOOK_API struct stook_group stook_group_of(const void *object) STOOK_NONNULL(1);
 
 /*
- * Change the limit, 0 for none.  Below what is charged now it is accepted too: stocks come back, and
- * nothing is charged until enough was freed.
+ * Change the limit of a group: bytes, or STOOK_UNLIMITED.
+ *
+ * An allocation beyond the limit, or an ancestor's, fails with EDQUOT, after the stocks of the groups below were
+ * drained and the reclaim callback was called.  A limit is never exceeded, and no allocation is refused
+ * while there is room in sum.  A limit below what is charged now is accepted: stocks are drained, and nothing is charged until enough
+ * was freed.
  *
  * errors:  EINVAL   the group was destroyed
- * context: not from a signal handler.  locks: groups.  cost: one membarrier for each CPU that keeps a
- * stock, where the new limit is below what is charged.
+ * context: not in a signal handler
+ * locks:   groups
+ * cost:    one membarrier for each CPU that keeps a stock, if the limit is below what is charged
  */
-STOOK_API int stook_group_set_limit(struct stook_group *group, size_t limit);
+STOOK_API int stook_group_set_limit(struct stook_group group, size_t limit);
 
 /*
- * Call fn(group, usage, arg) once when usage rises past `bytes`, and once more each time after it
- * fell below and rises again; a fall is seen when a CPU gives a part of its stock back.  The
- * allocation goes on in any case.  fn runs in a thread that charges the group or a descendant with
- * STOOK_WAIT, before the allocation returns, without any lock of the library, and may call all of it,
- * but destroy this group.  bytes 0 or fn NULL: no more; then, or when it is replaced, this returns
- * when no thread is in the old one any more (but for the calling one).
+ * Call fn(group, usage, arg) when the usage of a group rises past `bytes`.
+ *
+ * It is called once, and once more each time after usage fell below and rises again; a fall is seen when a
+ * CPU returns a part of its stock.  Usage that is past it already counts as risen at the next charge
+ * beyond the stocks.  The allocation proceeds in any case.  fn runs in a thread that charges
+ * the group or a descendant with STOOK_WAIT, before the allocation returns, without any lock of the library.
+ * It may make any call, but must not destroy this group.  STOOK_UNLIMITED or fn NULL ends it.  When fn is
+ * replaced or ended, the call waits until no other thread is in the old one.
  *
  * errors:  EINVAL   the group was destroyed
- * context: not from a signal handler.  locks: groups.
+ * context: not in a signal handler
+ * locks:   groups
  */
-typedef void (*stook_group_soft_fn)(struct stook_group *group, size_t usage, void *arg);
-STOOK_API int stook_group_set_soft_limit(struct stook_group *group, size_t bytes,
+typedef void (*stook_group_soft_fn)(struct stook_group group, size_t usage, void *arg);
+STOOK_API int stook_group_set_soft_limit(struct stook_group group, size_t bytes,
                                          stook_group_soft_fn fn, void *arg);
 
 /*
- * What to call where this group's limit stands in the way of a charge with STOOK_WAIT: once for each
- * such charge, with the bytes that are missing; then the charge is tried again, whatever fn returns.
- * It gives back what the group can do without (frees objects charged to it).  It runs in the thread
- * that allocates, in several at once perhaps, without any lock of the library, and may call all of it,
- * but destroy this group; what it allocates itself runs no callback of a group.  Whoever allocates
- * with STOOK_WAIT must hold no lock that it takes.  fn NULL: none; this returns when no thread is in
- * the old one any more (but for the calling one).
+ * Call fn(group, wanted, arg) when this group's limit refuses a charge with STOOK_WAIT.
+ *
+ * It is called once for each such charge, with the bytes that are missing; then the charge is tried again,
+ * whatever fn returns.  fn gives back what the group can do without: it frees objects charged to it.  It runs
+ * in the thread that allocates, in several at once perhaps, without any lock of the library.  It may make
+ * any call, but must not destroy this group; what it allocates itself runs no callback of a group.  A caller
+ * that allocates with STOOK_WAIT must hold no lock that fn takes.  fn NULL ends it; the call waits until no
+ * other thread is in the old one.
  *
  * errors:  EINVAL   the group was destroyed
- * context: not from a signal handler.  locks: groups.
+ * context: not in a signal handler
+ * locks:   groups
  */
-STOOK_API int stook_group_set_reclaim(struct stook_group *group, stook_reclaim_fn fn, void *arg);
+typedef size_t (*stook_group_reclaim_fn)(struct stook_group group, size_t wanted, void *arg);
+STOOK_API int stook_group_set_reclaim(struct stook_group group, stook_group_reclaim_fn fn,
+                                      void *arg);
 
 /*
- * What a group has.  `size` is sizeof(struct stook_group_stat) as the caller knows it, set before the
- * call, so that the struct can grow.  Exact while nobody charges; beside others, of nearly one moment.
+ * Read what a group has.
+ *
+ * The caller sets stat->size to sizeof(*stat).  The numbers are exact while no thread charges; beside
+ * others they are of nearly one moment.
+ *
+ * errors:  EINVAL   the group was destroyed, or stat->size is not set
+ * context: not in a signal handler
+ * locks:   groups
+ * cost:    one load for each stock below it
  */
 struct stook_group_stat {
     size_t size;
@@ -150,31 +210,40 @@ struct stook_group_stat {
     uint64_t own;         /* of usage: not those of living children */
     uint64_t stocked;     /* bytes in stocks, here and below: count against limits until needed */
     uint64_t peak;        /* highest usage + stocked */
-    uint64_t limit;       /* 0: none */
-    uint64_t soft_limit;  /* 0: none */
+    uint64_t limit;       /* STOOK_UNLIMITED: none */
+    uint64_t soft_limit;  /* STOOK_UNLIMITED: none */
     uint64_t refused;     /* charges that failed because of this group's limit */
     uint64_t reclaims;    /* calls of its reclaim callback */
     uint64_t soft_events; /* times that usage rose past the soft limit */
     uint64_t children;    /* that live */
 };
-
-/*
- * errors:  EINVAL   the group was destroyed, or stat->size is too small or unknown
- * context: not from a signal handler.  locks: groups.  cost: one load for each stock below it.
- */
-STOOK_API int stook_group_stat(const struct stook_group *group, struct stook_group_stat *stat)
+STOOK_API int stook_group_stat(struct stook_group group, struct stook_group_stat *stat)
     STOOK_NONNULL(2);
 
-/* Its name, to be used while it lives, and its parent; NULL: none, or it was destroyed (EINVAL). */
-STOOK_API const char *stook_group_name(const struct stook_group *group);
-STOOK_API struct stook_group *stook_group_parent(const struct stook_group *group);
+/*
+ * The name and the parent of a group.
+ *
+ * The name is the library's string, valid while the group lives.
+ *
+ * returns: NULL and STOOK_NO_GROUP if there is none
+ * errors:  EINVAL   the group was destroyed
+ * context: any
+ * locks:   none
+ */
+STOOK_API const char *stook_group_name(struct stook_group group);
+STOOK_API struct stook_group stook_group_parent(struct stook_group group);
 
 /*
- * All groups that live, one after the other: NULL gives the first, the last gives NULL.  One that is
- * made meanwhile may be missed; `previous` may be destroyed meanwhile.
- * context: any.  locks: none.
+ * The living group after another one.
+ *
+ * STOOK_NO_GROUP gives the first.  `previous` may be destroyed meanwhile; a group that is made meanwhile
+ * may be left out.
+ *
+ * returns: the group, or STOOK_NO_GROUP after the last
+ * context: any
+ * locks:   none
  */
-STOOK_API struct stook_group *stook_group_next(const struct stook_group *previous);
+STOOK_API struct stook_group stook_group_next(struct stook_group previous);
 
 #ifdef __cplusplus
 }

@@ -71,18 +71,14 @@ static inline __attribute__((always_inline)) const void *stook_inline_slots(
 #endif
 }
 
-static inline __attribute__((always_inline)) void *stook_alloc_inline_at(struct stook_cache *cache,
-                                                                         unsigned flags,
-                                                                         struct stook_site *site)
+/* 1 and an object, where the fast path has one. */
+static inline __attribute__((always_inline)) int stook_inline_take(struct stook_cache *cache,
+                                                                   unsigned flags, void **object)
 {
-    void *object;
+    const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
 
-    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
-        const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
-        if (__builtin_expect(stook_rseq_pop(stook_inline_slots(h), __rseq_offset, &object), 1))
-            return object;
-    }
-    return stook_alloc_at(cache, flags, site);
+    return __builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1) &&
+           __builtin_expect(stook_rseq_pop(stook_inline_slots(h), __rseq_offset, object), 1);
 }
 
 static inline __attribute__((always_inline)) void stook_free_inline(struct stook_cache *cache,
@@ -113,10 +109,12 @@ static inline int stook_rseq_push(const void *slots, intptr_t rseq, void *object
     return 0;
 }
 
-static inline void *stook_alloc_inline_at(struct stook_cache *cache, unsigned flags,
-                                          struct stook_site *site)
+static inline int stook_inline_take(struct stook_cache *cache, unsigned flags, void **object)
 {
-    return stook_alloc_at(cache, flags, site);
+    (void)cache;
+    (void)flags;
+    (void)object;
+    return 0;
 }
 
 static inline void stook_free_inline(struct stook_cache *cache, void *object)
@@ -125,18 +123,29 @@ static inline void stook_free_inline(struct stook_cache *cache, void *object)
 }
 #endif
 
-#ifdef STOOK_SITE
-#define stook_alloc_inline(...) stook_alloc_inline_at(__VA_ARGS__, STOOK_SITE)
-#else
 static inline __attribute__((always_inline)) void *stook_alloc_inline(struct stook_cache *cache,
                                                                       unsigned flags)
 {
-    return stook_alloc_inline_at(cache, flags, NULL);
+    void *object;
+
+    return stook_inline_take(cache, flags, &object) ? object : (stook_alloc)(cache, flags);
 }
-#endif
+
+static inline __attribute__((always_inline)) void *stook_alloc_inline_at(struct stook_cache *cache,
+                                                                         unsigned flags,
+                                                                         struct stook_site *site)
+{
+    void *object;
+
+    return stook_inline_take(cache, flags, &object) ? object : stook_alloc_at(cache, flags, site);
+}
 
 #ifdef __cplusplus
 }
+#endif
+
+#ifdef STOOK_SITE
+#define stook_alloc_inline(...) stook_alloc_inline_at(__VA_ARGS__, STOOK_SITE)
 #endif
 
 #endif /* STOOK_INLINE_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmalloc.h - memory of any size without a cache of one's own, freed by its address alone; and a bag
- * of pointers that one can wait for.  stook/kmem.h gives these, and caches, the kernel's names.
+ * kmalloc.h - memory of any size without a cache.  stook/stook.h has the conventions; stook/kmem.h gives
+ * this, and caches, the kernel's names.
  *
  * Sizes up to STOOK_KMALLOC_CACHE_MAX come from thirteen caches, "kmalloc-8" to "kmalloc-8k" (8, 16,
  * 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096 and 8192 bytes), which are made with the first
@@ -12,113 +12,77 @@
 
 #include <stook/stook.h>
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define STOOK_KMALLOC_CACHE_MAX 8192u
-#define STOOK_BAG_MAX (1u << 24) /* pointers in a bag */
 
-/* With STOOK_WAIT or STOOK_NOWAIT: does not fail for want of memory, but naps and tries again. */
+/* With STOOK_WAIT or STOOK_NORECLAIM: the call does not fail for want of memory, but sleeps and tries again. */
 #define STOOK_NOFAIL 0x100u
 
-/* What stook_kmalloc(0) gives: not NULL, not to be read, and nothing to free. */
+/* What stook_kmalloc(0) returns: not NULL, not to be read, and nothing to free. */
 #define STOOK_KMALLOC_NONE ((void *)16)
 
 /*
- * `size` bytes.  A size that is a power of two is aligned to itself, up to 2 MiB; 96 to 32 bytes, 192
- * to 64; other sizes up to 8 KiB as their class, larger ones to a page.  flags: those of
- * stook_alloc() and STOOK_NOFAIL.  With STOOK_ZERO all of stook_ksize() is zeros.  STOOK_WAIT
- * reclaims before it fails.
+ * Allocate memory of any size.
  *
- * errors (NULL): ENOMEM   no memory, or none to be had in this context: with STOOK_NOSPIN nothing
- *                         beyond STOOK_KMALLOC_CACHE_MAX; size beyond PTRDIFF_MAX
- *                EINVAL   unknown flags, or STOOK_NOFAIL with STOOK_NOSPIN
- * context: signal handlers with STOOK_NOSPIN; the first call of all fails in one that interrupted
- * the library.  locks: as stook_alloc().  cost: that of stook_alloc() and of a look into a table.
+ * A size that is a power of two is aligned to itself, up to 2 MiB; 96 bytes to 32, and 192 to 64; other
+ * sizes up to 8 KiB as their class, larger ones to a page.  The flags are those of stook_alloc() and
+ * STOOK_NOFAIL.  With STOOK_ZERO all bytes of stook_usable_size() are zeros.  The caller frees the memory
+ * with stook_free_any().
+ *
+ * stook_kmalloc_array() allocates n * size bytes.  A product that overflows fails with ENOMEM, also with
+ * STOOK_NOFAIL.
+ *
+ * stook_kmalloc_node() allocates a node's memory, as stook_alloc_node() does; -1 is stook_kmalloc().  With
+ * STOOK_THISNODE and STOOK_NOFAIL it may fail for want of memory of that node.
+ *
+ * returns: the memory; STOOK_KMALLOC_NONE for 0 bytes; or NULL
+ * errors:  ENOMEM   out of memory, or the flags forbid the work needed to get some: with
+ *                   STOOK_SIGNAL_SAFE nothing beyond STOOK_KMALLOC_CACHE_MAX; a size beyond PTRDIFF_MAX
+ *          EINVAL   unknown flags, STOOK_NOFAIL with STOOK_SIGNAL_SAFE, or there is no such node
+ * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler; the first call of all fails in a
+ *          handler that interrupted the library
+ * locks:   as stook_alloc()
+ * cost:    stook_alloc()'s, and a load from a table
  */
 STOOK_API void *stook_kmalloc(size_t size, unsigned flags) STOOK_WARN_UNUSED;
+STOOK_API void *stook_kmalloc_array(size_t n, size_t size, unsigned flags) STOOK_WARN_UNUSED;
+STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_WARN_UNUSED;
 STOOK_API void *stook_kmalloc_at(size_t size, unsigned flags,
                                  struct stook_site *site) STOOK_WARN_UNUSED;
 
 /*
- * The same of a node: stook_alloc_node() of any size, with its errors; -1 is stook_kmalloc().  With
- * STOOK_THISNODE and STOOK_NOFAIL it may fail for want of memory of that node.
- * cost: of another node than the caller's that of both calls.
- */
-STOOK_API void *stook_kmalloc_node(size_t size, unsigned flags, int node) STOOK_WARN_UNUSED;
-
-/*
- * Change an object's size: its contents stay, up to the lesser of both sizes.  In place where its
- * class or the pages behind it allow it; `object` is void when another pointer comes back.  NULL and
- * STOOK_KMALLOC_NONE are stook_kmalloc(); size 0 frees and gives STOOK_KMALLOC_NONE.  With STOOK_ZERO
- * what lies behind the contents is zeros, if every call on this object had it.  Any object of this
- * library that has no constructor may be resized.
+ * Change the size of an object.
  *
- * errors (NULL): as stook_kmalloc(); the object is as it was
- * context, locks: as stook_kmalloc(), but only objects up to STOOK_KMALLOC_CACHE_MAX in handlers.
+ * Its contents stay, up to the lesser of both sizes.  It is resized in place where its class or the pages
+ * behind it allow that; `object` is void when another pointer is returned.  NULL and STOOK_KMALLOC_NONE are
+ * stook_kmalloc(); size 0 frees the object.  With STOOK_ZERO the bytes behind the contents are zeros, if
+ * every call on this object had the flag.  Any object of this library without a constructor may be resized.
+ *
+ * stook_krealloc_array() changes it to n * size bytes; a product that overflows fails with ENOMEM.
+ *
+ * returns: the object; STOOK_KMALLOC_NONE for 0 bytes; or NULL and the object is as it was
+ * errors:  as stook_kmalloc()
+ * context: as stook_kmalloc(), but in handlers only up to STOOK_KMALLOC_CACHE_MAX bytes
+ * locks:   as stook_kmalloc()
+ * cost:    as stook_kmalloc(), and copying unless it is resized in place
  */
 STOOK_API void *stook_krealloc(void *object, size_t size, unsigned flags) STOOK_WARN_UNUSED;
+STOOK_API void *stook_krealloc_array(void *object, size_t n, size_t size,
+                                     unsigned flags) STOOK_WARN_UNUSED;
 
 /*
- * Bytes of an object that may be used, at least those that were asked for: of stook_kmalloc() and of
- * any cache.  0 for NULL and STOOK_KMALLOC_NONE.
+ * Bytes that stook_usable_size() will say of an object of a size.
+ *
+ * returns: the bytes; `size` itself where they overflow
+ * context: any
+ * locks:   none
  */
-STOOK_API size_t stook_ksize(const void *object);
-
-/* What stook_ksize() will be of an object of this size; `size` itself where it overflows. */
 STOOK_API size_t stook_kmalloc_size(size_t size);
-
-/*
- * Return any object: of stook_kmalloc(), of any cache, of malloc() where that is this library's.  NULL
- * and STOOK_KMALLOC_NONE are accepted.  Cannot fail; a pointer to something else gets a report and an
- * abort, as with stook_free().  The second one overwrites it first.
- * context: any, signal handlers included.
- */
-STOOK_API void stook_kfree(const void *object);
-STOOK_API void stook_kfree_sensitive(const void *object);
-
-/*
- * The same when readers are gone: stook_free_rcu(), with its conditions; the cache is found from the
- * address.  Objects of whole pages take a call of the RCU each, at once; they are not for signal
- * handlers.  Nothing is written to the object before.
- */
-STOOK_API void stook_kfree_rcu(const void *object);
-
-/* Sleeps before try number `tries` (1, 2, ...) of something that must not fail: 1 to 64 ms. */
-STOOK_API void stook_nofail_nap(unsigned tries);
-
-/* stook_cache_shrink(); 0 if no slab is left then, else 1. */
-STOOK_API int stook_kmem_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
-
-/* Reports that a cache which the program cannot do without cannot be made, and aborts. */
-STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
-
-/*
- * A bag of at most `limit` pointers, for who gets them from functions of his own; what they point to
- * is no concern of it.  stook_pool_create() is the reserve of one cache.  Any number of threads may
- * use it, signal handlers and forked children too: its lock is held with signals blocked, and only
- * where something is put or taken.
- */
-struct stook_bag;
-
-/* NULL with errno: ENOMEM; E2BIG beyond STOOK_BAG_MAX.  Not from a signal handler. */
-STOOK_API struct stook_bag *stook_bag_create(unsigned limit) STOOK_WARN_UNUSED;
-/* What is in it is forgotten: take it out before.  NULL is accepted. */
-STOOK_API void stook_bag_destroy(struct stook_bag *bag);
-
-/* Put one in and wake one who waits: 1, or 0 if it is full.  A bag with limit 0 takes as many as wait. */
-STOOK_API int stook_bag_put(struct stook_bag *bag, void *pointer) STOOK_NONNULL(1, 2);
-/* Take one out, or NULL.  The second one does only while it has more than its limit. */
-STOOK_API void *stook_bag_take(struct stook_bag *bag) STOOK_NONNULL(1);
-STOOK_API void *stook_bag_spill(struct stook_bag *bag) STOOK_NONNULL(1);
-/* Take one out, sleeping until there is one, but not longer than a second: then NULL. */
-STOOK_API void *stook_bag_wait(struct stook_bag *bag) STOOK_NONNULL(1);
-
-/* Another limit; what is then too much stays until it is spilled.  0, or -1 with ENOMEM or E2BIG. */
-STOOK_API int stook_bag_resize(struct stook_bag *bag, unsigned limit) STOOK_NONNULL(1);
-STOOK_API unsigned stook_bag_count(const struct stook_bag *bag) STOOK_NONNULL(1);
-STOOK_API unsigned stook_bag_limit(const struct stook_bag *bag) STOOK_NONNULL(1);
 
 #ifdef __cplusplus
 }

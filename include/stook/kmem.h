@@ -15,6 +15,9 @@
 #define STOOK_KMEM_H
 
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -35,7 +38,7 @@ typedef unsigned gfp_t;
 
 /* Those with a meaning here. */
 #define __GFP_DIRECT_RECLAIM 0x0001u /* may wait: for pools, for memory that must be had */
-#define __GFP_KSWAPD_RECLAIM 0x0002u /* may take locks; with neither of the two STOOK_NOSPIN */
+#define __GFP_KSWAPD_RECLAIM 0x0002u /* may take locks; with neither of the two STOOK_SIGNAL_SAFE */
 #define __GFP_IO 0x0004u         /* reclaim callbacks run only with all of DIRECT_RECLAIM, … */
 #define __GFP_FS 0x0008u         /* … IO and FS: they cannot tell which locks the caller holds */
 #define __GFP_ZERO 0x0010u       /* STOOK_ZERO */
@@ -61,10 +64,10 @@ typedef unsigned gfp_t;
 #define __GFP_RECLAIM (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)
 
 #define GFP_KERNEL (__GFP_RECLAIM | __GFP_IO | __GFP_FS) /* STOOK_WAIT */
-#define GFP_NOFS (__GFP_RECLAIM | __GFP_IO)              /* STOOK_NOWAIT; pools wait */
-#define GFP_NOIO __GFP_RECLAIM                           /* STOOK_NOWAIT; pools wait */
-#define GFP_NOWAIT (__GFP_KSWAPD_RECLAIM | __GFP_NOWARN) /* STOOK_NOWAIT */
-#define GFP_ATOMIC (__GFP_HIGH | __GFP_KSWAPD_RECLAIM)   /* STOOK_NOWAIT */
+#define GFP_NOFS (__GFP_RECLAIM | __GFP_IO)              /* STOOK_NORECLAIM; pools wait */
+#define GFP_NOIO __GFP_RECLAIM                           /* STOOK_NORECLAIM; pools wait */
+#define GFP_NOWAIT (__GFP_KSWAPD_RECLAIM | __GFP_NOWARN) /* STOOK_NORECLAIM */
+#define GFP_ATOMIC (__GFP_HIGH | __GFP_KSWAPD_RECLAIM)   /* STOOK_NORECLAIM */
 #define GFP_KERNEL_ACCOUNT (GFP_KERNEL | __GFP_ACCOUNT)
 #define GFP_USER (GFP_KERNEL | __GFP_HARDWALL)
 #define GFP_HIGHUSER (GFP_USER | __GFP_HIGHMEM)
@@ -89,7 +92,7 @@ static inline unsigned kmem_stook_flags(gfp_t gfp)
 
     if ((gfp & GFP_KERNEL & ~__GFP_KSWAPD_RECLAIM) == (GFP_KERNEL & ~__GFP_KSWAPD_RECLAIM))
         return zero | STOOK_WAIT;
-    return zero | (gfp & __GFP_RECLAIM ? STOOK_NOWAIT : STOOK_NOSPIN);
+    return zero | (gfp & __GFP_RECLAIM ? STOOK_NORECLAIM : STOOK_SIGNAL_SAFE);
 }
 
 /* Whether a call that failed is to be made once more: for want of memory, and it must not. */
@@ -98,7 +101,7 @@ static inline bool kmem_stook_again(gfp_t gfp, unsigned *tries)
     if ((gfp & (__GFP_NOFAIL | __GFP_DIRECT_RECLAIM)) != (__GFP_NOFAIL | __GFP_DIRECT_RECLAIM) ||
         errno != ENOMEM)
         return false;
-    stook_nofail_nap(++*tries);
+    stook_kmem_nap(++*tries);
     return true;
 }
 
@@ -153,6 +156,15 @@ static inline struct stook_sheaf *kmem_stook_sheaf(struct slab_sheaf *sheaf)
     return (struct stook_sheaf *)(void *)sheaf;
 }
 
+/* The kernel's constructors have no argument: they are it. */
+static inline void kmem_stook_construct(void *object, void *arg)
+{
+    void (*ctor)(void *);
+
+    memcpy(&ctor, &arg, sizeof(ctor));
+    ctor(object);
+}
+
 static inline struct kmem_cache *kmem_create_with_args(const char *name, size_t size,
                                                        const struct kmem_cache_args *given,
                                                        slab_flags_t flags)
@@ -164,7 +176,8 @@ static inline struct kmem_cache *kmem_create_with_args(const char *name, size_t 
     args.size = sizeof(args);
     if (given) {
         args.align = given->align;
-        args.ctor = given->ctor;
+        args.ctor = given->ctor ? kmem_stook_construct : NULL;
+        memcpy(&args.arg, &given->ctor, sizeof(args.arg));
         args.sheaf_capacity = given->sheaf_capacity;
     }
     args.flags = (flags & SLAB_HWCACHE_ALIGN ? STOOK_CACHE_HWALIGN : 0) |
@@ -245,7 +258,7 @@ static inline void *kmem_alloc_nofail(struct kmem_cache *cache, gfp_t gfp)
     void *object;
 
     do
-        object = stook_alloc(kmem_stook_cache(cache), kmem_stook_flags(gfp));
+        object = (stook_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
     while (!object && kmem_stook_again(gfp, &tries));
     return object;
 }
@@ -256,9 +269,9 @@ static inline void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
     if (gfp & __GFP_NOFAIL)
         return kmem_alloc_nofail(cache, gfp);
 #ifdef STOOK_INLINE_H
-    return stook_alloc_inline(kmem_stook_cache(cache), kmem_stook_flags(gfp));
+    return (stook_alloc_inline)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
 #else
-    return stook_alloc(kmem_stook_cache(cache), kmem_stook_flags(gfp));
+    return (stook_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
 #endif
 }
 
@@ -311,21 +324,21 @@ static inline bool kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t gfp, si
                                          void **objects)
 {
     unsigned tries = 0;
-    size_t got;
+    int result;
 
     if (n == 0)
         return false;
     do
-        got = stook_alloc_bulk(kmem_stook_cache(cache), kmem_stook_flags(gfp), n, objects);
-    while (got == 0 && kmem_stook_again(gfp, &tries));
-    return got == n;
+        result = (stook_alloc_bulk)(kmem_stook_cache(cache), kmem_stook_flags(gfp), n, objects);
+    while (result != 0 && kmem_stook_again(gfp, &tries));
+    return result == 0;
 }
 
 /* Objects of any caches, and of kmalloc(). */
 static inline void kfree_bulk(size_t n, void **objects)
 {
     for (size_t i = 0; i < n; i++)
-        stook_kfree(objects[i]);
+        stook_free_any(objects[i]);
 }
 
 /* The cache may be NULL: then that is kfree_bulk(). */
@@ -381,8 +394,8 @@ static inline void kmem_cache_return_sheaf(struct kmem_cache *cache, gfp_t gfp,
 static inline void *kmem_cache_alloc_from_sheaf(struct kmem_cache *cache, gfp_t gfp,
                                                 struct slab_sheaf *sheaf)
 {
-    return stook_sheaf_alloc(kmem_stook_cache(cache), kmem_stook_flags(gfp),
-                             kmem_stook_sheaf(sheaf));
+    return (stook_sheaf_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp),
+                               kmem_stook_sheaf(sheaf));
 }
 
 static inline unsigned kmem_cache_sheaf_size(struct slab_sheaf *sheaf)
@@ -418,7 +431,7 @@ static inline size_t kmem_product(size_t n, size_t size)
 
 static inline void *kmalloc(size_t size, gfp_t gfp)
 {
-    return stook_kmalloc(size, kmem_kmalloc_flags(gfp));
+    return (stook_kmalloc)(size, kmem_kmalloc_flags(gfp));
 }
 
 static inline void *kzalloc(size_t size, gfp_t gfp)
@@ -428,12 +441,12 @@ static inline void *kzalloc(size_t size, gfp_t gfp)
 
 static inline void *kmalloc_array(size_t n, size_t size, gfp_t gfp)
 {
-    return kmalloc(kmem_product(n, size), gfp);
+    return stook_kmalloc_array(n, size, kmem_kmalloc_flags(gfp));
 }
 
 static inline void *kcalloc(size_t n, size_t size, gfp_t gfp)
 {
-    return kmalloc(kmem_product(n, size), gfp | __GFP_ZERO);
+    return stook_kmalloc_array(n, size, kmem_kmalloc_flags(gfp | __GFP_ZERO));
 }
 
 static inline void *kmalloc_node(size_t size, gfp_t gfp, int node)
@@ -464,12 +477,12 @@ static inline void *krealloc(const void *object, size_t size, gfp_t gfp)
 
 static inline void *krealloc_array(void *object, size_t n, size_t size, gfp_t gfp)
 {
-    return krealloc(object, kmem_product(n, size), gfp);
+    return stook_krealloc_array(object, n, size, kmem_kmalloc_flags(gfp));
 }
 
 static inline size_t ksize(const void *object)
 {
-    return stook_ksize(object);
+    return stook_usable_size(object);
 }
 
 static inline size_t kmalloc_size_roundup(size_t size)
@@ -480,12 +493,12 @@ static inline size_t kmalloc_size_roundup(size_t size)
 /* Any object, of kmalloc() or of a cache, by its address alone. */
 static inline void kfree(const void *object)
 {
-    stook_kfree(object);
+    stook_free_any((void *)(uintptr_t)object);
 }
 
 static inline void kfree_sensitive(const void *object)
 {
-    stook_kfree_sensitive(object);
+    stook_kmem_free_sensitive(object);
 }
 
 /* Larger requests are whole pages, contiguous to the program, in kmalloc() as well. */
@@ -526,13 +539,13 @@ static inline void *kvrealloc(const void *object, size_t size, gfp_t gfp)
 
 static inline void kvfree(const void *object)
 {
-    stook_kfree(object);
+    stook_free_any((void *)(uintptr_t)object);
 }
 
 static inline void kvfree_sensitive(const void *object, size_t size)
 {
     (void)size;
-    stook_kfree_sensitive(object);
+    stook_kmem_free_sensitive(object);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -588,7 +601,7 @@ static inline const char *kstrdup_const(const char *from, gfp_t gfp)
 
 static inline void kfree_const(const void *object)
 {
-    stook_kfree(object);
+    stook_free_any((void *)(uintptr_t)object);
 }
 
 static inline __attribute__((format(printf, 2, 0))) char *kvasprintf(gfp_t gfp, const char *format,
@@ -634,19 +647,19 @@ struct rcu_head {
 #endif
 
 /*
- * kfree() of `object` when its readers are gone: stook_kfree_rcu().  `field` is its struct rcu_head,
+ * kfree() of `object` when its readers are gone: stook_free_any_rcu().  `field` is its struct rcu_head,
  * which only the compiler looks at.  NULL is accepted.
  */
 #define kvfree_rcu(object, field)                                                                  \
     do {                                                                                           \
         __typeof__(object) kmem_object_ = (object);                                                \
         (void)sizeof((struct rcu_head *)0 == &kmem_object_->field);                                \
-        stook_kfree_rcu(kmem_object_);                                                             \
+        stook_free_any_rcu(kmem_object_);                                                          \
     } while (0)
 #define kfree_rcu(object, field) kvfree_rcu(object, field)
 /* Without a field.  They wait only where there is no memory at all. */
-#define kvfree_rcu_mightsleep(object) stook_kfree_rcu(object)
-#define kfree_rcu_mightsleep(object) stook_kfree_rcu(object)
+#define kvfree_rcu_mightsleep(object) stook_free_any_rcu((void *)(uintptr_t)(object))
+#define kfree_rcu_mightsleep(object) stook_free_any_rcu((void *)(uintptr_t)(object))
 
 static inline void kvfree_rcu_barrier(void)
 {
@@ -664,7 +677,7 @@ typedef struct mempool {
     void *pool_data;
     mempool_alloc_t *alloc;
     mempool_free_t *free;
-    struct stook_bag *bag;
+    struct stook_kmem_bag *bag;
 } mempool_t;
 
 static inline bool mempool_initialized(const mempool_t *pool)
@@ -675,7 +688,7 @@ static inline bool mempool_initialized(const mempool_t *pool)
 /* Whether the reserve is full. */
 static inline bool mempool_is_saturated(const mempool_t *pool)
 {
-    return stook_bag_count(pool->bag) >= stook_bag_limit(pool->bag);
+    return stook_kmem_bag_count(pool->bag) >= stook_kmem_bag_limit(pool->bag);
 }
 
 /* What it keeps goes back.  A pool of zeros, or one that has ended already, is fine. */
@@ -685,9 +698,9 @@ static inline void mempool_exit(mempool_t *pool)
 
     if (!pool->bag)
         return;
-    while ((element = stook_bag_take(pool->bag)) != NULL)
+    while ((element = stook_kmem_bag_take(pool->bag)) != NULL)
         pool->free(element, pool->pool_data);
-    stook_bag_destroy(pool->bag);
+    stook_kmem_bag_destroy(pool->bag);
     pool->bag = NULL;
 }
 
@@ -698,7 +711,7 @@ static inline bool kmem_mempool_fill(mempool_t *pool, gfp_t gfp)
         void *element = pool->alloc(gfp, pool->pool_data);
         if (!element)
             return false;
-        if (!stook_bag_put(pool->bag, element)) {
+        if (!stook_kmem_bag_put(pool->bag, element)) {
             pool->free(element, pool->pool_data);
             break;
         }
@@ -716,7 +729,7 @@ static inline int mempool_init(mempool_t *pool, int min_nr, mempool_alloc_t *all
     pool->pool_data = pool_data;
     pool->alloc = alloc_fn;
     pool->free = free_fn;
-    pool->bag = stook_bag_create((unsigned)min_nr);
+    pool->bag = stook_kmem_bag_create((unsigned)min_nr);
     if (pool->bag && kmem_mempool_fill(pool, GFP_KERNEL))
         return 0;
     mempool_exit(pool);
@@ -769,12 +782,12 @@ static inline void *mempool_alloc(mempool_t *pool, gfp_t gfp)
     }
     element = pool->alloc(first, pool->pool_data);
     if (!element)
-        element = stook_bag_take(pool->bag);
+        element = stook_kmem_bag_take(pool->bag);
     gfp &= ~__GFP_NOFAIL; /* it waits for the reserve, not only for memory */
     while (!element && (gfp & __GFP_DIRECT_RECLAIM)) {
         element = pool->alloc(gfp, pool->pool_data);
         if (!element)
-            element = stook_bag_wait(pool->bag);
+            element = stook_kmem_bag_wait(pool->bag);
     }
     errno = element ? saved : ENOMEM;
     return element;
@@ -783,13 +796,13 @@ static inline void *mempool_alloc(mempool_t *pool, gfp_t gfp)
 /* From the reserve alone, or NULL. */
 static inline void *mempool_alloc_preallocated(mempool_t *pool)
 {
-    return stook_bag_take(pool->bag);
+    return stook_kmem_bag_take(pool->bag);
 }
 
 /* To the reserve while that is not full; wakes one who waits.  NULL is accepted. */
 static inline void mempool_free(void *element, mempool_t *pool)
 {
-    if (element && !stook_bag_put(pool->bag, element))
+    if (element && !stook_kmem_bag_put(pool->bag, element))
         pool->free(element, pool->pool_data);
 }
 
@@ -800,10 +813,10 @@ static inline int mempool_resize(mempool_t *pool, int min_nr)
 
     if (min_nr < 0)
         return -EINVAL;
-    if (stook_bag_resize(pool->bag, (unsigned)min_nr) != 0)
+    if (stook_kmem_bag_resize(pool->bag, (unsigned)min_nr) != 0)
         return -ENOMEM;
     pool->min_nr = min_nr;
-    while ((element = stook_bag_spill(pool->bag)) != NULL)
+    while ((element = stook_kmem_bag_spill(pool->bag)) != NULL)
         pool->free(element, pool->pool_data);
     (void)kmem_mempool_fill(pool, GFP_KERNEL);
     return 0;

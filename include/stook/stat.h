@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,67 +70,74 @@ extern "C" {
     X(capacity_shrink, "times that an adaptive cache shrank its sheaves")
 
 /*
- * Sums over all CPUs.  `size` is sizeof(struct stook_stat) as the caller knows it, set before the
- * call, so that the struct can grow.
+ * Switch the counting of a cache's events.
+ *
+ * STOOK_STATS_SLOW counts all but the four events of the fast path, which stays as it is.  Safe beside any
+ * other call: no object is lost; threads in a loop of inlined calls may notice late.  STOOK_STATS=1 (or
+ * slow) in the environment switches it for all caches from the start; ignored with raised privileges.  The size
+ * classes of libstook-malloc never count more than STOOK_STATS_SLOW.
+ *
+ * errors:  EINVAL   `on` is none of the three
+ *          ENOMEM   out of memory for the counters: 384 bytes a CPU that the machine may have
+ * context: not in a signal handler
+ * locks:   cache list
+ * cost:    with STOOK_STATS_ALL some 20 ns an allocation and a free
+ */
+#define STOOK_STATS_OFF 0  /* nothing; what was counted stays readable */
+#define STOOK_STATS_ALL 1  /* all events */
+#define STOOK_STATS_SLOW 2 /* all but the fast path's */
+STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_NONNULL(1);
+
+/*
+ * Read or clear all counters of a cache.
+ *
+ * They are sums over all CPUs, zeros if nothing was ever counted.  The caller sets stat->size to
+ * sizeof(*stat).  What other threads count while the counters are cleared may stay or not.
+ *
+ * errors:  EINVAL   stat->size is not set
+ * context: any
+ * locks:   none
+ * cost:    a load a CPU and counter
  */
 struct stook_stat {
     size_t size;
     uint64_t cached_bytes;     /* what stook_cached_bytes() counts, of this cache */
-    uint64_t cached_bytes_max; /* its budget; 0: none of its own */
+    uint64_t cached_bytes_max; /* its budget; STOOK_UNLIMITED: none of its own */
 #define STOOK_STAT_FIELD(name, what) uint64_t name;
     STOOK_STAT_EVENTS(STOOK_STAT_FIELD)
 #undef STOOK_STAT_FIELD
 };
-
-/* What stook_cache_stat_enable() switches to. */
-#define STOOK_STATS_OFF 0  /* nothing; what was counted stays readable */
-#define STOOK_STATS_ALL 1  /* everything; calls take a longer way while it is on */
-#define STOOK_STATS_SLOW 2 /* all but the fast path's four: the fast path stays as it is */
-
-/*
- * Switch counting of a cache on or off.  Safe beside any other call: no object is lost, threads that
- * are in a loop of inlined calls may notice late.  STOOK_STATS=1 (or slow) in the environment does
- * it for all caches from the start; ignored with raised privileges.  The size classes of
- * libstook-malloc never count more than STOOK_STATS_SLOW.
- *
- * errors:  EINVAL   `on` is none of the three
- *          ENOMEM   no memory for the counters: 384 bytes a CPU that the machine may have
- * context: not from a signal handler.  locks: cache list.
- */
-STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_NONNULL(1);
-
-/* Set all counters to 0; what others add meanwhile may stay or not.  context: any. */
+STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
+    STOOK_NONNULL(1, 2);
 STOOK_API int stook_cache_stat_clear(struct stook_cache *cache) STOOK_NONNULL(1);
 
 /*
- * Read all counters; zeros when nothing was ever counted.
- * errors:  EINVAL   stat->size is not that of a version of the struct
- * context: any.  locks: none.  cost: a load a CPU and counter.
- */
-STOOK_API int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
-    STOOK_NONNULL(1, 2);
-
-/*
- * One counter or attribute as text, in Linux's form: the sum, then what each CPU (C) or node (N) that
- * is not 0 has, e.g. "45 C0=40 C3=5\n".  Writes at most `len` bytes with the ending NUL (none when
- * len is 0) and returns the length of the whole text, as snprintf() does.
+ * Write one counter or attribute of a cache as text, in Linux's form.
  *
+ * The text is the sum, then each CPU's (C) or node's (N) part that is not 0, e.g. "45 C0=40 C3=5\n".  The call
+ * writes at most `len` bytes with the NUL (none if len is 0).  stook_cache_show_name() has the names, from
+ * number 0 on; they are static strings, which docs/statistics.md explains.
+ *
+ * returns: the length of the whole text, as snprintf() does; or -1.  Of stook_cache_show_name(): NULL after
+ *          the last name
  * errors:  ENOENT   there is no such name
- *          EDEADLK  an attribute, from a handler that interrupted the library
- * context: counters: any; attributes: not from a signal handler.  locks: barns and nodes, in turn.
+ *          EDEADLK  an attribute, and called by a handler that interrupted the library
+ * context: any for counters; attributes not in a signal handler
+ * locks:   barns and nodes, in turn
  */
-STOOK_API int stook_cache_show(struct stook_cache *cache, const char *name, char *buf, size_t len)
-    STOOK_NONNULL(1, 2);
-
-/* The names that stook_cache_show() knows, from 0 on; NULL after the last.  Static strings. */
+STOOK_API ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf,
+                                   size_t len) STOOK_NONNULL(1, 2);
 STOOK_API const char *stook_cache_show_name(unsigned number);
 
 /*
- * Write all counters and attributes of a cache, or of all caches (NULL), to a file descriptor as one
- * JSON document.  Needs no memory.
+ * Write all counters and attributes of a cache, or of all caches (NULL), as one JSON document.
  *
- * errors:  EDEADLK from a handler that interrupted the library; those of write(2)
- * context: not from a signal handler.  locks: all but slots, in turn.
+ * The call needs no memory.  A cache is not destroyed while it is written.
+ *
+ * errors:  EDEADLK  called by a handler that interrupted the library
+ *          others   as write(2)
+ * context: not in a signal handler
+ * locks:   all but slots, in turn
  */
 STOOK_API int stook_cache_show_json(struct stook_cache *cache, int fd);
 

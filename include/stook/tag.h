@@ -2,10 +2,10 @@
 /*
  * tag.h - where the memory goes: every call site that allocates, and what it has.
  *
- * A site is a call of stook_alloc() and its like, known by file, function and line; in malloc's case,
- * and where the macros of <stook/stook.h> are not used, the address that the call returns to.  Each
- * gets a number, its tag, which is written beside every object that is allocated there; whoever frees
- * an object counts it off its site.  Sums are exact: objects and bytes, by CPU, without a lock.
+ * A site is a call of stook_alloc() and its like, or of malloc, known by the address that it returns to;
+ * by file, function and line where the program defines STOOK_SITES (stook/stook.h).  Each
+ * gets a number, its tag, which is written beside every object that is allocated there; a thread that frees
+ * an object subtracts it from its site.  Sums are exact: objects and bytes, by CPU, without a lock.
  *
  * Tags are off until they are switched on, per cache or for all, while the program runs.
  * `stook profile` does it for a program as it is, and reads what stook_profile_write() writes
@@ -35,86 +35,97 @@ extern "C" {
 /* Bytes of a file's or function's name that are kept: a file's last ones, a function's first. */
 #define STOOK_TAG_NAME_MAX 511u
 
-/* ---- switching ------------------------------------------------------------------------------ */
-
 /*
- * Switch tags of a cache on (1) or off (0); NULL: of all caches, those to come and malloc's included.
- * Slabs that were made before have no room for tags: their objects stay untagged (stook_tags_share()).
- * Off, nothing is counted, neither what is taken nor what goes: an object that goes meanwhile stays
- * counted as live at its site, until its place is used again while tags are on, or its slab goes.  Safe beside any other
- * call.
+ * Switch tags of a cache on (1) or off (0).
+ *
+ * NULL: of all caches, those to come and malloc's included.  Slabs that were made before have no room for tags:
+ * their objects stay untagged (stook_tags_share()).  While tags are off nothing is counted, neither
+ * allocations nor frees: an object that is freed meanwhile counts as live at its site, until its place is
+ * used again while tags are on, or its slab is given back.  Safe beside any other call.
  *
  * errors:  EINVAL   `on` is neither
- *          ENOMEM   no memory
- * context: not from a signal handler.  locks: cache list.
- * cost: none while off.  On: see docs/profile.md; calls that are inlined become calls.
+ *          ENOMEM   out of memory
+ * context: not in a signal handler
+ * locks:   cache list
+ * cost:    none while off; on: docs/profile.md; calls that are inlined become calls
  */
 STOOK_API int stook_tags_enable(struct stook_cache *cache, int on);
 
 /*
- * Bytes of slabs: of all, and of those that have room for tags; of a cache or of all (NULL).
- * errors:  EDEADLK  from a handler that interrupted the library
- * context: not from a signal handler.  locks: all but slots, in turn.
+ * Bytes of slabs, of all and of those with room for tags.
+ *
+ * They are those of a cache, or of all (NULL).
+ *
+ * errors:  EDEADLK  called by a handler that interrupted the library
+ * context: not in a signal handler
+ * locks:   all but slots, in turn
  */
 STOOK_API int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
     STOOK_NONNULL(2, 3);
 
-/* ---- reading -------------------------------------------------------------------------------- */
-
 /*
- * One site and what it has.  `size` is sizeof(struct stook_tag_stat) as the caller knows it, set before
- * the call, so that the struct can grow.  `file` and `function` are the library's, for good: NULL for
- * a site that is known by its address, which is 0 for the others.  Bytes are what an object takes in
- * its slab: its stride.
+ * Read what a call site has.
+ *
+ * The caller sets stat->size to sizeof(*stat).  Each number is exact for what was done before the call; what
+ * other threads do meanwhile may be in one number and not in the next.
+ *
+ * errors:  EINVAL   stat->size is not set
+ *          ENOENT   there is no such tag
+ * context: any
+ * locks:   none
+ * cost:    four loads a CPU
  */
 struct stook_tag_stat {
     size_t size;
+    /* The library's strings, valid for good.  NULL for a site that is known by its address. */
     const char *file, *function;
-    uint64_t address; /* the instruction behind the call */
+    uint64_t address; /* the instruction behind the call; 0 for a site that is known by its line */
     uint64_t line;
+    /* Bytes are what an object takes in its slab: its stride. */
     uint64_t live_objects, live_bytes;   /* allocated there and not freed yet */
     uint64_t total_objects, total_bytes; /* allocated there since tags were first on */
     /* Live when all sites together had the most: as of a moment within about 3 % of that. */
     uint64_t peak_objects, peak_bytes;
     /*
      * Of objects that were sampled with their stack (STOOK_PROFILE_STACKS): the addresses that the calls
-     * return to, from `address` on outwards.  They are not counted at the site itself: its sums are those
-     * of all tags with its address.  NULL and 0 else.
+     * return to, from `address` outwards.  They are not counted at the site itself, whose sums are
+     * those of all tags with its address.  Else NULL and 0.
      */
     const uint64_t *stack;
     uint64_t depth;
 };
-
-/* The tag after `tag` (0: the first); 0 when that was the last.  context: any.  locks: none. */
-STOOK_API unsigned stook_tag_next(unsigned tag);
-
-/*
- * What a tag has.  Each of the numbers is exact for what was done before the call; what other threads
- * do meanwhile may be in one of them and not in the next.
- *
- * errors:  EINVAL   stat->size is not that of a version of the struct
- *          ENOENT   there is no such tag
- * context: any.  locks: none.  cost: four loads a CPU.
- */
 STOOK_API int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat) STOOK_NONNULL(2);
 
 /*
- * The tag of a live object: 0 when it has none, be it that tags were off.  An address that is not of a
- * live object, or of one that was taken while tags were off: 0, or what the last object there had.
- * context: any.  locks: none.
+ * The tag after another one.
+ *
+ * 0 gives the first.
+ *
+ * returns: the tag, or 0 after the last
+ * context: any
+ * locks:   none
+ */
+STOOK_API unsigned stook_tag_next(unsigned tag);
+
+/*
+ * The tag of a live object.
+ *
+ * returns: the tag; 0 if the object has none.  If the object was allocated while tags were off, or is not
+ *          live: 0, or the tag of the last object there
+ * context: any
+ * locks:   none
  */
 STOOK_API unsigned stook_tag_of(const void *object);
 
-/* ---- the profile ---------------------------------------------------------------------------- */
-
 /*
- * Write all sites, what is mapped where, and the build IDs, to a file descriptor as one JSON document
- * (docs/profile.md), which `stook profile` reads on this machine or another that has the same
- * programs.  Needs no memory.
+ * Write the profile as one JSON document (docs/profile.md).
  *
- * errors:  those of write(2)
- * context: any, signal handlers included; one that interrupted the library does not learn what all
- * caches have in sum, which is null then.  locks: outside of handlers those of stook_tags_share().
+ * It has all sites, what is mapped where, and the build IDs.  `stook profile` reads it on this machine or on
+ * another one that has the same programs.  The call needs no memory.
+ *
+ * errors:  as write(2)
+ * context: any; in a handler that interrupted the library the sums of all caches are null
+ * locks:   in a handler none; else as stook_tags_share()
  */
 STOOK_API int stook_profile_write(int fd);
 

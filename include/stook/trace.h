@@ -24,30 +24,38 @@
 extern "C" {
 #endif
 
-/* Bytes that a trace grows to where nobody said, and the least that can be said. */
+/* A limit that suits most traces (STOOK_TRACE sets it), and the least one. */
 #define STOOK_TRACE_LIMIT ((size_t)1 << 30)
 #define STOOK_TRACE_LIMIT_MIN ((size_t)4096 + 65536)
 
 /*
- * Begin a trace of all caches and of malloc to `path`, which is made anew, readable by its owner alone;
- * it grows to `limit` bytes at most, 0: STOOK_TRACE_LIMIT.  Calls of other threads that are under way
- * may be missing.  A forked child is not traced, and may begin a trace of its own.
+ * Begin a trace of all caches and of malloc.
+ *
+ * The file `path` is made anew with mode 0600.  A regular file of that name is replaced, unless a process writes
+ * a trace to it; a symbolic link is not followed.  It grows to `limit` bytes at most:
+ * STOOK_TRACE_LIMIT is a good choice; STOOK_UNLIMITED is allowed.  Calls of other threads that are under way
+ * may be missing; events that find no room are counted as lost.  The trace ends with stook_trace_stop(), or
+ * with the process, however that ends.  A forked child is not traced, and may begin a trace of its own.
  *
  * errors:  EBUSY    this process is traced already, or another one writes to that file
- *          EEXIST   there is something that is no regular file
- *          EINVAL   a limit below STOOK_TRACE_LIMIT_MIN, no path
- *          ENOMEM   no memory
+ *          EEXIST   something that is no regular file has that name
+ *          EINVAL   a limit below STOOK_TRACE_LIMIT_MIN, or no path
+ *          ENOMEM   out of memory
  *          others   the file cannot be made: as open(2), ftruncate(2), mmap(2)
- * context: not from a signal handler.  locks: cache list.
- * cost: none while off.  On: docs/traces.md; calls that are inlined become calls.
+ * context: not in a signal handler
+ * locks:   cache list
+ * cost:    none while off; on: docs/traces.md; calls that are inlined become calls
  */
 STOOK_API int stook_trace_start(const char *path, size_t limit);
 
 /*
- * End it: when this returns the file has all that was recorded, and is closed.
+ * End the trace.
+ *
+ * When the call returns the file has all that was recorded, and is closed.
  *
  * errors:  EINVAL   this process is not traced
- * context: not from a signal handler.  locks: cache list, while other threads end their records.
+ * context: not in a signal handler
+ * locks:   cache list, while other threads end their records
  */
 STOOK_API int stook_trace_stop(void);
 

@@ -24,13 +24,18 @@ extern "C" {
 #endif
 
 /*
- * Use liburcu-memb (rcu_read_lock() and rcu_read_unlock(), sys_membarrier where the kernel has it), or
- * liburcu-qsbr (threads say when they are quiescent; never say so inside a call of this library's).
- * A process has one; asking twice for the same is fine.
+ * Use liburcu as the program's RCU.
+ *
+ * stook_urcu_use_memb() uses liburcu-memb (rcu_read_lock() and rcu_read_unlock(), sys_membarrier where the
+ * kernel has it).  stook_urcu_use_qsbr() uses liburcu-qsbr, whose threads say when they are quiescent; they
+ * must never say so inside a call of this library.  A process has one of them; the same call again is a
+ * no-op.
  *
  * errors:  EBUSY    another RCU was set (stook_rcu_set_ops())
  *          ENOMEM   as stook_rcu_set_ops()
- * context: not from a signal handler; not in a read-side section.  cost: starts a thread.
+ * context: not in a signal handler or a read-side section
+ * locks:   none
+ * cost:    starts a thread
  */
 STOOK_API int stook_urcu_use_memb(void);
 STOOK_API int stook_urcu_use_qsbr(void);

@@ -3,8 +3,11 @@
 
 #include "base/raw.h"
 
+#include <stook/stook.h>
+
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,17 +27,45 @@ int report_write(int fd, const char *text, size_t size)
     return 0;
 }
 
+/*
+ * Where messages go but to stderr.  Two places, so that one who reads the one that is in use finds both
+ * words of it while the other is written; the caller of stook_message_set() sees to the rest.
+ */
+static struct report_sink {
+    stook_message_fn fn;
+    void *arg;
+} report_sinks[2];
+static _Atomic(struct report_sink *) report_sink;
+
+void stook_message_set(stook_message_fn fn, void *arg)
+{
+    struct report_sink *now = atomic_load_explicit(&report_sink, memory_order_relaxed);
+    struct report_sink *next = now == &report_sinks[0] ? &report_sinks[1] : &report_sinks[0];
+
+    if (fn)
+        *next = (struct report_sink){fn, arg};
+    /* Release: both words, for report_say(). */
+    atomic_store_explicit(&report_sink, fn ? next : NULL, memory_order_release);
+}
+
 /* vsnprintf of integers and short strings takes no memory in glibc and musl. */
-static void report_say(const char *format, va_list args)
+static void report_say(int level, const char *format, va_list args)
 {
     char line[640] = "stook: ";
     int head = 7, room = (int)sizeof(line) - head - 1;
+    const struct report_sink *sink;
     int n = vsnprintf(line + head, (size_t)room, format, args);
 
     if (n < 0)
         n = 0;
     if (n > room - 1)
         n = room - 1;
+    sink = atomic_load_explicit(&report_sink, memory_order_acquire);
+    if (sink) {
+        line[head + n] = '\0';
+        sink->fn(level, line + head, (size_t)n, sink->arg);
+        return;
+    }
     line[head + n] = '\n';
     (void)report_write(STDERR_FILENO, line, (size_t)(head + n + 1));
 }
@@ -44,7 +75,7 @@ void report_fatal(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    report_say(format, args);
+    report_say(STOOK_MESSAGE_FATAL, format, args);
     va_end(args);
     abort();
 }
@@ -55,7 +86,7 @@ void report_warn(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    report_say(format, args);
+    report_say(STOOK_MESSAGE_WARNING, format, args);
     va_end(args);
     errno = saved;
 }

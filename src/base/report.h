@@ -7,10 +7,10 @@
 
 #include <stddef.h>
 
-/* Says "stook: MESSAGE" on stderr and aborts. */
+/* Says "stook: MESSAGE" on stderr, or MESSAGE to the program (stook_message_set()), and aborts. */
 _Noreturn void report_fatal(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
-/* Says "stook: MESSAGE" on stderr; errno is kept. */
+/* The same without the abort; errno is kept. */
 void report_warn(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
 /* Writes all of it, through interruptions; 0 or -1 with errno. */

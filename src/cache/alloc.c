@@ -20,7 +20,7 @@ void *alloc_slow(struct stook_cache *cache, unsigned flags)
     void *object = NULL;
     bool nested = context_enter();
 
-    slot_alloc(cache, &object, 1, nested || (flags & STOOK_NOSPIN));
+    slot_alloc(cache, &object, 1, nested || (flags & STOOK_SIGNAL_SAFE));
     context_leave();
     if (__builtin_expect(!object, 0) && reclaim_may(flags, nested) &&
         reclaim_alloc(cache, &object, 1) == 1)

@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-enum { ALLOC_FLAGS = STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO };
+enum { ALLOC_FLAGS = STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO };
 
 /* Whether an allocation may have these flags; errno EINVAL. */
 static inline bool alloc_may(const struct stook_cache *cache, unsigned flags)
@@ -25,7 +25,7 @@ static inline bool alloc_may(const struct stook_cache *cache, unsigned flags)
 /* Whether a section may serve it. */
 static inline bool alloc_is_fast(unsigned flags)
 {
-    return __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1);
+    return __builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1);
 }
 
 /* The public ones, past the fast path; `where`: base/where.h. */

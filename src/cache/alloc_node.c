@@ -56,7 +56,7 @@ void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node)
     int saved = errno;
     bool nested = context_enter();
 
-    take.nospin = nested || (flags & STOOK_NOSPIN);
+    take.nospin = nested || (flags & STOOK_SIGNAL_SAFE);
     (void)alloc_node_try(&take);
     context_leave();
     if (!take.object && reclaim_may(flags, nested))

@@ -32,7 +32,7 @@ static __attribute__((noinline, cold)) void bulk_give_up(struct stook_cache *cac
 __attribute__((noinline, cold)) size_t bulk_alloc_slow(struct stook_cache *cache, unsigned flags,
                                                        size_t n, void **objects, size_t got)
 {
-    bool nested = context_enter(), nospin = nested || (flags & STOOK_NOSPIN);
+    bool nested = context_enter(), nospin = nested || (flags & STOOK_SIGNAL_SAFE);
     int saved = errno;
 
     while (got < n) {
@@ -89,19 +89,26 @@ static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook
     return got;
 }
 
-__attribute__((aligned(64))) size_t stook_alloc_bulk(struct stook_cache *cache, unsigned flags,
-                                                     size_t n, void **objects)
+/* The public result: all of them, or none with errno. */
+static inline __attribute__((always_inline)) int bulk_result(size_t got, size_t n)
+{
+    return __builtin_expect(got == n, 1) ? 0 : -1;
+}
+
+__attribute__((aligned(64))) int stook_alloc_bulk(struct stook_cache *cache, unsigned flags,
+                                                  size_t n, void **objects)
 {
     size_t got = bulk_alloc_fast(cache, flags, n, objects);
 
     if (__builtin_expect(got == n, 1))
-        return n;
+        return 0;
     if (got > 0)
-        return bulk_alloc_slow(cache, flags, n, objects, got);
+        return bulk_result(bulk_alloc_slow(cache, flags, n, objects, got), n);
     if (cache_hooks(cache))
-        return hooks.alloc_bulk(cache, flags, n, objects,
-                                where_address(__builtin_return_address(0)));
-    return bulk_alloc_plain(cache, flags, n, objects);
+        return bulk_result(
+            hooks.alloc_bulk(cache, flags, n, objects, where_address(__builtin_return_address(0))),
+            n);
+    return bulk_result(bulk_alloc_plain(cache, flags, n, objects), n);
 }
 
 static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *cache, size_t n,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/context.h"
+#include "base/grow.h"
 #include "base/hooks.h"
 #include "base/init.h"
 #include "base/report.h"
@@ -255,22 +256,11 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     cache->flags = flags;
     cache->ctor = args->ctor;
     cache->dtor = args->dtor;
+    cache->arg = args->arg;
     cache->permutation = permutation;
     cache_setup(cache, &layout, index, name, flags & STOOK_CACHE_NOSHEAF ? 0 : args->sheaf_capacity,
                 args->cached_bytes_max);
     return cache;
-}
-
-static bool cache_args_valid(const struct stook_cache_args *args)
-{
-    const unsigned char *p = (const unsigned char *)args;
-
-    if (args->size < offsetof(struct stook_cache_args, align))
-        return false;
-    for (size_t i = sizeof(*args); i < args->size; i++)
-        if (p[i] != 0)
-            return false;
-    return true;
 }
 
 struct stook_cache *stook_cache_create(const char *name, size_t object_size,
@@ -283,12 +273,9 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
     struct stook_cache_args args = {0};
     struct stook_cache *cache;
 
-    if (given) {
-        if (!cache_args_valid(given)) {
-            errno = EINVAL;
-            return NULL;
-        }
-        memcpy(&args, given, given->size < sizeof(args) ? given->size : sizeof(args));
+    if (given && !grow_read(&args, sizeof(args), given)) {
+        errno = EINVAL;
+        return NULL;
     }
     if (args.align == 0)
         args.align = cache_default_align(object_size);

@@ -50,24 +50,3 @@ __attribute__((aligned(64))) void stook_free(struct stook_cache *cache, void *ob
     else
         free_object(cache, object);
 }
-
-void stook_free_any(void *object)
-{
-    struct stook_cache *cache;
-
-    if (!object)
-        return;
-    cache = slab_user_cache(object);
-    if (__builtin_expect(!cache, 0))
-        slab_report(NULL, object, "is no object of any cache");
-    stook_free(cache, object);
-}
-
-size_t stook_usable_size(const void *object)
-{
-    struct stook_cache *cache = slab_user_cache(object);
-
-    if (!cache)
-        slab_report(NULL, object, "is no object of any cache");
-    return cache->ctor || cache->dtor ? cache->object_size : cache->layout.room;
-}

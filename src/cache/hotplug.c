@@ -29,6 +29,7 @@
 #include "slab/node.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <limits.h>
@@ -344,7 +345,7 @@ LOCK_DROPS(hotplug.busy) static int hotplug_end(int error)
     return -1;
 }
 
-int stook_topology_update(void)
+int stook_topology_update(unsigned *changes)
 {
     uint64_t cpus[AFFINITY_WORDS];
     unsigned changed, n = 0;
@@ -363,8 +364,9 @@ int stook_topology_update(void)
     topology.allowed_cpus = n;
     context_leave();
     errno = saved;
-    (void)hotplug_end(0);
-    return changed < INT_MAX ? (int)changed : INT_MAX;
+    if (changes)
+        *changes = changed;
+    return hotplug_end(0);
 }
 
 int stook_topology_cpu_online(int cpu, int online)

@@ -13,6 +13,7 @@
 #include "page/arena.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -11,6 +11,8 @@
 #include "page/pagemap.h"
 #include "sheaf/slot.h"
 
+#include <stook/reclaim.h>
+
 #include <errno.h>
 
 enum {
@@ -167,7 +169,7 @@ static size_t reclaim_call(size_t wanted, bool *any)
             continue;
         cancel = cancel_off();
         reclaim_inside = i + 1;
-        more = entry.fn(entry.arg, wanted);
+        more = entry.fn(wanted, entry.arg);
         reclaim_inside = 0;
         reclaim_leave(i);
         cancel_on(cancel);

@@ -13,6 +13,7 @@
 
 #include "base/lock.h"
 
+#include <stook/reclaim.h>
 #include <stook/stook.h>
 
 #include <stdbool.h>
@@ -42,7 +43,7 @@ extern __thread unsigned reclaim_inside
 /* Whether an allocation may: `nested` as context_enter() said. */
 static inline bool reclaim_may(unsigned flags, bool nested)
 {
-    return !(flags & (STOOK_NOWAIT | STOOK_NOSPIN)) && !nested && reclaim_inside == 0;
+    return !(flags & (STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) && !nested && reclaim_inside == 0;
 }
 
 /*

@@ -20,7 +20,7 @@ void upkeep_do(const struct stook_cache *cache);
 /* At the end of an allocation: `nested` as context_enter() said. */
 static inline void upkeep_after(struct stook_cache *cache, unsigned flags, bool nested)
 {
-    adapt_heed(cache, nested || (flags & STOOK_NOSPIN));
+    adapt_heed(cache, nested || (flags & STOOK_SIGNAL_SAFE));
     if (__builtin_expect(context_self()->due != 0, 0) && reclaim_may(flags, nested))
         upkeep_do(cache);
 }

@@ -16,17 +16,17 @@
 /* ---- groups --------------------------------------------------------------------------------- */
 
 /* The number of a group that the caller names; false with errno EINVAL: it was destroyed. */
-static bool accounted_group(const struct stook_group *group, uint32_t *number)
+static bool accounted_group(struct stook_group group, uint32_t *number)
 {
-    *number = group ? group_number(group) : ACCOUNT_NOBODY;
-    if (group && *number == 0) {
+    *number = group.id ? group_number(group) : ACCOUNT_NOBODY;
+    if (group.id && *number == 0) {
         errno = EINVAL;
         return false;
     }
     return true;
 }
 
-void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_group *group)
+void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_group group)
 {
     uint32_t number;
 
@@ -35,22 +35,24 @@ void *stook_alloc_group(struct stook_cache *cache, unsigned flags, struct stook_
     return accounted_alloc(cache, flags, where_address(__builtin_return_address(0)), number);
 }
 
-size_t stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                              struct stook_group *group)
+int stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                           struct stook_group group)
 {
     uint32_t number;
 
     if (!accounted_group(group, &number))
-        return 0;
+        return -1;
     return accounted_alloc_bulk(cache, flags, n, objects,
-                                where_address(__builtin_return_address(0)), number);
+                                where_address(__builtin_return_address(0)), number) == n
+               ? 0
+               : -1;
 }
 
-struct stook_group *stook_group_of(const void *object)
+struct stook_group stook_group_of(const void *object)
 {
     uint32_t number = account_owner_of(object);
 
-    return number ? group_by_number(number) : NULL;
+    return number ? group_by_number(number) : STOOK_NO_GROUP;
 }
 
 /* ---- tags ----------------------------------------------------------------------------------- */

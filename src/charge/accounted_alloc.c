@@ -184,11 +184,13 @@ size_t accounted_alloc_bulk_from(struct stook_cache *cache, unsigned flags, size
 }
 
 /* A cache that is not accounted has no use for the site. */
-size_t stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
-                           struct stook_site *site)
+int stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
+                        struct stook_site *site)
 {
     if (!cache_hooks(cache))
         return stook_alloc_bulk(cache, flags, n, objects);
     return accounted_alloc_bulk(cache, flags, n, objects,
-                                where_site(site, __builtin_return_address(0)), ACCOUNT_CURRENT);
+                                where_site(site, __builtin_return_address(0)), ACCOUNT_CURRENT) == n
+               ? 0
+               : -1;
 }

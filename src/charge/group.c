@@ -98,7 +98,8 @@ static void group_write(struct group *group, const char *name, struct group *par
     group->depth = parent ? parent->depth + 1 : 0;
     group->soft_armed = group->soft_due = false;
     group->limit = limit;
-    group->soft = group->peak = group->refused = group->reclaims = group->soft_events = 0;
+    group->soft = STOOK_UNLIMITED;
+    group->peak = group->refused = group->reclaims = group->soft_events = 0;
     group->reclaim = NULL;
     group->soft_fn = NULL;
     atomic_store_explicit(group_stock_most_at(group_id(group)), 0, memory_order_relaxed);
@@ -141,7 +142,7 @@ static int group_make_locked(const char *name, struct group *parent, size_t limi
     return 0;
 }
 
-struct stook_group *stook_group_create(const char *name, struct stook_group *parent, size_t limit)
+struct stook_group stook_group_create(const char *name, struct stook_group parent, size_t limit)
 {
     uint32_t number = 0;
     int error;
@@ -151,11 +152,11 @@ struct stook_group *stook_group_create(const char *name, struct stook_group *par
     group_take();
     if (!group_init())
         error = ENOMEM;
-    else if (!name || (parent && !group_number(parent)))
+    else if (!name || (parent.id && !group_number(parent)))
         error = EINVAL;
     else
-        error =
-            group_make_locked(name, parent ? group_at(group_number(parent)) : NULL, limit, &number);
+        error = group_make_locked(name, parent.id ? group_at(group_number(parent)) : NULL, limit,
+                                  &number);
     group_unlock();
     context_leave();
     if (error)
@@ -188,11 +189,11 @@ static int group_unmake_locked(uint32_t number)
     return 0;
 }
 
-int stook_group_destroy(struct stook_group *handle)
+int stook_group_destroy(struct stook_group handle)
 {
     int error;
 
-    if (!handle)
+    if (!handle.id)
         return 0;
     if (!group_of_handle(handle)) {
         errno = EINVAL;
@@ -211,13 +212,13 @@ int stook_group_destroy(struct stook_group *handle)
 
 /* ---- entering ------------------------------------------------------------------------------- */
 
-struct stook_group *stook_group_current(void)
+struct stook_group stook_group_current(void)
 {
     return group_handle(group_resolve(group_thread.lineage[0]));
 }
 
 /* A handler that interrupts this finds the old group or the new one, and ancestors of either. */
-void stook_group_leave(struct stook_group *handle)
+void stook_group_leave(struct stook_group handle)
 {
     uint32_t number = group_resolve(group_of_handle(handle));
     uint32_t lineage[STOOK_GROUP_DEPTH_MAX] = {0};
@@ -234,25 +235,25 @@ void stook_group_leave(struct stook_group *handle)
     group_thread.lineage[0] = lineage[0];
 }
 
-struct stook_group *stook_group_enter(struct stook_group *handle)
+struct stook_group stook_group_enter(struct stook_group handle)
 {
-    struct stook_group *previous = group_handle(group_thread.lineage[0]);
+    struct stook_group previous = group_handle(group_thread.lineage[0]);
 
     stook_group_leave(handle);
     return previous;
 }
 
-struct stook_group *stook_group_next(const struct stook_group *previous)
+struct stook_group stook_group_next(struct stook_group previous)
 {
     uint32_t number = group_of_handle(previous), high, live;
 
     if (!atomic_load_explicit(&group_table.at, memory_order_acquire))
-        return NULL;
+        return STOOK_NO_GROUP;
     high = atomic_load_explicit(&group_table.high, memory_order_relaxed);
     for (uint32_t place = group_place(number) + 1; place <= high; place++) {
         live = atomic_load_explicit(&group_at(place)->live, memory_order_acquire);
         if (live)
             return group_handle(live);
     }
-    return NULL;
+    return STOOK_NO_GROUP;
 }

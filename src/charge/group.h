@@ -24,9 +24,9 @@
  * An owner column holds all 32 bits.  A number is not used again while charges to it remain.
  * 0: no group; group_number() says so of a destroyed one too.
  */
-uint32_t group_number(const struct stook_group *group);
+uint32_t group_number(struct stook_group group);
 /* For who asks whose an object is: the nearest ancestor that lives, or NULL. */
-struct stook_group *group_by_number(uint32_t number);
+struct stook_group group_by_number(uint32_t number);
 
 /*
  * What this thread entered, 0 for none.  It may have been destroyed since: group_charge() sees to it.
@@ -37,7 +37,7 @@ uint32_t group_current(void);
  * Charges bytes (above 0) to a group and its ancestors.  *number is 0, group_current() or
  * group_number() of a group, and afterwards the group that was charged, which is the one to write
  * down and to uncharge: the nearest ancestor that lives of one that was destroyed, or 0, and nothing
- * was charged.  `flags`: STOOK_WAIT, NOWAIT, NOSPIN of the caller, others are not looked at;
+ * was charged.  `flags`: STOOK_WAIT, NORECLAIM, SIGNAL_SAFE of the caller, others are not looked at;
  * `nested`: it interrupted the library.  False with errno EDQUOT at a limit, ENOMEM where a lock
  * would have had to be waited for.  Called outside the context and without locks: callbacks of
  * groups run from here.  errno is kept on success.

@@ -25,8 +25,7 @@ enum {
 static struct group *group_charge_full(struct group *group, uint64_t bytes)
 {
     for (; group; group = group_parent(group))
-        if (group->limit &&
-            (group->charged > group->limit || bytes > group->limit - group->charged))
+        if (group->charged > group->limit || bytes > group->limit - group->charged)
             break;
     return group;
 }
@@ -37,11 +36,10 @@ static uint32_t group_charge_batch(struct group *group)
     unsigned cpus = group_stocks.used ? group_stocks.used : 1;
     uint64_t room = UINT64_MAX, share;
 
-    for (struct group *a = group; a; a = group_parent(a))
-        if (a->limit) {
-            uint64_t left = a->limit > a->charged ? a->limit - a->charged : 0;
-            room = left < room ? left : room;
-        }
+    for (struct group *a = group; a; a = group_parent(a)) {
+        uint64_t left = a->limit > a->charged ? a->limit - a->charged : 0;
+        room = left < room ? left : room;
+    }
     share = room / ((uint64_t)GROUP_SHARE * cpus);
     if (share > GROUP_BATCH)
         share = GROUP_BATCH;
@@ -115,7 +113,7 @@ static void group_charge_risen(struct group *group)
     for (; group; group = group_parent(group)) {
         if (group->charged > group->peak)
             group->peak = group->charged;
-        if (group->soft && group->soft_armed && group->charged > group->soft &&
+        if (group->soft_armed && group->charged > group->soft &&
             group->charged - group_charge_stocked(group) > group->soft) {
             group->soft_armed = false;
             group->soft_events++;
@@ -174,7 +172,7 @@ static __attribute__((noinline, cold)) void group_charge_notify(uint32_t number)
         group_unlock();
         context_leave();
         cancel = cancel_off();
-        fn((struct stook_group *)(uintptr_t)group_id(group), usage, arg);
+        fn((struct stook_group){group_id(group)}, usage, arg);
         context_enter();
         group_take();
         group_callback_leave(group); /* it lives: destroying it waits for this */
@@ -189,7 +187,7 @@ static void group_charge_reclaim(struct group *full, size_t bytes)
 {
     uint64_t room = full->limit > full->charged ? full->limit - full->charged : 0;
     uint64_t over = full->charged > full->limit ? full->charged - full->limit : 0;
-    stook_reclaim_fn fn = full->reclaim;
+    stook_group_reclaim_fn fn = full->reclaim;
     void *arg = full->reclaim_arg;
     int cancel;
 
@@ -198,7 +196,7 @@ static void group_charge_reclaim(struct group *full, size_t bytes)
     group_unlock();
     context_leave();
     cancel = cancel_off();
-    (void)fn(arg, bytes - room + over);
+    (void)fn((struct stook_group){group_id(full)}, bytes - room + over, arg);
     context_enter();
     group_take();
     group_callback_leave(full);
@@ -223,8 +221,8 @@ static bool group_charge_unlocked(uint32_t *number, size_t bytes)
 
 bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nested)
 {
-    bool nospin = nested || (flags & STOOK_NOSPIN);
-    bool wait = !nospin && !(flags & STOOK_NOWAIT) && group_thread.inside == 0;
+    bool nospin = nested || (flags & STOOK_SIGNAL_SAFE);
+    bool wait = !nospin && !(flags & STOOK_NORECLAIM) && group_thread.inside == 0;
     struct group *group, *full = NULL;
     int saved = errno;
     unsigned called = 0; /* bit a depth */

@@ -3,12 +3,12 @@
  * group_limit.c - limits and callbacks of a group, and what it has.
  */
 #include "charge/group_table.h"
+#include "base/grow.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* Within the context and with the lock; NULL and outside, with EINVAL. */
-static struct group *group_limit_enter(const struct stook_group *handle)
+static struct group *group_limit_enter(struct stook_group handle)
 {
     uint32_t number;
 
@@ -29,14 +29,14 @@ static void group_limit_leave(void)
     context_leave();
 }
 
-int stook_group_set_limit(struct stook_group *handle, size_t limit)
+int stook_group_set_limit(struct stook_group handle, size_t limit)
 {
     struct group *group = group_limit_enter(handle);
 
     if (!group)
         return -1;
     group->limit = limit;
-    if (limit && group->charged > limit)
+    if (group->charged > limit)
         group_charge_drain(group);
     group_limit_leave();
     return 0;
@@ -47,11 +47,11 @@ void group_limit_clear_soft(struct group *group)
     if (group->soft_due)
         atomic_fetch_sub_explicit(&group_table.due, 1, memory_order_relaxed);
     group->soft_due = group->soft_armed = false;
-    group->soft = 0;
+    group->soft = STOOK_UNLIMITED;
     group->soft_fn = NULL;
 }
 
-int stook_group_set_soft_limit(struct stook_group *handle, size_t bytes, stook_group_soft_fn fn,
+int stook_group_set_soft_limit(struct stook_group handle, size_t bytes, stook_group_soft_fn fn,
                                void *arg)
 {
     struct group *group = group_limit_enter(handle);
@@ -60,7 +60,7 @@ int stook_group_set_soft_limit(struct stook_group *handle, size_t bytes, stook_g
         return -1;
     group_limit_clear_soft(group);
     group_callback_wait(group);
-    if (bytes && fn) {
+    if (bytes != STOOK_UNLIMITED && fn) {
         group->soft = bytes;
         group->soft_fn = fn;
         group->soft_arg = arg;
@@ -70,7 +70,7 @@ int stook_group_set_soft_limit(struct stook_group *handle, size_t bytes, stook_g
     return 0;
 }
 
-int stook_group_set_reclaim(struct stook_group *handle, stook_reclaim_fn fn, void *arg)
+int stook_group_set_reclaim(struct stook_group handle, stook_group_reclaim_fn fn, void *arg)
 {
     struct group *group = group_limit_enter(handle);
 
@@ -113,13 +113,12 @@ static void group_limit_read(struct group *group, struct stook_group_stat *stat)
     stat->children = group->children;
 }
 
-int stook_group_stat(const struct stook_group *handle, struct stook_group_stat *stat)
+int stook_group_stat(struct stook_group handle, struct stook_group_stat *stat)
 {
-    struct stook_group_stat all = {.size = stat->size};
-    size_t known = all.size < sizeof(all) ? all.size : sizeof(all);
+    struct stook_group_stat all = {0};
     struct group *group;
 
-    if (all.size < sizeof(all.size) + sizeof(uint64_t) || all.size % sizeof(uint64_t)) {
+    if (!grow_is_sized(stat->size)) {
         errno = EINVAL;
         return -1;
     }
@@ -128,12 +127,11 @@ int stook_group_stat(const struct stook_group *handle, struct stook_group_stat *
         return -1;
     group_limit_read(group, &all);
     group_limit_leave();
-    memcpy(stat, &all, known);
-    memset((char *)stat + known, 0, all.size - known);
+    grow_write(stat, &all, sizeof(all));
     return 0;
 }
 
-const char *stook_group_name(const struct stook_group *handle)
+const char *stook_group_name(struct stook_group handle)
 {
     uint32_t number = group_number(handle);
 
@@ -143,13 +141,13 @@ const char *stook_group_name(const struct stook_group *handle)
     return NULL;
 }
 
-struct stook_group *stook_group_parent(const struct stook_group *handle)
+struct stook_group stook_group_parent(struct stook_group handle)
 {
     uint32_t number = group_number(handle);
 
     if (number)
-        return (struct stook_group *)(uintptr_t)atomic_load_explicit(&group_at(number)->lineage[1],
-                                                                     memory_order_relaxed);
+        return (struct stook_group){
+            atomic_load_explicit(&group_at(number)->lineage[1], memory_order_relaxed)};
     errno = EINVAL;
-    return NULL;
+    return STOOK_NO_GROUP;
 }

@@ -53,23 +53,19 @@ uint32_t group_resolve(uint32_t number)
     return 0;
 }
 
-uint32_t group_of_handle(const struct stook_group *handle)
+uint32_t group_of_handle(struct stook_group handle)
 {
-    uintptr_t number = (uintptr_t)handle;
-
-    return number <= UINT32_MAX && atomic_load_explicit(&group_table.at, memory_order_acquire)
-               ? (uint32_t)number
-               : 0;
+    return atomic_load_explicit(&group_table.at, memory_order_acquire) ? handle.id : 0;
 }
 
-uint32_t group_number(const struct stook_group *handle)
+uint32_t group_number(struct stook_group handle)
 {
     uint32_t number = group_of_handle(handle);
 
     return group_live(number) ? number : 0;
 }
 
-struct stook_group *group_by_number(uint32_t number)
+struct stook_group group_by_number(uint32_t number)
 {
     return group_handle(group_resolve(number));
 }

@@ -38,10 +38,10 @@ struct group {
     bool soft_armed;   /* usage was at or below the soft limit since the last event */
     bool soft_due;     /* its callback is to be called */
     uint64_t charged;  /* here and below, stocks included */
-    uint64_t limit;    /* 0: none, as in soft */
+    uint64_t limit;    /* STOOK_UNLIMITED: none, as in soft */
     uint64_t soft;
     uint64_t peak, refused, reclaims, soft_events;
-    stook_reclaim_fn reclaim;
+    stook_group_reclaim_fn reclaim;
     void *reclaim_arg;
     stook_group_soft_fn soft_fn;
     void *soft_arg;
@@ -76,12 +76,12 @@ static inline struct group *group_at(uint32_t number)
     return atomic_load_explicit(&group_table.at, memory_order_acquire) + group_place(number);
 }
 
-static inline struct stook_group *group_handle(uint32_t number)
+static inline struct stook_group group_handle(uint32_t number)
 {
-    return (struct stook_group *)(uintptr_t)number;
+    return (struct stook_group){number};
 }
 /* What a program passes: a number, or nonsense, which is 0. */
-uint32_t group_of_handle(const struct stook_group *handle);
+uint32_t group_of_handle(struct stook_group handle);
 /* A group and its ancestors, with a 0 behind the last, of its record; false: the place is another's by now. */
 bool group_lineage(uint32_t number, uint32_t lineage[STOOK_GROUP_DEPTH_MAX]);
 

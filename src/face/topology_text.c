@@ -7,7 +7,7 @@
 #include "base/settings.h"
 #include "os/os.h"
 
-#include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <stdarg.h>

@@ -37,7 +37,7 @@ int stook_trace_start(const char *path, size_t limit)
     init_once();
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    error = trace_begin(path, limit ? limit : STOOK_TRACE_LIMIT);
+    error = trace_begin(path, limit);
     if (error == 0)
         accounted_close(CACHE_CLOSED_TRACE, true);
     lock_drop(&cache_list.lock, LOCK_CACHES);

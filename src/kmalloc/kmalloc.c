@@ -3,6 +3,7 @@
  * kmalloc.c - stook_kmalloc() and its family: size classes over caches, whole pages above.
  */
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
 
 #include "base/context.h"
 #include "base/report.h"
@@ -149,11 +150,11 @@ static void *kmalloc_large(size_t size, unsigned flags, uint64_t where)
     struct kmalloc_large large = {.size = size, .align = kmalloc_large_align(size)};
     int saved = errno;
 
-    if (flags & ~(STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO)) {
+    if (flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO)) {
         errno = EINVAL;
         return NULL;
     }
-    if (size > PTRDIFF_MAX || (flags & STOOK_NOSPIN)) {
+    if (size > PTRDIFF_MAX || (flags & STOOK_SIGNAL_SAFE)) {
         errno = ENOMEM;
         return NULL;
     }
@@ -183,7 +184,7 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
     turn = lock_turn();
     cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
     /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
-    object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NOWAIT : flags, where,
+    object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NORECLAIM : flags, where,
                              ACCOUNT_CURRENT);
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = kmalloc_large(size, flags, where);
@@ -196,14 +197,14 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
 {
     void *object = NULL;
 
-    if (size > PTRDIFF_MAX || (flags & STOOK_NOSPIN)) {
-        errno = flags & STOOK_NOSPIN ? EINVAL : ENOMEM;
+    if (size > PTRDIFF_MAX || (flags & STOOK_SIGNAL_SAFE)) {
+        errno = flags & STOOK_SIGNAL_SAFE ? EINVAL : ENOMEM;
         return NULL;
     }
     for (unsigned tries = 0; !object; tries++) {
         int saved = errno;
         if (tries > 0)
-            stook_nofail_nap(tries);
+            stook_kmem_nap(tries);
         if (atomic_load_explicit(&kmalloc_made, memory_order_acquire) || kmalloc_make())
             object = kmalloc_once(size, flags & ~STOOK_NOFAIL, where);
         if (object)
@@ -228,7 +229,7 @@ static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned 
     if (__builtin_expect(atomic_load_explicit(&kmalloc_made, memory_order_acquire), 1) ||
         kmalloc_make())
         return kmalloc_once(size, flags, where);
-    return lock_forked_since(turn) ? kmalloc_large(size, flags | STOOK_NOWAIT, where) : NULL;
+    return lock_forked_since(turn) ? kmalloc_large(size, flags | STOOK_NORECLAIM, where) : NULL;
 }
 
 static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,
@@ -236,7 +237,7 @@ static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsi
 {
     /* A size of 0 is the largest here. */
     if (__builtin_expect(size - 1 < STOOK_KMALLOC_CACHE_MAX, 1) &&
-        __builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1)) {
+        __builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1)) {
         /* Acquire: its head. */
         const struct stook_cache *cache =
             atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_acquire);
@@ -266,6 +267,20 @@ __attribute__((aligned(64))) void *stook_kmalloc_at(size_t size, unsigned flags,
     return kmalloc_slow(size, flags, where_site(site, __builtin_return_address(0)));
 }
 
+/* A product that overflows is a size that cannot be had. */
+static size_t kmalloc_product(size_t n, size_t size)
+{
+    size_t product;
+
+    return __builtin_mul_overflow(n, size, &product) ? SIZE_MAX : product;
+}
+
+void *stook_kmalloc_array(size_t n, size_t size, unsigned flags)
+{
+    return stook_kmalloc_from(kmalloc_product(n, size), flags,
+                              where_address(__builtin_return_address(0)));
+}
+
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
 {
     void *object;
@@ -286,7 +301,7 @@ size_t stook_kmalloc_size(size_t size)
     return size > SIZE_MAX - rounded ? size : (size + rounded - 1) & ~(rounded - 1);
 }
 
-void stook_nofail_nap(unsigned tries)
+void stook_kmem_nap(unsigned tries)
 {
     static _Atomic uint32_t nobody;
     int saved = errno;
@@ -297,53 +312,61 @@ void stook_nofail_nap(unsigned tries)
 
 /* ---- give back ------------------------------------------------------------------------------ */
 
-size_t stook_ksize(const void *object)
+size_t stook_usable_size(const void *object)
 {
+    const struct stook_cache *cache;
     size_t size;
 
     if (kmalloc_is_none(object))
         return 0;
-    if (slab_cache_of(object))
-        return stook_usable_size(object);
+    cache = slab_user_cache(object);
+    if (cache)
+        return cache->ctor || cache->dtor ? cache->object_size : cache->layout.room;
     size = large_size(object);
     if (size == 0)
-        stook_private_bad_pointer("ksize", object);
+        stook_private_bad_pointer("stook_usable_size", object);
     return size;
 }
 
-static __attribute__((noinline, cold)) void kfree_slow(const void *object)
+int stook_node_of(const void *object)
 {
-    void *own = (void *)(uintptr_t)object;
+    if (slab_user_cache(object) || (pagemap_covers(object) && large_size(object) > 0))
+        return (int)pagemap_node(object);
+    errno = EINVAL;
+    return -1;
+}
+
+static __attribute__((noinline, cold)) void kfree_slow(void *object)
+{
     struct stook_cache *cache;
 
     if (kmalloc_is_none(object))
         return;
     cache = slab_user_cache(object);
     if (__builtin_expect(cache != NULL, 1))
-        stook_free(cache, own);
-    else if (!stook_private_large_free(own))
-        stook_private_bad_pointer("kfree", object);
+        stook_free(cache, object);
+    else if (!stook_private_large_free(object))
+        stook_private_bad_pointer("stook_free_any", object);
 }
 
 /* By way of the cache, whose calls may be counted: the page map alone would pass that by. */
-__attribute__((aligned(64))) void stook_kfree(const void *object)
+__attribute__((aligned(64))) void stook_free_any(void *object)
 {
     if (__builtin_expect(pagemap_is_low(object), 1)) {
         const struct stook_cache *cache = cache_table[pagemap_cache(*pagemap_at(object))];
         if (__builtin_expect(cache != NULL, 1) &&
-            __builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset,
-                                             (void *)(uintptr_t)object),
+            __builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset, object),
                              1))
             return;
     }
     kfree_slow(object);
 }
 
-void stook_kfree_sensitive(const void *object)
+void stook_kmem_free_sensitive(const void *object)
 {
     if (!kmalloc_is_none(object))
-        explicit_bzero((void *)(uintptr_t)object, stook_ksize(object));
-    stook_kfree(object);
+        explicit_bzero((void *)(uintptr_t)object, stook_usable_size(object));
+    stook_free_any((void *)(uintptr_t)object);
 }
 
 /* ---- change --------------------------------------------------------------------------------- */
@@ -359,29 +382,28 @@ static void *krealloc_pages(void *object, size_t size)
 /* What is not contents is zeros. */
 static void *krealloc_zero(void *object, size_t from, unsigned flags)
 {
-    size_t usable = flags & STOOK_ZERO ? stook_ksize(object) : 0;
+    size_t usable = flags & STOOK_ZERO ? stook_usable_size(object) : 0;
 
     if (usable > from)
         memset((char *)object + from, 0, usable - from);
     return object;
 }
 
-void *stook_krealloc(void *object, size_t size, unsigned flags)
+static void *krealloc_from(void *object, size_t size, unsigned flags, uint64_t where)
 {
-    uint64_t where = where_address(__builtin_return_address(0));
     size_t had, kept;
     void *fresh;
 
     if (kmalloc_is_none(object))
         return kmalloc_slow(size, flags, where);
     if (size == 0) {
-        stook_kfree(object);
+        stook_free_any(object);
         return STOOK_KMALLOC_NONE;
     }
-    had = stook_ksize(object);
+    had = stook_usable_size(object);
     kept = size < had ? size : had;
     if (had > STOOK_KMALLOC_CACHE_MAX && size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX &&
-        !(flags & STOOK_NOSPIN) && !slab_cache_of(object)) {
+        !(flags & STOOK_SIGNAL_SAFE) && !slab_cache_of(object)) {
         fresh = krealloc_pages(object, size);
         if (fresh)
             return krealloc_zero(fresh, kept, flags);
@@ -392,8 +414,19 @@ void *stook_krealloc(void *object, size_t size, unsigned flags)
     if (!fresh) /* what shrinks need not move */
         return size <= had && errno != EINVAL ? krealloc_zero(object, size, flags) : NULL;
     memcpy(fresh, object, kept);
-    stook_kfree(object);
+    stook_free_any(object);
     return krealloc_zero(fresh, kept, flags);
+}
+
+void *stook_krealloc(void *object, size_t size, unsigned flags)
+{
+    return krealloc_from(object, size, flags, where_address(__builtin_return_address(0)));
+}
+
+void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
+{
+    return krealloc_from(object, kmalloc_product(n, size), flags,
+                         where_address(__builtin_return_address(0)));
 }
 
 /* ---- for stook/kmem.h ----------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
                       : kmalloc_node_large(size, plain, wanted, where);
     }
     if (found || (flags & STOOK_THISNODE)) {
-        stook_kfree(object);
+        stook_free_any(object);
         errno = found ? saved : ENOMEM;
         return found;
     }

@@ -26,6 +26,14 @@
 
 enum { PRIVATE_CLASSES = 256 };
 
+void stook_private_check(unsigned interface, const char *version)
+{
+    if (interface != STOOK_PRIVATE_INTERFACE)
+        report_fatal("libstook-malloc %s (private interface %u) does not fit libstook %s (private "
+                     "interface %u): install both from one release",
+                     version, interface, STOOK_VERSION_STRING, STOOK_PRIVATE_INTERFACE);
+}
+
 void stook_private_view(struct stook_private_view *view)
 {
     init_once();
@@ -360,7 +368,7 @@ void stook_private_limit(void)
     if (limit == 0)
         return;
     init_once();
-    account_process = group_number(stook_group_create("malloc", NULL, limit));
+    account_process = group_number(stook_group_create("malloc", STOOK_NO_GROUP, limit));
     if (!account_process)
         report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);
     /* Before its first stock. */

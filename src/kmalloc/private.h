@@ -15,6 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
+ * else whether the library is of its kind; if not, this says which both are, and aborts.
+ */
+#define STOOK_PRIVATE_INTERFACE 1u
+STOOK_API void stook_private_check(unsigned interface, const char *version);
+
 /* What never changes after the start: malloc keeps a copy beside its code. */
 struct stook_private_view {
     const char *areas; /* CPU 0's (stook/inline.h); nobody ever installs a sheaf in slot 0 */

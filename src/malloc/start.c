@@ -21,6 +21,7 @@ void start_malloc(void)
         return;
     saved = errno;
     /* First, and outside of the state: registering for fork may allocate. */
+    stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING);
     (void)stook_mode(NULL);
     if (once_begin(&start_state)) {
         class_make();

@@ -4,6 +4,8 @@
 #include "cache/init.h"
 #include "os/os.h"
 
+#include <stook/kmem_private.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +21,7 @@ static uint32_t bag_forks(void)
     return atomic_load_explicit(&fork_count, memory_order_relaxed);
 }
 
-static void bag_lock(struct stook_bag *bag, sigset_t *before)
+static void bag_lock(struct stook_kmem_bag *bag, sigset_t *before)
 {
     const uint32_t held = 4 * bag_forks() + 1, awaited = held + 2;
     uint32_t seen, wanted = held;
@@ -48,14 +50,14 @@ static void bag_lock(struct stook_bag *bag, sigset_t *before)
     }
 }
 
-static void bag_unlock(struct stook_bag *bag, const sigset_t *before)
+static void bag_unlock(struct stook_kmem_bag *bag, const sigset_t *before)
 {
     if (atomic_exchange_explicit(&bag->lock, 0, memory_order_release) & 2)
         os_wake(&bag->lock, 1);
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-static uint32_t bag_wants(const struct stook_bag *bag)
+static uint32_t bag_wants(const struct stook_kmem_bag *bag)
 {
     uint32_t limit = atomic_load(&bag->limit), waiters;
 
@@ -66,7 +68,7 @@ static uint32_t bag_wants(const struct stook_bag *bag)
 }
 
 /* Takes one while there are more than `keep`. */
-static void *bag_take(struct stook_bag *bag, uint32_t keep)
+static void *bag_take(struct stook_kmem_bag *bag, uint32_t keep)
 {
     void *pointer = NULL;
     sigset_t before;
@@ -84,7 +86,7 @@ static void *bag_take(struct stook_bag *bag, uint32_t keep)
     return pointer;
 }
 
-static void bag_wake(struct stook_bag *bag)
+static void bag_wake(struct stook_kmem_bag *bag)
 {
     if (atomic_load(&bag->waiters) > 0) {
         atomic_fetch_add(&bag->turn, 1);
@@ -92,7 +94,7 @@ static void bag_wake(struct stook_bag *bag)
     }
 }
 
-int stook_bag_put(struct stook_bag *bag, void *pointer)
+int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer)
 {
     sigset_t before;
     uint32_t count;
@@ -116,18 +118,18 @@ int stook_bag_put(struct stook_bag *bag, void *pointer)
     return put;
 }
 
-void *stook_bag_take(struct stook_bag *bag)
+void *stook_kmem_bag_take(struct stook_kmem_bag *bag)
 {
     return bag_take(bag, 0);
 }
 
-void *stook_bag_spill(struct stook_bag *bag)
+void *stook_kmem_bag_spill(struct stook_kmem_bag *bag)
 {
     return bag_take(bag, atomic_load(&bag->limit));
 }
 
 /* This thread waits, or does no more. */
-static void bag_announce(struct stook_bag *bag, bool waits)
+static void bag_announce(struct stook_kmem_bag *bag, bool waits)
 {
     sigset_t before;
     uint32_t waiters;
@@ -141,7 +143,7 @@ static void bag_announce(struct stook_bag *bag, bool waits)
     bag_unlock(bag, &before);
 }
 
-void *stook_bag_wait(struct stook_bag *bag)
+void *stook_kmem_bag_wait(struct stook_kmem_bag *bag)
 {
     int saved = errno;
     void *pointer;
@@ -172,11 +174,11 @@ static uint32_t bag_room(unsigned limit)
     return limit > BAG_LEAST ? limit : BAG_LEAST;
 }
 
-struct stook_bag *stook_bag_create(unsigned limit)
+struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit)
 {
-    struct stook_bag *bag;
+    struct stook_kmem_bag *bag;
 
-    if (limit > STOOK_BAG_MAX) {
+    if (limit > STOOK_KMEM_BAG_MAX) {
         errno = E2BIG;
         return NULL;
     }
@@ -189,26 +191,26 @@ struct stook_bag *stook_bag_create(unsigned limit)
     bag->pointer = stook_kmalloc(bag->room * sizeof(void *), 0);
     if (bag->pointer)
         return bag;
-    stook_kfree(bag);
+    stook_free_any(bag);
     return NULL;
 }
 
-void stook_bag_destroy(struct stook_bag *bag)
+void stook_kmem_bag_destroy(struct stook_kmem_bag *bag)
 {
     if (!bag)
         return;
-    stook_kfree(bag->pointer);
-    stook_kfree(bag);
+    stook_free_any(bag->pointer);
+    stook_free_any(bag);
 }
 
 /* The array only grows: what is too much after a smaller limit is still in it. */
-int stook_bag_resize(struct stook_bag *bag, unsigned limit)
+int stook_kmem_bag_resize(struct stook_kmem_bag *bag, unsigned limit)
 {
     void **fresh, **old = NULL;
     uint32_t room = bag_room(limit);
     sigset_t before;
 
-    if (limit > STOOK_BAG_MAX) {
+    if (limit > STOOK_KMEM_BAG_MAX) {
         errno = E2BIG;
         return -1;
     }
@@ -225,17 +227,17 @@ int stook_bag_resize(struct stook_bag *bag, unsigned limit)
     }
     atomic_store(&bag->limit, limit);
     bag_unlock(bag, &before);
-    stook_kfree(old);
-    stook_kfree(fresh);
+    stook_free_any(old);
+    stook_free_any(fresh);
     return 0;
 }
 
-unsigned stook_bag_count(const struct stook_bag *bag)
+unsigned stook_kmem_bag_count(const struct stook_kmem_bag *bag)
 {
     return atomic_load(&bag->count);
 }
 
-unsigned stook_bag_limit(const struct stook_bag *bag)
+unsigned stook_kmem_bag_limit(const struct stook_kmem_bag *bag)
 {
     return atomic_load(&bag->limit);
 }

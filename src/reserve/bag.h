@@ -13,11 +13,12 @@
 #define STOOK_RESERVE_BAG_H
 
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-struct stook_bag {
+struct stook_kmem_bag {
     _Atomic uint32_t lock; /* 0, or 4 * forks + 1, + 2 more while a thread may sleep on it */
     _Atomic uint32_t count, limit, waiters;
     _Atomic uint32_t turn; /* changes with each wake-up */

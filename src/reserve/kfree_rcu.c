@@ -3,6 +3,7 @@
  * kfree_rcu.c - deferred frees by the address alone.
  */
 #include <stook/kmalloc.h>
+#include <stook/rcu.h>
 
 #include "base/context.h"
 #include "base/report.h"
@@ -25,8 +26,8 @@ static void kfree_rcu_done(struct stook_rcu_head *head)
     struct kfree_rcu *ride = (struct kfree_rcu *)(void *)head;
     int saved = errno;
 
-    stook_kfree(ride->object);
-    stook_kfree(ride);
+    stook_free_any(ride->object);
+    stook_free_any(ride);
     errno = saved;
 }
 
@@ -37,37 +38,38 @@ static void kfree_rcu_large(void *object)
     struct kfree_rcu *ride;
 
     if (context_self()->depth > 0)
-        report_fatal("kfree_rcu: %p has whole pages, and a handler interrupted the library",
-                     object);
-    ride = stook_kmalloc(sizeof(*ride), STOOK_NOWAIT);
+        report_fatal(
+            "stook_free_any_rcu: %p has whole pages, and a handler interrupted the library",
+            object);
+    ride = stook_kmalloc(sizeof(*ride), STOOK_NORECLAIM);
     if (ride) {
         ride->object = object;
         rcu_ops.call(&ride->head, kfree_rcu_done);
     } else {
         if (!rcu_ops.reading || rcu_ops.reading())
-            report_fatal("kfree_rcu: no memory to defer the free of %p, and no place to wait",
-                         object);
+            report_fatal(
+                "stook_free_any_rcu: no memory to defer the free of %p, and no place to wait",
+                object);
         rcu_ops.synchronize();
-        stook_kfree(object);
+        stook_free_any(object);
     }
     errno = saved;
 }
 
-void stook_kfree_rcu(const void *object)
+void stook_free_any_rcu(void *object)
 {
-    void *own = (void *)(uintptr_t)object;
     struct stook_cache *cache;
 
     if ((uintptr_t)object <= (uintptr_t)STOOK_KMALLOC_NONE)
         return;
     cache = slab_user_cache(object);
     if (cache) {
-        stook_free_rcu(cache, own);
+        stook_free_rcu(cache, object);
         return;
     }
     if (large_size(object) == 0)
-        stook_private_bad_pointer("kfree_rcu", object);
+        stook_private_bad_pointer("stook_free_any_rcu", object);
     if (!rcu_is_set())
-        report_fatal("kfree_rcu(%p) before stook_rcu_set_ops(): no RCU is set", object);
-    kfree_rcu_large(own);
+        report_fatal("stook_free_any_rcu(%p) before stook_rcu_set_ops(): no RCU is set", object);
+    kfree_rcu_large(object);
 }

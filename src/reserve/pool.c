@@ -12,10 +12,16 @@
 #include "sheaf/slot.h"
 #include "slab/slab.h"
 
+#include <stook/pool.h>
+
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 uint64_t pool_nap = 1000000000u;
+
+#define POOL_SECOND UINT64_C(1000000000)
+#define POOL_FOREVER UINT64_MAX /* no deadline */
 
 enum { POOL_BATCH = 64 }; /* objects moved at a time when a reserve is filled */
 
@@ -198,19 +204,41 @@ static void pool_withdraw(struct stook_pool *pool, uint64_t process)
     while (!atomic_compare_exchange_weak(&pool->waiters, &before, before - 1));
 }
 
-static void *pool_wait(struct stook_pool *pool)
+/* Nanoseconds that a thread may sleep: not longer than until it looks again, nor than until then; 0 for
+ * as long as it takes.  False: the time has come. */
+static bool pool_sleep(uint64_t until, uint64_t *nanoseconds)
 {
-    void *object = NULL;
+    struct timespec clock;
+    uint64_t now;
 
-    while (!object) {
+    *nanoseconds = pool_nap;
+    if (until == POOL_FOREVER)
+        return true;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    now = (uint64_t)clock.tv_sec * POOL_SECOND + (uint64_t)clock.tv_nsec;
+    if (now >= until)
+        return false;
+    if (pool_nap == 0 || until - now < pool_nap)
+        *nanoseconds = until - now;
+    return true;
+}
+
+static void *pool_wait(struct stook_pool *pool, uint64_t until)
+{
+    uint64_t nanoseconds = 0;
+    void *object = NULL;
+    bool late = false;
+
+    while (!object && !late) {
         uint64_t process = pool_announce(pool);
         uint32_t turn = atomic_load(&pool->turn);
         object = pool_take_outside(pool, 0);
         if (!object)
             /* Reclaims: everybody's sheaves too. */
             object = accounted_alloc(pool->cache, STOOK_WAIT, 0, ACCOUNT_NOBODY);
-        if (!object) {
-            os_wait(&pool->turn, turn, pool_nap);
+        late = !object && !pool_sleep(until, &nanoseconds);
+        if (!object && !late) {
+            os_wait(&pool->turn, turn, nanoseconds);
             object = pool_take_outside(pool, 0);
         }
         pool_withdraw(pool, process);
@@ -224,9 +252,10 @@ static void *pool_wait(struct stook_pool *pool)
  * An object of the reserve: it was nobody's there, and is charged to whoever takes it; waiting does
  * not help one who is at his limit.
  */
-static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_t where)
+static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_t where,
+                                uint64_t until)
 {
-    bool hooked = cache_hooks(pool->cache), nested;
+    bool hooked = cache_hooks(pool->cache), late = false, nested;
     struct account account;
     void *object;
 
@@ -236,19 +265,20 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
     object = pool_take(pool, 0, nested);
     context_leave();
     if (!object && reclaim_may(flags, nested))
-        object = pool_wait(pool);
+        object = pool_wait(pool, until), late = !object;
     if (hooked)
         account_end(pool->cache, &account, &object, object != NULL, 1);
     if (!object)
-        errno = ENOMEM;
+        errno = late ? ETIMEDOUT : ENOMEM;
     return object;
 }
 
 static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *pool,
-                                                             unsigned flags, uint64_t where)
+                                                             unsigned flags, uint64_t where,
+                                                             uint64_t until)
 {
     int saved = errno;
-    void *object = accounted_alloc(pool->cache, flags | STOOK_NOWAIT, where, ACCOUNT_CURRENT);
+    void *object = accounted_alloc(pool->cache, flags | STOOK_NORECLAIM, where, ACCOUNT_CURRENT);
 
     if (object) {
         errno = saved; /* a zone was used up perhaps, and another was not */
@@ -257,7 +287,7 @@ static __attribute__((noinline, cold)) void *pool_alloc_slow(struct stook_pool *
     }
     if (errno == EINVAL)
         return NULL;
-    object = pool_alloc_reserve(pool, flags, where);
+    object = pool_alloc_reserve(pool, flags, where, until);
     if (!object)
         return NULL;
     errno = saved;
@@ -273,7 +303,7 @@ static inline __attribute__((always_inline)) void *pool_alloc_fast(struct stook_
     const struct stook_cache_head *head = &pool->cache->head;
     void *object;
 
-    if (__builtin_expect((flags & ~(STOOK_NOWAIT | STOOK_NOSPIN)) == 0, 1) &&
+    if (__builtin_expect((flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) == 0, 1) &&
         __builtin_expect(stook_rseq_pop(head->slots, head->rseq_offset, &object), 1)) {
         rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
         return object;
@@ -287,7 +317,8 @@ void *stook_pool_alloc(struct stook_pool *pool, unsigned flags)
 
     return __builtin_expect(object != NULL, 1)
                ? object
-               : pool_alloc_slow(pool, flags, where_address(__builtin_return_address(0)));
+               : pool_alloc_slow(pool, flags, where_address(__builtin_return_address(0)),
+                                 POOL_FOREVER);
 }
 
 void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_site *site)
@@ -296,7 +327,28 @@ void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags, struct stook_
 
     return __builtin_expect(object != NULL, 1)
                ? object
-               : pool_alloc_slow(pool, flags, where_site(site, __builtin_return_address(0)));
+               : pool_alloc_slow(pool, flags, where_site(site, __builtin_return_address(0)),
+                                 POOL_FOREVER);
+}
+
+void *stook_pool_alloc_until(struct stook_pool *pool, unsigned flags,
+                             const struct timespec *deadline)
+{
+    uint64_t until = 0;
+    void *object;
+
+    if (deadline->tv_nsec < 0 || deadline->tv_nsec >= (long)POOL_SECOND) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (deadline->tv_sec >= 0)
+        until = (uint64_t)deadline->tv_sec < POOL_FOREVER / POOL_SECOND
+                    ? (uint64_t)deadline->tv_sec * POOL_SECOND + (uint64_t)deadline->tv_nsec
+                    : POOL_FOREVER;
+    object = pool_alloc_fast(pool, flags);
+    return __builtin_expect(object != NULL, 1)
+               ? object
+               : pool_alloc_slow(pool, flags, where_address(__builtin_return_address(0)), until);
 }
 
 /* What nobody has, by the hooks either, goes to the cache. */

@@ -31,6 +31,8 @@
 #include "percpu/rows.h"
 #include "slab/cache.h"
 
+#include <stook/pool.h>
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -14,10 +14,12 @@
 #include "slab/slab.h"
 #include "slab/stat.h"
 
+#include <stook/sheaf.h>
+
 #include <errno.h>
 #include <string.h>
 
-enum { PREFILLED_FLAGS = STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO };
+enum { PREFILLED_FLAGS = STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO };
 
 static struct stook_sheaf *prefilled_public(struct sheaf *sheaf)
 {
@@ -173,14 +175,15 @@ static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct s
                              uint32_t had, uint32_t size)
 {
     uint32_t n = sheaf->size - had, least = size - had;
-    bool nospin = flags & STOOK_NOSPIN;
+    bool nospin = flags & STOOK_SIGNAL_SAFE;
     struct account account;
     int saved = errno;
 
     if (!cache_hooks(cache))
         return true;
     /* What is more than was asked for is not worth a reclaim. */
-    if (n > least && !account_begin(cache, &account, n, flags | STOOK_NOWAIT, 0, ACCOUNT_CURRENT)) {
+    if (n > least &&
+        !account_begin(cache, &account, n, flags | STOOK_NORECLAIM, 0, ACCOUNT_CURRENT)) {
         n = least;
         prefilled_cut(cache, sheaf, size, nospin);
     } else if (n > least) {
@@ -201,7 +204,7 @@ static bool prefilled_charge(struct stook_cache *cache, unsigned flags, struct s
 static bool prefilled_fill(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf,
                            unsigned size)
 {
-    bool nested = context_enter(), nospin = nested || (flags & STOOK_NOSPIN);
+    bool nested = context_enter(), nospin = nested || (flags & STOOK_SIGNAL_SAFE);
     uint32_t had = sheaf->size;
     int saved = errno;
 
@@ -256,7 +259,7 @@ static struct sheaf *prefilled_get(struct stook_cache *cache, unsigned flags, un
                                    bool ready)
 {
     bool nested = context_enter();
-    struct prefilled_wish wish = {cache, NULL, size, nested || (flags & STOOK_NOSPIN), ready};
+    struct prefilled_wish wish = {cache, NULL, size, nested || (flags & STOOK_SIGNAL_SAFE), ready};
     bool got = prefilled_attempt(&wish);
 
     context_leave();
@@ -292,7 +295,7 @@ struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flag
         !prefilled_charge(cache, flags, sheaf, 0, size)) {
         int saved = errno;
         nested = context_enter();
-        prefilled_drop(cache, sheaf, nested || (flags & STOOK_NOSPIN));
+        prefilled_drop(cache, sheaf, nested || (flags & STOOK_SIGNAL_SAFE));
         context_leave();
         errno = saved;
         return NULL;
@@ -317,13 +320,13 @@ static struct sheaf *prefilled_grow(struct stook_cache *cache, unsigned flags, s
         !prefilled_charge(cache, flags, larger, sheaf->size, size)) {
         int saved = errno;
         larger->size = 0;
-        nospin = context_enter() || (flags & STOOK_NOSPIN);
+        nospin = context_enter() || (flags & STOOK_SIGNAL_SAFE);
         prefilled_unmake(larger, nospin);
         context_leave();
         errno = saved;
         return NULL;
     }
-    nospin = context_enter() || (flags & STOOK_NOSPIN);
+    nospin = context_enter() || (flags & STOOK_SIGNAL_SAFE);
     sheaf->size = 0;
     prefilled_drop(cache, sheaf, nospin);
     context_leave();
@@ -370,7 +373,7 @@ static inline __attribute__((always_inline)) void *prefilled_alloc(struct stook_
     struct sheaf *sheaf = prefilled_of(cache, given);
     void *object;
 
-    if (__builtin_expect((flags & ~(unsigned)(STOOK_NOWAIT | STOOK_NOSPIN)) != 0, 0) &&
+    if (__builtin_expect((flags & ~(unsigned)(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE)) != 0, 0) &&
         ((flags & ~(unsigned)PREFILLED_FLAGS) || cache->ctor)) {
         errno = EINVAL;
         return NULL;

@@ -11,6 +11,8 @@
 
 #include "sheaf/sheaf.h"
 
+#include <stook/sheaf.h>
+
 /* The sheaf behind the public name, checked: the caller has it, and it is of this cache. */
 struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_sheaf *sheaf);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "reserve/rcu.h"
 
+#include "base/grow.h"
 #include "base/large_bss.h"
 #include "charge/account.h"
 #include "base/cancel.h"
@@ -14,6 +15,8 @@
 #include "sheaf/slot_sections.h"
 #include "slab/node.h"
 #include "slab/stat.h"
+
+#include <stook/rcu.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -439,17 +442,8 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     struct stook_rcu_ops ops = {0};
     unsigned state = RCU_UNSET;
 
-    if (!given || given->size < offsetof(struct stook_rcu_ops, reading)) {
-        errno = EINVAL;
-        return -1;
-    }
-    for (size_t i = sizeof(ops); i < given->size; i++)
-        if (((const char *)given)[i] != 0) {
-            errno = EINVAL;
-            return -1;
-        }
-    memcpy(&ops, given, given->size < sizeof(ops) ? given->size : sizeof(ops));
-    if (!ops.call || !ops.barrier || !ops.synchronize) {
+    if (!given || !grow_read(&ops, sizeof(ops), given) || !ops.call || !ops.barrier ||
+        !ops.synchronize) {
         errno = EINVAL;
         return -1;
     }

@@ -28,6 +28,7 @@
 
 #include "sheaf/sheaf.h"
 
+#include <stook/rcu.h>
 #include <stook/stook.h>
 
 struct slab;

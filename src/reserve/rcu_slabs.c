@@ -11,6 +11,8 @@
 #include "reserve/rcu.h"
 #include "slab/slab.h"
 
+#include <stook/rcu.h>
+
 #include <errno.h>
 
 static struct {

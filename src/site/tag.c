@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "site/tag.h"
 
+#include "base/grow.h"
 #include "base/large_bss.h"
 #include "os/os.h"
 
@@ -389,13 +390,14 @@ unsigned stook_tag_next(unsigned tag)
     return 0;
 }
 
-int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat)
+int stook_tag_stat(unsigned tag, struct stook_tag_stat *to)
 {
     const struct tag_record *record;
+    struct stook_tag_stat all = {0}, *stat = &all;
     struct rows_two came, went;
     uint64_t kind;
 
-    if (stat->size != sizeof(*stat)) {
+    if (!grow_is_sized(to->size)) {
         errno = EINVAL;
         return -1;
     }
@@ -417,5 +419,6 @@ int stook_tag_stat(unsigned tag, struct stook_tag_stat *stat)
     stat->total_bytes = came.bytes;
     stat->peak_objects = __atomic_load_n(&tag_peak_of(tag)->count, __ATOMIC_RELAXED);
     stat->peak_bytes = __atomic_load_n(&tag_peak_of(tag)->bytes, __ATOMIC_RELAXED);
+    grow_write(to, &all, sizeof(all));
     return 0;
 }

@@ -123,8 +123,8 @@ struct cache_account {
 struct stook_cache {
     struct stook_cache_head head; /* known to stook/inline.h */
     struct layout layout;
-    void (*ctor)(void *object);
-    void (*dtor)(void *object);
+    void (*ctor)(void *object, void *arg);
+    void (*dtor)(void *object, void *arg);
     uint32_t index; /* of its slots; also its number in the page map */
     uint32_t flags;
     uint32_t min_partial;
@@ -144,6 +144,7 @@ struct stook_cache {
     size_t object_size, align;
     struct list link; /* in the cache list, under its lock */
     char name[STOOK_NAME_MAX + 1];
+    void *arg; /* of ctor and dtor */
     struct policy policy;
     /* Of the layers above, each with its owner: the core only tests them. */
     uint64_t *start; /* malloc/: its test of addresses (malloc/fast.h), or NULL; becomes 0 with the

@@ -23,7 +23,8 @@ static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
 {
     for (unsigned i = 0; i < 1u << order; i++)
-        pagemap.entry[slab->page + i] = entry;
+        /* Release: the descriptor, for who finds it by the map alone (slab/walk.c). */
+        __atomic_store_n(&pagemap.entry[slab->page + i], entry, __ATOMIC_RELEASE);
 }
 
 /*
@@ -31,7 +32,7 @@ static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
  * here, so it is outside again, unless a handler runs this on top of somebody inside.
  */
 static void slab_each(const struct stook_cache *cache, char *base, unsigned objects,
-                      void (*hook)(void *object))
+                      void (*hook)(void *object, void *arg))
 {
     bool outermost = context_self()->depth == 1;
     int cancel = cancel_off();
@@ -39,7 +40,7 @@ static void slab_each(const struct stook_cache *cache, char *base, unsigned obje
     if (outermost)
         context_leave();
     for (unsigned i = 0; i < objects; i++)
-        hook(base + (size_t)i * cache->layout.stride);
+        hook(base + (size_t)i * cache->layout.stride, cache->arg);
     if (outermost)
         context_enter();
     cancel_on(cancel);

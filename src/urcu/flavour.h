@@ -6,6 +6,7 @@
 #ifndef STOOK_URCU_FLAVOUR_H
 #define STOOK_URCU_FLAVOUR_H
 
+#include <stook/rcu.h>
 #include <stook/stook.h>
 
 #include <stddef.h>

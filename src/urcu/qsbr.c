@@ -4,6 +4,7 @@
 
 #include "urcu/flavour.h"
 
+#include <stook/rcu.h>
 #include <stook/urcu.h>
 
 static void qsbr_call(struct stook_rcu_head *head, void (*func)(struct stook_rcu_head *head))

@@ -57,7 +57,7 @@ SHOW_READ(barn_most, cache_barn_most(cache))
 SHOW_READ(adaptive, (cache->flags & STOOK_CACHE_ADAPTIVE) != 0)
 SHOW_READ(capacity_level, cache_level(cache))
 SHOW_READ(cached_bytes, atomic_load_explicit(&cache->policy.cached, memory_order_relaxed))
-SHOW_READ(cached_bytes_max, cache->policy.cached_max == SIZE_MAX ? 0 : cache->policy.cached_max)
+SHOW_READ(cached_bytes_max, cache->policy.cached_max)
 SHOW_READ(hwcache_align, (cache->flags & STOOK_CACHE_HWALIGN) != 0)
 SHOW_READ(destroy_by_rcu, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)
 SHOW_READ(random_order, (cache->flags & STOOK_CACHE_RANDOM) != 0)
@@ -297,7 +297,7 @@ static void cache_show_write(struct stook_cache *cache, const struct cache_show_
     cache_show_print(text, "\n");
 }
 
-int stook_cache_show(struct stook_cache *cache, const char *name, char *buf, size_t len)
+ssize_t stook_cache_show(struct stook_cache *cache, const char *name, char *buf, size_t len)
 {
     struct cache_show_text text = {buf, len, 0};
     struct cache_show_item item;
@@ -315,7 +315,7 @@ int stook_cache_show(struct stook_cache *cache, const char *name, char *buf, siz
     context_leave();
     if (len > 0)
         buf[text.used < len ? text.used : len - 1] = '\0';
-    return (int)text.used;
+    return (ssize_t)text.used;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

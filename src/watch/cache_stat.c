@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/grow.h"
 #include "slab/stat.h"
 
 #include "base/context.h"
@@ -36,21 +37,18 @@ int stook_cache_stat_clear(struct stook_cache *cache)
 int stook_cache_stat(struct stook_cache *cache, struct stook_stat *stat)
 {
     const size_t events = offsetof(struct stook_stat, alloc_fastpath);
-    size_t size = stat->size, known;
-    char *fields = (char *)stat + events;
+    struct stook_stat all = {0};
 
-    if (size < events + sizeof(uint64_t) || size % sizeof(uint64_t)) {
+    if (!grow_is_sized(stat->size)) {
         errno = EINVAL;
         return -1;
     }
-    stat->cached_bytes = atomic_load_explicit(&cache->policy.cached, memory_order_relaxed);
-    stat->cached_bytes_max = cache->policy.cached_max == SIZE_MAX ? 0 : cache->policy.cached_max;
-    size -= events;
-    known = size < STAT_EVENTS * sizeof(uint64_t) ? size : STAT_EVENTS * sizeof(uint64_t);
-    for (size_t at = 0; at < known; at += sizeof(uint64_t)) {
-        uint64_t sum = stat_read_sum(cache, (enum stat_event)(at / sizeof(uint64_t)));
-        memcpy(fields + at, &sum, sizeof(sum));
+    all.cached_bytes = atomic_load_explicit(&cache->policy.cached, memory_order_relaxed);
+    all.cached_bytes_max = cache->policy.cached_max;
+    for (unsigned event = 0; event < STAT_EVENTS; event++) {
+        uint64_t sum = stat_read_sum(cache, (enum stat_event)event);
+        memcpy((char *)&all + events + event * sizeof(sum), &sum, sizeof(sum));
     }
-    memset(fields + known, 0, size - known);
+    grow_write(stat, &all, sizeof(all));
     return 0;
 }

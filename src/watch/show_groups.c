@@ -8,31 +8,31 @@
 enum { SHOW_GROUPS_NAME = 16 };
 
 /* One that goes meanwhile is left out. */
-static bool show_groups_read(const struct stook_group *group, struct stook_group_stat *stat)
+static bool show_groups_read(struct stook_group group, struct stook_group_stat *stat)
 {
     memset(stat, 0, sizeof(*stat));
     stat->size = sizeof(*stat);
     return stook_group_stat(group, stat) == 0;
 }
 
-static unsigned show_groups_depth(const struct stook_group *group)
+static unsigned show_groups_depth(struct stook_group group)
 {
     unsigned depth = 0;
 
-    while ((group = stook_group_parent(group)) != NULL)
+    while ((group = stook_group_parent(group)).id)
         depth++;
     return depth;
 }
 
 static void show_groups_limit(struct writer *w, uint64_t bytes)
 {
-    if (bytes)
+    if (bytes != STOOK_UNLIMITED)
         writer_size(w, bytes);
     else
         writer_print(w, " %8s", "-");
 }
 
-static void show_groups_row(struct writer *w, const struct stook_group *group)
+static void show_groups_row(struct writer *w, struct stook_group group)
 {
     struct stook_group_stat stat;
     const char *name = stook_group_name(group);
@@ -52,10 +52,10 @@ static void show_groups_row(struct writer *w, const struct stook_group *group)
 }
 
 /* A parent's children below it.  In groups made meanwhile it may miss some, as listing them does. */
-static void show_groups_below(struct writer *w, const struct stook_group *parent)
+static void show_groups_below(struct writer *w, struct stook_group parent)
 {
-    for (struct stook_group *g = stook_group_next(NULL); g; g = stook_group_next(g))
-        if (stook_group_parent(g) == parent) {
+    for (struct stook_group g = stook_group_next(STOOK_NO_GROUP); g.id; g = stook_group_next(g))
+        if (stook_group_same(stook_group_parent(g), parent)) {
             show_groups_row(w, g);
             show_groups_below(w, g); /* as deep as groups can be */
         }
@@ -63,11 +63,11 @@ static void show_groups_below(struct writer *w, const struct stook_group *parent
 
 void show_groups_table(struct writer *w)
 {
-    if (!stook_group_next(NULL))
+    if (!stook_group_next(STOOK_NO_GROUP).id)
         return;
     writer_print(w, "\n%-*s %8s %8s %8s %8s %8s %8s %8s %8s\n", SHOW_GROUPS_NAME, "group", "limit",
                  "usage", "own", "stocked", "peak", "refused", "reclaims", "soft");
-    show_groups_below(w, NULL);
+    show_groups_below(w, STOOK_NO_GROUP);
 }
 
 static void show_groups_key(struct writer *w, const char *key, uint64_t value, const char *end)
@@ -75,12 +75,20 @@ static void show_groups_key(struct writer *w, const char *key, uint64_t value, c
     writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
 }
 
+static void show_groups_key_limit(struct writer *w, const char *key, uint64_t bytes)
+{
+    if (bytes == STOOK_UNLIMITED)
+        writer_print(w, "\"%s\": null, ", key);
+    else
+        show_groups_key(w, key, bytes, ", ");
+}
+
 void show_groups_json(struct writer *w)
 {
     const char *start = "\n  {";
 
     writer_print(w, "[");
-    for (struct stook_group *g = stook_group_next(NULL); g; g = stook_group_next(g)) {
+    for (struct stook_group g = stook_group_next(STOOK_NO_GROUP); g.id; g = stook_group_next(g)) {
         struct stook_group_stat stat;
         const char *name = stook_group_name(g);
         if (!name || !show_groups_read(g, &stat))
@@ -91,8 +99,8 @@ void show_groups_json(struct writer *w)
         writer_print(w, ", ");
         show_groups_key(w, "number", group_number(g), ", ");
         show_groups_key(w, "parent", group_number(stook_group_parent(g)), ", ");
-        show_groups_key(w, "limit_bytes", stat.limit, ", ");
-        show_groups_key(w, "soft_limit_bytes", stat.soft_limit, ", ");
+        show_groups_key_limit(w, "limit_bytes", stat.limit);
+        show_groups_key_limit(w, "soft_limit_bytes", stat.soft_limit);
         show_groups_key(w, "usage_bytes", stat.usage, ", ");
         show_groups_key(w, "own_bytes", stat.own, ", ");
         show_groups_key(w, "stocked_bytes", stat.stocked, ", ");

@@ -152,7 +152,7 @@ static void too_much(void **unused)
     assert_null(kmalloc(8193, __GFP_NOWARN));
     assert_int_equal(errno, ENOMEM);
     errno = 0;
-    assert_null(stook_kmalloc(8, STOOK_NOSPIN | STOOK_NOFAIL));
+    assert_null(stook_kmalloc(8, STOOK_SIGNAL_SAFE | STOOK_NOFAIL));
     assert_int_equal(errno, EINVAL);
     errno = 0;
     assert_null(stook_kmalloc(8, 0x4000));

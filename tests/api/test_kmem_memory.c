@@ -5,6 +5,7 @@
  * not fail, and that pools go on.
  */
 #include <stook/kmem.h>
+#include <stook/reclaim.h>
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -48,7 +49,7 @@ static void hoard_free(void)
 
 static unsigned reclaims;
 
-static size_t reclaim(void *unused, size_t wanted)
+static size_t reclaim(size_t wanted, void *unused)
 {
     (void)unused;
     (void)wanted;

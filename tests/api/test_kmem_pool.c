@@ -7,6 +7,7 @@
 #include "support/random.h"
 
 #include <stook/kmem.h>
+#include <stook/kmem_private.h>
 
 #include <pthread.h>
 #include <sched.h>
@@ -410,28 +411,28 @@ static void in_children(void **unused)
 
 static void a_bag(void **unused)
 {
-    struct stook_bag *bag = stook_bag_create(2);
+    struct stook_kmem_bag *bag = stook_kmem_bag_create(2);
     int a, b, c;
 
     (void)unused;
-    assert_int_equal(stook_bag_limit(bag), 2);
-    assert_null(stook_bag_take(bag));
-    assert_int_equal(stook_bag_put(bag, &a), 1);
-    assert_int_equal(stook_bag_put(bag, &b), 1);
-    assert_int_equal(stook_bag_put(bag, &c), 0);
-    assert_null(stook_bag_spill(bag));
-    assert_int_equal(stook_bag_resize(bag, 1), 0);
-    assert_int_equal(stook_bag_count(bag), 2);
-    assert_ptr_equal(stook_bag_spill(bag), &b);
-    assert_null(stook_bag_spill(bag));
-    assert_ptr_equal(stook_bag_wait(bag), &a);
+    assert_int_equal(stook_kmem_bag_limit(bag), 2);
+    assert_null(stook_kmem_bag_take(bag));
+    assert_int_equal(stook_kmem_bag_put(bag, &a), 1);
+    assert_int_equal(stook_kmem_bag_put(bag, &b), 1);
+    assert_int_equal(stook_kmem_bag_put(bag, &c), 0);
+    assert_null(stook_kmem_bag_spill(bag));
+    assert_int_equal(stook_kmem_bag_resize(bag, 1), 0);
+    assert_int_equal(stook_kmem_bag_count(bag), 2);
+    assert_ptr_equal(stook_kmem_bag_spill(bag), &b);
+    assert_null(stook_kmem_bag_spill(bag));
+    assert_ptr_equal(stook_kmem_bag_wait(bag), &a);
     errno = 0;
-    assert_null(stook_bag_create(STOOK_BAG_MAX + 1));
+    assert_null(stook_kmem_bag_create(STOOK_KMEM_BAG_MAX + 1));
     assert_int_equal(errno, E2BIG);
-    assert_int_equal(stook_bag_resize(bag, STOOK_BAG_MAX + 1), -1);
-    assert_int_equal(stook_bag_limit(bag), 1);
-    stook_bag_destroy(bag);
-    stook_bag_destroy(NULL);
+    assert_int_equal(stook_kmem_bag_resize(bag, STOOK_KMEM_BAG_MAX + 1), -1);
+    assert_int_equal(stook_kmem_bag_limit(bag), 1);
+    stook_kmem_bag_destroy(bag);
+    stook_kmem_bag_destroy(NULL);
 }
 
 int main(void)

@@ -28,8 +28,9 @@ struct object {
     _Atomic uintptr_t owner;
 };
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 

@@ -9,6 +9,7 @@
 #include "support/child.h"
 #include "support/random.h"
 
+#include <stook/rcu.h>
 #include <stook/urcu.h>
 
 #include <errno.h>
@@ -127,8 +128,9 @@ static atomic_bool done;
         }                                                                                          \
     } while (0)
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0, sizeof(struct stable));
     atomic_init(&((struct stable *)object)->type, TYPE);
 }
@@ -184,7 +186,7 @@ static void on_signal(int signal)
 
     (void)signal;
     for (int i = 0; i < 30; i++) {
-        void *object = stook_alloc(members, STOOK_NOSPIN);
+        void *object = stook_alloc(members, STOOK_SIGNAL_SAFE);
         stook_free_rcu(members, object);
         handled += object != NULL;
     }

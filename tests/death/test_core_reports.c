@@ -4,6 +4,7 @@
  * What the library says before it aborts, against golden/NAME: a pattern of fnmatch(3), with * for
  * addresses.  Each case runs in a child.  STOOK_TEST_UPDATE=1 prints what is said instead.
  */
+#include "kmalloc/private.h"
 #include "support/child.h"
 
 #include "base/context.h"
@@ -138,7 +139,7 @@ static void double_free_of_whole_slab(void)
     void *objects[32767];
     size_t n = cache->layout.objects;
 
-    if (stook_alloc_bulk(cache, 0, n, objects) != n)
+    if (stook_alloc_bulk(cache, 0, n, objects) != 0)
         return;
     objects[0] = objects[n - 1];
     stook_free_bulk(cache, n, objects);
@@ -150,7 +151,7 @@ static void double_free_in_sheaves(void)
     struct stook_cache *cache = make("trees", 64, 0);
     void *objects[500];
 
-    if (stook_alloc_bulk(cache, 0, 500, objects) != 500)
+    if (stook_alloc_bulk(cache, 0, 500, objects) != 0)
         return;
     objects[490] = objects[10];
     stook_free_bulk(cache, 500, objects);
@@ -218,6 +219,12 @@ static void layout_mismatch(void)
     stook_inline_layout_2(STOOK_INLINE_LAYOUT + 1, (const void *)(uintptr_t)&layout_mismatch);
 }
 
+static void private_mismatch(void)
+{
+    stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING); /* returns */
+    stook_private_check(4711, "47.1.1");
+}
+
 #ifdef STOOK_DEBUG
 static void lock_order(void)
 {
@@ -255,6 +262,7 @@ static const struct death deaths[] = {
     {"free_after_destroy", free_after_destroy, 0},
     {"destroy_busy", destroy_busy, 1},
     {"layout_mismatch", layout_mismatch, 0},
+    {"private_mismatch", private_mismatch, 0},
 #ifdef STOOK_DEBUG
     {"lock_order", lock_order, 0},
 #endif

@@ -4,6 +4,7 @@
 #include "support/child.h"
 
 #include <stook/kmem.h>
+#include <stook/rcu.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -150,14 +151,14 @@ static void reports(void **unused)
         {panic_wrong, "cache crooked cannot be made (wrong arguments), and SLAB_PANIC"},
         {panic_without_rcu, "cache stable cannot be made (no RCU was set), and SLAB_PANIC"},
         {panic_large, "cache whale cannot be made (beyond a limit), and SLAB_PANIC"},
-        {free_of_the_stack, "kfree: pointer"},
+        {free_of_the_stack, "stook_free_any: pointer"},
         {free_inside_pages, "lies 4096 bytes into the object"},
-        {free_of_pages_twice, "kfree: pointer"},
-        {size_of_nothing, "ksize: pointer"},
-        {rcu_of_nothing, "kfree_rcu: pointer"},
+        {free_of_pages_twice, "stook_free_any: pointer"},
+        {size_of_nothing, "stook_usable_size: pointer"},
+        {rcu_of_nothing, "stook_free_any_rcu: pointer"},
         {rcu_before_it_is_set, "cache kmalloc-8: stook_free_rcu() before stook_rcu_set_ops()"},
         {rcu_of_pages_before_it_is_set, "before stook_rcu_set_ops(): no RCU is set"},
-        {free_of_the_library, "kfree: pointer"},
+        {free_of_the_library, "stook_free_any: pointer"},
         {twice_in_bulk, "bad free: cache crowd: pointer 0x"},
         {destroyed_in_use, "busy"},
     };

@@ -5,6 +5,8 @@
  * what is charged is what was handed out, to the byte, and a call that fails has charged nothing.
  * And where only small runs of pages are left, slabs of the least order have owners and tags too.
  */
+#define STOOK_SITES /* file, function and line of every allocation */
+
 #include "page/pagemap.h"
 #include "slab/cache.h"
 #include "support/faults.h"
@@ -35,7 +37,7 @@ enum { SIZE = 30000, BULK = 40, ROUNDS = 30, CALLS_MAX = 2000 };
 
 static void *objects[BULK * ROUNDS + ROUNDS];
 static struct stook_cache *cache;
-static struct stook_group *group;
+static struct stook_group group;
 static uint64_t charge;
 
 /* For children, where cmocka's assertions cannot. */
@@ -66,10 +68,10 @@ static bool take(unsigned at, unsigned length)
     fault_calls = fault_hits = 0;
     fault_off = false;
     for (unsigned round = 0; round < ROUNDS; round++) {
-        size_t got = stook_alloc_bulk_group(cache, 0, BULK, objects + n, group);
+        size_t got = stook_alloc_bulk_group(cache, 0, BULK, objects + n, group) == 0 ? BULK : 0;
         MUST(got == BULK || (got == 0 && errno == ENOMEM));
         n += (unsigned)got;
-        objects[n] = stook_alloc(cache, STOOK_NOWAIT);
+        objects[n] = stook_alloc(cache, STOOK_NORECLAIM);
         MUST(objects[n] || errno == ENOMEM);
         failed += (got != BULK) + !objects[n];
         single += objects[n] != NULL;
@@ -79,7 +81,7 @@ static bool take(unsigned at, unsigned length)
     MUST(failed == 0 || fault_hits > 0);
     MUST(usage() == n * charge);
     for (unsigned i = 0; i < n; i++) {
-        MUST(stook_group_of(objects[i]) == group);
+        MUST(stook_group_of(objects[i]).id == group.id);
         MUST(stook_tag_of(objects[i]) != 0);
         tag = stook_tag_of(objects[i]);
         MUST(stook_tag_stat(tag, &stat) == 0);
@@ -111,23 +113,23 @@ static void take_least(struct stook_cache *tiny, struct stook_cache *least)
     fault_length = UINT32_MAX / 2;
     fault_calls = 0;
     fault_off = false;
-    while (stook_kmalloc(1 << 21, STOOK_NOWAIT)) /* whole blocks; the rest is in parts */
+    while (stook_kmalloc(1 << 21, STOOK_NORECLAIM)) /* whole blocks; the rest is in parts */
         ;
-    while (n < TINIES && (tinies[n] = stook_alloc(tiny, STOOK_NOWAIT)) != NULL)
+    while (n < TINIES && (tinies[n] = stook_alloc(tiny, STOOK_NORECLAIM)) != NULL)
         n++;
     MUST(n > 0 && n < TINIES);
     for (size_t i = 0; i < n; i++)
         if ((uintptr_t)tinies[i] / slab & 1)
             stook_free(tiny, tinies[i]);
     stook_cache_shrink(tiny);
-    while (k < most && (objects[k] = stook_alloc(least, STOOK_NOWAIT)) != NULL)
+    while (k < most && (objects[k] = stook_alloc(least, STOOK_NORECLAIM)) != NULL)
         memset(objects[k++], 0xff, LEAST);
     MUST(stook_cache_stat(least, &stat) == 0);
     MUST(k > 0 && stat.order_fallback > 0);
     had = usage() / k;
     MUST(usage() == k * had && had >= LEAST);
     for (size_t i = 0; i < k; i++)
-        MUST(stook_group_of(objects[i]) == group && stook_tag_of(objects[i]) != 0);
+        MUST(stook_group_of(objects[i]).id == group.id && stook_tag_of(objects[i]) != 0);
     site = stook_tag_of(objects[0]);
     MUST(stook_tag_stat(site, &tag) == 0);
     MUST(tag.live_objects == k && tag.live_bytes == usage());
@@ -135,8 +137,8 @@ static void take_least(struct stook_cache *tiny, struct stook_cache *least)
         stook_free(least, objects[i]);
     MUST(usage() == had);
     for (size_t i = 1; i < k && i < 20; i++) { /* once more, now from sheaves */
-        MUST((objects[i] = stook_alloc(least, STOOK_NOWAIT)) != NULL);
-        MUST(stook_group_of(objects[i]) == group && stook_tag_of(objects[i]) != 0);
+        MUST((objects[i] = stook_alloc(least, STOOK_NORECLAIM)) != NULL);
+        MUST(stook_group_of(objects[i]).id == group.id && stook_tag_of(objects[i]) != 0);
     }
     for (size_t i = 1; i < k && i < 20; i++)
         stook_free(least, objects[i]);
@@ -169,8 +171,8 @@ static void test_every_call_fails(void **unused)
 
     (void)unused;
     assert_int_equal(stook_tags_enable(NULL, 1), 0);
-    group = stook_group_create("payer", NULL, 0);
-    assert_non_null(group);
+    group = stook_group_create("payer", STOOK_NO_GROUP, STOOK_UNLIMITED);
+    assert_int_not_equal(group.id, 0);
     (void)stook_group_enter(group);
     cache = stook_cache_create("accounted", SIZE, &args);
     assert_non_null(cache);
@@ -184,7 +186,7 @@ static void test_every_call_fails(void **unused)
     for (unsigned from = 1; from <= hits; from += hits / 10 + 1)
         /* Fewer calls are made by a child that stays on CPUs that were used before. */
         assert_true(attempt(from, UINT32_MAX / 2) || from > 1);
-    stook_group_leave(NULL);
+    stook_group_leave(STOOK_NO_GROUP);
     assert_int_equal(stook_group_destroy(group), 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
@@ -199,8 +201,8 @@ static void test_least_order(void **unused)
     (void)unused;
     args.flags = STOOK_CACHE_ACCOUNT;
     least = stook_cache_create("least", LEAST, &args);
-    group = stook_group_create("payer", NULL, 0);
-    assert_true(tiny && least && group);
+    group = stook_group_create("payer", STOOK_NO_GROUP, STOOK_UNLIMITED);
+    assert_true(tiny && least && group.id);
     (void)stook_group_enter(group);
     assert_int_equal(stook_cache_stat_enable(least, STOOK_STATS_SLOW), 0);
     stook_free(least, stook_alloc(least, 0));
@@ -212,7 +214,7 @@ static void test_least_order(void **unused)
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    stook_group_leave(NULL);
+    stook_group_leave(STOOK_NO_GROUP);
     assert_int_equal(stook_group_destroy(group), 0);
     assert_int_equal(stook_cache_destroy(tiny), 0);
     assert_int_equal(stook_cache_destroy(least), 0);

@@ -49,16 +49,16 @@ enum { LIMIT = 1 << 20, CPUS = 4 };
 
 static uint64_t live;
 
-static struct stook_group *make(const char *name, struct stook_group *parent, size_t limit)
+static struct stook_group make(const char *name, struct stook_group parent, size_t limit)
 {
-    struct stook_group *group = stook_group_create(name, parent, limit);
+    struct stook_group group = stook_group_create(name, parent, limit);
 
-    if (group)
+    if (group.id)
         return group;
     MUST(errno == ENOMEM && fault_hits > 0);
     fault_off = true;
     group = stook_group_create(name, parent, limit);
-    MUST(group);
+    MUST(group.id);
     fault_off = false;
     return group;
 }
@@ -96,13 +96,13 @@ static void go_to(unsigned n)
 
 static int scenario(void)
 {
-    struct stook_group *top, *sub;
+    struct stook_group top, sub;
     struct stook_group_stat stat = {.size = sizeof(stat)};
     uint32_t numbers[2], zombie;
 
     fault_off = false;
-    top = make("top", NULL, LIMIT);
-    sub = make("sub", top, 0);
+    top = make("top", STOOK_NO_GROUP, LIMIT);
+    sub = make("sub", top, STOOK_UNLIMITED);
     numbers[0] = group_number(top);
     numbers[1] = zombie = group_number(sub);
     for (unsigned cpu = 0; cpu < CPUS; cpu++) {
@@ -142,7 +142,7 @@ static int scenario(void)
     give(numbers[0], live);
     MUST(stook_group_stat(top, &stat) == 0 && stat.usage == 0);
     MUST(stook_group_destroy(top) == 0);
-    MUST(stook_group_next(NULL) == NULL);
+    MUST(stook_group_next(STOOK_NO_GROUP).id == 0);
     return fault_hits > 0 ? 0 : 2;
 }
 

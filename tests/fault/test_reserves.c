@@ -12,6 +12,9 @@
 #include "support/check.h"
 #include "support/faults.h"
 
+#include <stook/pool.h>
+#include <stook/reclaim.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -155,7 +158,7 @@ static void use_pool(struct stook_cache *cache)
     }
     size_t before = nheld;
     for (unsigned i = 0; i < 50; i++) {
-        void *object = stook_pool_alloc(pool, STOOK_NOWAIT);
+        void *object = stook_pool_alloc(pool, STOOK_NORECLAIM);
         MAY_FAIL(object);
         if (object)
             hold(cache, object);
@@ -173,7 +176,7 @@ static void use_nodes(struct stook_cache *cache)
     size_t before = nheld;
 
     for (unsigned i = 0; i < 60; i++) {
-        unsigned flags = (i % 3 ? STOOK_THISNODE : 0) | (i % 2 ? STOOK_NOWAIT : 0);
+        unsigned flags = (i % 3 ? STOOK_THISNODE : 0) | (i % 2 ? STOOK_NORECLAIM : 0);
         int node = i % 4 == 3 ? (int)topology.nodes - 1 : (int)topology.home_of_node[0];
         void *object;
         errno = 0;
@@ -186,7 +189,7 @@ static void use_nodes(struct stook_cache *cache)
     give_back(before);
 }
 
-static size_t give(void *arg, size_t wanted)
+static size_t give(size_t wanted, void *arg)
 {
     (void)arg;
     (void)wanted;

@@ -61,11 +61,11 @@ static bool record(unsigned at, unsigned length, unsigned *refused, unsigned *lo
     fault_calls = fault_hits = 0;
     errno = 0;
     fault_off = false;
-    started = stook_trace_start(path, 0);
+    started = stook_trace_start(path, STOOK_TRACE_LIMIT);
     assert_true(started == 0 || (errno != 0 && fault_hits > 0));
     errno = 77;
     for (unsigned i = 0; i < PAIRS; i++) {
-        void *object = stook_alloc(cache, STOOK_NOWAIT);
+        void *object = stook_alloc(cache, STOOK_NORECLAIM);
         assert_non_null(object);
         stook_free(cache, object);
     }
@@ -123,7 +123,7 @@ static void test_some_fail(void **state)
 
 static void pair(void)
 {
-    void *object = stook_alloc(cache, STOOK_NOSPIN);
+    void *object = stook_alloc(cache, STOOK_SIGNAL_SAFE);
 
     assert_non_null(object);
     stook_free(cache, object);
@@ -149,7 +149,7 @@ static void test_nested(void **state)
     struct trace_decoded t;
 
     nested = 0;
-    assert_int_equal(stook_trace_start(path, 0), 0);
+    assert_int_equal(stook_trace_start(path, STOOK_TRACE_LIMIT), 0);
     in_record = pair_in_record;
     pairs(1000);
     in_record = NULL;
@@ -179,7 +179,7 @@ static void test_fork_in_record(void **state)
     int status;
 
     parent = getpid();
-    assert_int_equal(stook_trace_start(path, 0), 0);
+    assert_int_equal(stook_trace_start(path, STOOK_TRACE_LIMIT), 0);
     for (unsigned i = 0; i < 20; i++) {
         pairs(i * 50);
         in_record = fork_in_record;

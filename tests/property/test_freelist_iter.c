@@ -35,8 +35,9 @@ enum { ROUNDS = 400, OBJECTS = STOOK_SLAB_OBJECTS_MAX };
 
 static uint64_t seed = 1;
 
-static void constructor(void *object)
+static void constructor(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0x3c, 8);
 }
 
@@ -243,7 +244,7 @@ static void slabs_of_both_orders(void **unused)
         while (n + cache->layout.objects < MOST) {
             uint32_t want = 1 + random_of_seed(&seed, cache->layout.objects);
             orders_left = random_of_seed(&seed, 2) ? 0 : 255;
-            assert_int_equal(stook_alloc_bulk(cache, 0, want, objects + n), want);
+            assert_int_equal(stook_alloc_bulk(cache, 0, want, objects + n), 0);
             n += want;
         }
         orders_left = 255;
@@ -311,7 +312,7 @@ static int is_random(void)
     void *objects[64];
     unsigned behind = 0;
 
-    if (!plain || !merged || !compared || stook_alloc_bulk(plain, 0, 64, objects) != 64)
+    if (!plain || !merged || !compared || stook_alloc_bulk(plain, 0, 64, objects) != 0)
         return 2;
     for (unsigned i = 1; i < 64; i++)
         behind += (char *)objects[i] == (char *)objects[i - 1] + plain->layout.stride;
@@ -358,7 +359,7 @@ static void start_in_a_handler(void **unused)
         lock_take(&node->lock, LOCK_NODE);
         assert_true(context_enter());
         /* One of a new slab each time: those there are lie behind the lock. */
-        objects[i] = stook_alloc(cache, STOOK_NOSPIN);
+        objects[i] = stook_alloc(cache, STOOK_SIGNAL_SAFE);
         context_leave();
         lock_drop(&node->lock, LOCK_NODE);
         context_leave();

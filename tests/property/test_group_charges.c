@@ -48,11 +48,13 @@ static void give_back(unsigned i)
 }
 
 /* Gives back what the group itself has, up to what is wanted. */
-static size_t reclaim(void *arg, size_t wanted)
+static size_t reclaim(struct stook_group of, size_t wanted, void *arg)
 {
     int g = (int)((struct group_model_group *)arg - group);
     size_t gave = 0;
 
+    if (of.id != group[g].handle.id)
+        abort();
     group[g].reclaims++;
     reclaims++;
     in_callback = true;
@@ -84,7 +86,7 @@ static size_t some_bytes(void)
 /* What must come of a charge, with the callbacks that it leads to. */
 static void charge_some(int g, uint32_t number)
 {
-    static const unsigned contexts[] = {STOOK_WAIT, STOOK_WAIT, STOOK_NOWAIT, STOOK_NOSPIN};
+    static const unsigned contexts[] = {STOOK_WAIT, STOOK_WAIT, STOOK_NORECLAIM, STOOK_SIGNAL_SAFE};
     unsigned flags = contexts[below(4)];
     bool nested = below(8) == 0, wait = flags == STOOK_WAIT && !nested;
     size_t bytes = some_bytes();
@@ -164,16 +166,16 @@ static void destroy_group(int g)
 
 static void check_all(void)
 {
-    struct stook_group *current = stook_group_current();
+    struct stook_group current = stook_group_current();
 
     for (int g = 0; g < GROUPS; g++)
-        if (group[g].handle)
+        if (group[g].handle.id)
             group_model_check(g);
-    if (current != (group_model.inside >= 0 ? group[group_model.inside].handle : NULL))
+    if (current.id != (group_model.inside >= 0 ? group[group_model.inside].handle.id : 0))
         wrong("in another group");
     for (unsigned i = 0; i < charges; i += 1 + below(20)) {
-        struct stook_group *of = group_by_number(charge[i].number);
-        if (of != (charge[i].owner >= 0 ? group[charge[i].owner].handle : NULL))
+        struct stook_group of = group_by_number(charge[i].number);
+        if (of.id != (charge[i].owner >= 0 ? group[charge[i].owner].handle.id : 0))
             wrong("a charge is another group's");
     }
 }

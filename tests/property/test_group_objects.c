@@ -17,6 +17,7 @@
 #include "support/scale.h"
 
 #include <stook/group.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -49,12 +50,12 @@ static uint64_t cost(int c)
 
 static void keep(void *object, int c, int g)
 {
-    struct stook_group *owner = c == CACHES - 1 || g < 0 ? NULL : group[g].handle;
+    struct stook_group owner = c == CACHES - 1 || g < 0 ? STOOK_NO_GROUP : group[g].handle;
 
-    if (stook_group_of(object) != owner)
+    if (stook_group_of(object).id != owner.id)
         wrong("an object names another group");
     memset(object, 0x5a, stook_cache_object_size(cache[c])); /* its columns are not in its way */
-    if (stook_group_of(object) != owner)
+    if (stook_group_of(object).id != owner.id)
         wrong("an object that is written to names another group");
     live[lives++] = (struct live){object, c, c == CACHES - 1 ? -1 : g};
     group_model_add(live[lives - 1].owner, (int64_t)cost(c));
@@ -110,7 +111,7 @@ static bool expect(size_t got, size_t n, int c, int g)
 
 static unsigned some_flags(void)
 {
-    static const unsigned flags[] = {STOOK_WAIT, STOOK_NOWAIT, STOOK_ZERO, STOOK_NOSPIN};
+    static const unsigned flags[] = {STOOK_WAIT, STOOK_NORECLAIM, STOOK_ZERO, STOOK_SIGNAL_SAFE};
 
     return flags[below(3)]; /* NOSPIN may fail for other reasons: on_signal() */
 }
@@ -125,7 +126,8 @@ static void take_one(void)
         object = stook_alloc(cache[c], some_flags());
     } else {
         g = below(5) ? group_model_any() : -1;
-        object = stook_alloc_group(cache[c], some_flags(), g < 0 ? NULL : group[g].handle);
+        object =
+            stook_alloc_group(cache[c], some_flags(), g < 0 ? STOOK_NO_GROUP : group[g].handle);
     }
     if (expect(object != NULL, 1, c, g))
         keep(object, c, g);
@@ -141,11 +143,13 @@ static void take_many(void)
         return;
     errno = 0;
     if (below(2)) {
-        got = stook_alloc_bulk(cache[c], some_flags(), n, objects);
+        got = stook_alloc_bulk(cache[c], some_flags(), n, objects) == 0 ? n : 0;
     } else {
         g = group_model_any();
         got = stook_alloc_bulk_group(cache[c], some_flags(), n, objects,
-                                     g < 0 ? NULL : group[g].handle);
+                                     g < 0 ? STOOK_NO_GROUP : group[g].handle) == 0
+                  ? n
+                  : 0;
     }
     if (expect(got, n, c, g))
         for (size_t i = 0; i < n; i++)
@@ -164,7 +168,7 @@ static void take_ahead(void)
         wrong(sheaf ? "filled beyond a limit" : "not filled, although there was room");
     for (int g = 0; g < GROUPS; g++) { /* it asks for more first */
         struct stook_group_stat stat = {.size = sizeof(stat)};
-        if (group[g].handle && stook_group_stat(group[g].handle, &stat) == 0)
+        if (group[g].handle.id && stook_group_stat(group[g].handle, &stat) == 0)
             group[g].refused = stat.refused;
     }
     if (!sheaf)
@@ -188,7 +192,7 @@ static void on_signal(int signal)
 
     (void)signal;
     for (unsigned i = below(6); i > 0 && lives < OBJECTS; i--) {
-        void *object = stook_alloc(cache[c], STOOK_NOSPIN);
+        void *object = stook_alloc(cache[c], STOOK_SIGNAL_SAFE);
         if (object && group_model_full(c == CACHES - 1 ? -1 : g, cost(c)) >= 0)
             wrong("a handler was given an object beyond a limit");
         if (object)
@@ -229,11 +233,11 @@ static void destroy_group(int g)
 static void check_groups(void)
 {
     for (int g = 0; g < GROUPS; g++)
-        if (group[g].handle)
+        if (group[g].handle.id)
             group_model_check(g);
     for (unsigned i = below(16); i < lives; i += 16) {
         int g = live[i].owner;
-        if (stook_group_of(live[i].object) != (g >= 0 ? group[g].handle : NULL))
+        if (stook_group_of(live[i].object).id != (g >= 0 ? group[g].handle.id : 0))
             wrong("an object names another group");
     }
 }

@@ -11,6 +11,7 @@
 #include "support/scale.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <stdio.h>
 #include <stdlib.h>

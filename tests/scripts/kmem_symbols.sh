@@ -54,7 +54,6 @@ sed -nE 's/^#define (k[a-z_]+|KMEM_CACHE[A-Z_]*)\(.*/\1/p; s/^static inline .*[ 
     "$STOOK_SOURCE_DIR/include/stook/kmem.h" | grep -vE '^kmem_(stook|create|alloc|kmalloc|product|mempool)' |
     sort -u >"$work/names"
 [ "$(wc -l <"$work/names")" -gt 70 ] || { echo "only these names were found:"; cat "$work/names"; exit 1; }
-sed -nE 's/^STOOK_API .*(stook_[a-z_]+)\(.*/\1/p' "$STOOK_SOURCE_DIR/include/stook/kmalloc.h" >>"$work/names"
 while read -r name; do
     grep -qw -- "$name" "$STOOK_SOURCE_DIR/man/stook_kmem.7" || { echo "stook_kmem.7: no $name"; exit 1; }
 done <"$work/names"

@@ -41,9 +41,10 @@ example = text("examples/ten_lines.c").split("*/\n", 1)[1]
 expect(program == example, "README.md: its program is not examples/ten_lines.c")
 
 header = text("include/stook/stook.h")
-calls = set(re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", header + text("include/stook/stat.h") +
-                       text("include/stook/group.h") + text("include/stook/tag.h") +
-                       text("include/stook/trace.h"), re.M))
+calls = set()
+for subject in ("stook", "group", "kmalloc", "pool", "rcu", "reclaim", "sheaf", "stat", "tag", "topology", "trace",
+                "urcu"):
+    calls |= set(re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M))
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
 for call in calls:
     expect((ROOT / f"man/{call}.3").exists(), f"man: no page of {call}")
@@ -51,6 +52,10 @@ for page in (ROOT / "man").glob("*.3"):
     source = re.match(r"\.so man3/(\S+)\n", page.read_text(encoding="utf-8"))
     expect(not source or (ROOT / "man" / source[1]).exists(), f"{page.name}: no {source}")
     expect(page.stem in calls or page.stem == "stook", f"{page.name}: there is no such call")
+
+version = ".".join(re.search(rf"#define STOOK_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+expect(f'#define STOOK_VERSION_STRING "{version}"' in header, f"stook.h: its string is not {version}")
+expect(f"project(stook VERSION {version} " in text("CMakeLists.txt"), f"CMakeLists.txt: not {version}")
 
 limits = " ".join(text("man/stook.3").split())
 for name, words in (("CACHES_MAX", "{} caches at one time"),

@@ -123,7 +123,7 @@ static void handler(int signal)
     owner = THREADS + w->id;
     w->handled++;
     if (w->called[c] + n <= CALLED) {
-        if (stook_alloc_bulk(caches[c], STOOK_NOSPIN, n, objects) == n) {
+        if (stook_alloc_bulk(caches[c], STOOK_SIGNAL_SAFE, n, objects) == 0) {
             for (unsigned i = 0; i < n; i++) {
                 own(owner, c, objects[i]);
                 w->of_handler[c][w->called[c]++] = objects[i];
@@ -152,7 +152,7 @@ static void take(struct worker *w, unsigned c, unsigned n)
     if (n > HELD - w->held[c])
         n = HELD - w->held[c];
     if (random_below(&w->state, 3) > 0) {
-        STORM_CHECK(stook_alloc_bulk(caches[c], 0, n, to) == n);
+        STORM_CHECK(stook_alloc_bulk(caches[c], 0, n, to) == 0);
     } else {
         for (unsigned i = 0; i < n; i++)
             to[i] = i % 2 ? stook_alloc_inline(caches[c], 0) : stook_alloc(caches[c], 0);

@@ -15,6 +15,9 @@
 #include "support/random.h"
 #include "support/scale.h"
 
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 
@@ -73,8 +76,9 @@ static struct object *disown(struct thread *t, unsigned c)
     return object;
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 
@@ -101,7 +105,7 @@ static void in_bulk(struct thread *t, unsigned c, unsigned n)
     void *objects[BULK];
 
     if (random_next(&t->random) & 1 && t->n[c] + n <= HELD) {
-        n = (unsigned)stook_alloc_bulk(caches[c], 0, n, objects);
+        n = stook_alloc_bulk(caches[c], 0, n, objects) == 0 ? n : 0;
         for (unsigned i = 0; i < n; i++)
             own(t, c, objects[i]);
         atomic_fetch_add_explicit(&taken[c], n, memory_order_relaxed);
@@ -138,7 +142,7 @@ static void prefilled(struct thread *t, unsigned c, unsigned n)
 
 static void pooled(struct thread *t)
 {
-    struct object *object = stook_pool_alloc(pool, STOOK_NOWAIT);
+    struct object *object = stook_pool_alloc(pool, STOOK_NORECLAIM);
 
     if (object) {
         if (atomic_exchange(&object->owner, t->number) != 0 ||
@@ -191,7 +195,7 @@ static void fork_once(void)
         /* No slot closed, no lock held: it can do all of it alone. */
         void *objects[BULK];
         for (unsigned c = 0; c < CACHES; c++) {
-            if (stook_alloc_bulk(caches[c], 0, BULK, objects) != BULK)
+            if (stook_alloc_bulk(caches[c], 0, BULK, objects) != 0)
                 _exit(1);
             stook_free_bulk(caches[c], BULK, objects);
             if (stook_cache_set_capacity(caches[c], 1 + c * 20) != 0)

@@ -63,14 +63,16 @@ static int null_fd;
         }                                                                                          \
     } while (0)
 
-static void built(void *object)
+static void built(void *object, void *arg)
 {
+    (void)arg;
     atomic_fetch_add(&sums[1].built, 1);
     memset((char *)object + 8, 0x5a, 16);
 }
 
-static void unbuilt(void *object)
+static void unbuilt(void *object, void *arg)
 {
+    (void)arg;
     atomic_fetch_sub(&sums[1].built, 1);
     for (int i = 8; i < 24; i++)
         STORM_CHECK(((unsigned char *)object)[i] == 0x5a);
@@ -170,7 +172,7 @@ static void bulk(struct worker *w, unsigned c)
     void *objects[2 * BULK];
 
     if (w->held[c] + n <= HELD) {
-        STORM_CHECK(stook_alloc_bulk(caches[c], 0, n, objects) == n);
+        STORM_CHECK(stook_alloc_bulk(caches[c], 0, n, objects) == 0);
         for (unsigned i = 0; i < n; i++)
             got(w, c, objects[i]);
     } else {
@@ -192,7 +194,7 @@ static void short_life(struct worker *w)
     void *objects[BULK];
 
     STORM_CHECK(cache);
-    STORM_CHECK(stook_alloc_bulk(cache, 0, BULK, objects) == BULK);
+    STORM_CHECK(stook_alloc_bulk(cache, 0, BULK, objects) == 0);
     stook_free_bulk(cache, BULK, objects);
     STORM_CHECK(stook_cache_destroy(cache) == 0);
 }

@@ -35,7 +35,7 @@ enum {
     LIMIT = 400 << 10,
 };
 
-static struct stook_group *group[GROUPS];
+static struct stook_group group[GROUPS];
 static struct stook_cache *cache[CACHES];
 static _Atomic(void *) shelf[CACHES][SHELF];
 static _Atomic unsigned working, errors, refused;
@@ -63,10 +63,10 @@ static void put_many(int c, uint64_t *random, void **objects)
 /* In a group that nobody else knows, which goes with the objects that it still has. */
 static void use_passing_group(int c, uint64_t *random)
 {
-    struct stook_group *fresh =
-        stook_group_create("passing", group[random_below(random, GROUPS)], 0);
+    struct stook_group fresh =
+        stook_group_create("passing", group[random_below(random, GROUPS)], STOOK_UNLIMITED);
 
-    CHECK(fresh);
+    CHECK(fresh.id);
     for (int i = 0; i < 4; i++) {
         void *object = stook_alloc_group(cache[c], STOOK_WAIT, fresh);
         CHECK(object || errno == EDQUOT);
@@ -83,7 +83,7 @@ static void work_once(uint64_t *random)
     void *objects[BULK];
 
     if (what < 10) {
-        (void)stook_group_enter(what == 0 ? NULL : group[random_below(random, GROUPS)]);
+        (void)stook_group_enter(what == 0 ? STOOK_NO_GROUP : group[random_below(random, GROUPS)]);
     } else if (what < 70) {
         void *object = stook_alloc(cache[c], STOOK_WAIT);
         CHECK(object || errno == EDQUOT);
@@ -92,7 +92,7 @@ static void work_once(uint64_t *random)
         else
             atomic_fetch_add(&refused, 1);
     } else if (what < 90) {
-        size_t got = stook_alloc_bulk(cache[c], STOOK_NOWAIT, BULK, objects);
+        size_t got = stook_alloc_bulk(cache[c], STOOK_NORECLAIM, BULK, objects) == 0 ? BULK : 0;
         CHECK(got == BULK || (got == 0 && errno == EDQUOT));
         if (got == BULK)
             put_many(c, random, objects);
@@ -121,7 +121,7 @@ static void check_limits(void)
     for (int g = 0; g < GROUPS; g++) {
         struct stook_group_stat stat = {.size = sizeof(stat)};
         CHECK(stook_group_stat(group[g], &stat) == 0);
-        if (stat.limit)
+        if (stat.limit != STOOK_UNLIMITED)
             CHECK(stat.usage + stat.stocked <= stat.limit && stat.peak <= stat.limit);
     }
 }
@@ -133,10 +133,10 @@ static void check_sums(void)
 
     for (int c = 0; c < CACHES; c++)
         for (int i = 0; i < SHELF; i++) {
-            struct stook_group *owner = shelf[c][i] ? stook_group_of(shelf[c][i]) : NULL;
-            for (; owner; owner = stook_group_parent(owner))
+            struct stook_group owner = shelf[c][i] ? stook_group_of(shelf[c][i]) : STOOK_NO_GROUP;
+            for (; owner.id; owner = stook_group_parent(owner))
                 for (int g = 0; g < GROUPS; g++)
-                    sums[g] += owner == group[g] ? cache[c]->account.charge : 0;
+                    sums[g] += owner.id == group[g].id ? cache[c]->account.charge : 0;
         }
     for (int g = 0; g < GROUPS; g++) {
         struct stook_group_stat stat = {.size = sizeof(stat)};
@@ -152,9 +152,11 @@ static void test_storm(void **state)
     pthread_t thread[THREADS];
 
     (void)state;
-    for (int g = 0; g < GROUPS; g++)
-        assert_non_null(group[g] = stook_group_create("storm", g ? group[g / 3] : NULL,
-                                                      g < 3 ? (size_t)LIMIT >> g : 0));
+    for (int g = 0; g < GROUPS; g++) {
+        group[g] = stook_group_create("storm", g ? group[g / 3] : STOOK_NO_GROUP,
+                                      g < 3 ? (size_t)LIMIT >> g : STOOK_UNLIMITED);
+        assert_int_not_equal(group[g].id, 0);
+    }
     for (int c = 0; c < CACHES; c++)
         assert_non_null(cache[c] = stook_cache_create("storm", sizes[c], &args));
     atomic_store(&working, THREADS);

@@ -54,7 +54,7 @@ static struct worker {
 } worker[THREADS];
 static __thread struct worker *self;
 
-static struct stook_group *group[GROUPS];
+static struct stook_group group[GROUPS];
 static _Atomic uint64_t handed[HANDED]; /* number and bytes; 0: none */
 static _Atomic unsigned working, errors;
 
@@ -76,13 +76,13 @@ static uint32_t some_group(uint64_t *random)
     uint32_t number = group_number(group[random_below(random, GROUPS)]);
 
     if (random_below(random, 200) == 0) {
-        struct stook_group *fresh =
-            stook_group_create("passing", group[random_below(random, GROUPS)], 0);
-        CHECK(fresh);
+        struct stook_group fresh =
+            stook_group_create("passing", group[random_below(random, GROUPS)], STOOK_UNLIMITED);
+        CHECK(fresh.id);
         number = group_number(fresh);
         number = atomic_exchange(&passing, number);
         if (number)
-            CHECK(stook_group_destroy((struct stook_group *)(uintptr_t)number) == 0);
+            CHECK(stook_group_destroy((struct stook_group){number}) == 0);
         return number ? number : group_number(fresh);
     }
     return random_below(random, 4) ? number
@@ -105,7 +105,7 @@ static void on_signal(int signal)
         } else if (random_below(&w->handler_random, 2)) {
             uint32_t bytes = 16 + random_below(&w->handler_random, 3000);
             uint32_t number = group_number(group[random_below(&w->handler_random, GROUPS)]);
-            if (group_charge(&number, bytes, STOOK_NOSPIN, nested)) {
+            if (group_charge(&number, bytes, STOOK_SIGNAL_SAFE, nested)) {
                 CHECK(number != 0);
                 *kept = (struct kept){number, bytes};
             } else {
@@ -124,8 +124,8 @@ static void work_once(struct worker *w)
 
     if (what < 60 && w->n < KEPT) {
         uint32_t number = some_group(&w->random);
-        if (!group_charge(&number, bytes, random_below(&w->random, 2) ? STOOK_WAIT : STOOK_NOWAIT,
-                          false)) {
+        if (!group_charge(&number, bytes,
+                          random_below(&w->random, 2) ? STOOK_WAIT : STOOK_NORECLAIM, false)) {
             CHECK(errno == EDQUOT);
             w->refused++;
         } else if (number) {
@@ -180,7 +180,8 @@ static void disturb(void)
         for (unsigned i = 0; i < THREADS; i++)
             if (atomic_load(&worker[i].signals) < SIGNALS)
                 pthread_kill(worker[i].thread, SIGUSR1);
-        CHECK(stook_group_set_limit(group[3], random_below(&random, 2) ? 100000 : 0) == 0);
+        CHECK(stook_group_set_limit(group[3],
+                                    random_below(&random, 2) ? 100000 : STOOK_UNLIMITED) == 0);
         CHECK(stook_group_stat(group[0], &stat) == 0);
         CHECK(stat.usage + stat.stocked <= LIMIT && stat.peak <= LIMIT);
         CHECK(stook_group_stat(group[1], &stat) == 0);
@@ -197,11 +198,11 @@ static void disturb(void)
 /* Of what is kept: that of a group and of all below, by the nearest that lives. */
 static void sum(uint64_t sums[GROUPS], uint32_t number, uint64_t bytes)
 {
-    struct stook_group *owner = group_by_number(number);
+    struct stook_group owner = group_by_number(number);
 
-    for (; owner; owner = stook_group_parent(owner))
+    for (; owner.id; owner = stook_group_parent(owner))
         for (int i = 0; i < GROUPS; i++)
-            if (owner == group[i])
+            if (owner.id == group[i].id)
                 sums[i] += bytes;
 }
 
@@ -245,10 +246,12 @@ static void test_storm(void **state)
     unsigned long charged = 0, refused = 0;
 
     (void)state;
-    group[0] = stook_group_create("all", NULL, LIMIT);
-    for (int i = 1; i < GROUPS; i++)
-        assert_non_null(
-            group[i] = stook_group_create("part", group[(i - 1) / 2], i == 1 ? LIMIT_OF_ONE : 0));
+    group[0] = stook_group_create("all", STOOK_NO_GROUP, LIMIT);
+    for (int i = 1; i < GROUPS; i++) {
+        group[i] =
+            stook_group_create("part", group[(i - 1) / 2], i == 1 ? LIMIT_OF_ONE : STOOK_UNLIMITED);
+        assert_int_not_equal(group[i].id, 0);
+    }
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     atomic_store(&working, THREADS);
     for (unsigned i = 0; i < THREADS; i++) {
@@ -271,13 +274,13 @@ static void test_storm(void **state)
     assert_true(charged > operations() && refused > 0);
     check_sums();
     give_back_all();
-    for (struct stook_group *g = stook_group_next(NULL); g; g = stook_group_next(g)) {
+    for (struct stook_group g = stook_group_next(STOOK_NO_GROUP); g.id; g = stook_group_next(g)) {
         struct stook_group_stat stat = {.size = sizeof(stat)};
         assert_int_equal(stook_group_stat(g, &stat), 0);
         assert_int_equal(stat.usage, 0);
     }
-    while (stook_group_next(NULL)) /* children before their parents */
-        for (struct stook_group *g = stook_group_next(NULL); g; g = stook_group_next(g))
+    while (stook_group_next(STOOK_NO_GROUP).id) /* children before their parents */
+        for (struct stook_group g = stook_group_next(STOOK_NO_GROUP); g.id; g = stook_group_next(g))
             (void)stook_group_destroy(g);
     assert_int_equal(group_table.unused, atomic_load(&group_table.high));
 }

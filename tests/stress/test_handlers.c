@@ -71,7 +71,7 @@ static void handler(void)
             stook_free_any(one->object);
         one->object = NULL;
     } else {
-        one->object = stook_alloc(one->cache, STOOK_NOSPIN); /* may fail */
+        one->object = stook_alloc(one->cache, STOOK_SIGNAL_SAFE); /* may fail */
     }
 }
 
@@ -114,7 +114,7 @@ static void do_free(void)
 
 static void do_alloc_bulk(void)
 {
-    results = stook_alloc_bulk(cache, 0, 40, result);
+    results = stook_alloc_bulk(cache, 0, 40, result) == 0 ? 40 : 0;
 }
 
 static void *bulk[40];

@@ -2,7 +2,7 @@
 /* needs: whole */
 /*
  * A million operations of one thread on one cache, interrupted by a timer wherever they are, and the
- * handler does all the same on the same cache and the same pool with STOOK_NOSPIN: single calls,
+ * handler does all the same on the same cache and the same pool with STOOK_SIGNAL_SAFE: single calls,
  * inlined ones, bulk, prefilled sheaves, the pool, deferred frees.  Every object carries its owner:
  * none is handed out twice, none is lost, and what an error says of a refusal is true.
  *
@@ -15,6 +15,9 @@
 #include "support/scale.h"
 
 #include <stook/inline.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 
 #include <errno.h>
 #include <setjmp.h>
@@ -94,7 +97,7 @@ static void call_bulk(struct caller *c, bool take)
     void *objects[2 * BULK];
 
     if (take && c->held + n <= HELD) {
-        n = (unsigned)stook_alloc_bulk(cache, c->flags, n, objects);
+        n = stook_alloc_bulk(cache, c->flags, n, objects) == 0 ? n : 0;
         if (n == 0)
             own(c, NULL);
         for (unsigned i = 0; i < n; i++)
@@ -134,7 +137,7 @@ static void call_sheaf(struct caller *c, bool take)
 static void call_pool(struct caller *c, bool take)
 {
     if (take && c->pooled < POOL) {
-        void *object = own(c, stook_pool_alloc(pool, c->flags | STOOK_NOWAIT));
+        void *object = own(c, stook_pool_alloc(pool, c->flags | STOOK_NORECLAIM));
         if (object)
             c->of_pool[c->pooled++] = object;
     } else if (c->pooled > 0) {
@@ -227,8 +230,9 @@ static void give_back(struct caller *c)
     c->sheaf = NULL;
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct object *)object)->owner, NOBODY);
 }
 
@@ -247,7 +251,7 @@ static void run(unsigned capacity, uint64_t operations)
     for (unsigned kind = 0; kind < KINDS; kind++)
         made[kind] = 0;
     callers[MAIN] = (struct caller){.number = MAIN, .random = 1};
-    callers[HANDLER] = (struct caller){.number = HANDLER, .flags = STOOK_NOSPIN, .random = 2};
+    callers[HANDLER] = (struct caller){.number = HANDLER, .flags = STOOK_SIGNAL_SAFE, .random = 2};
     event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
     ready = true;
     assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);

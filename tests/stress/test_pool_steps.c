@@ -15,6 +15,7 @@
 #include "page/zone.h"
 #include "support/scale.h"
 
+#include <stook/pool.h>
 #include <stook/stook.h>
 
 #include <pthread.h>
@@ -69,19 +70,19 @@ static void handle(void)
 {
     switch (action) {
     case 0:
-        take(STOOK_NOSPIN);
+        take(STOOK_SIGNAL_SAFE);
         break;
     case 1:
         give();
         break;
     case 2:
-        take(STOOK_NOSPIN);
+        take(STOOK_SIGNAL_SAFE);
         give();
         break;
     default:
         give();
         give();
-        take(STOOK_NOSPIN);
+        take(STOOK_SIGNAL_SAFE);
     }
 }
 
@@ -154,7 +155,7 @@ static void *result, *to_free;
 
 static void do_alloc(void)
 {
-    result = stook_pool_alloc(pool, STOOK_NOSPIN);
+    result = stook_pool_alloc(pool, STOOK_SIGNAL_SAFE);
 }
 
 static void do_free(void)
@@ -212,12 +213,12 @@ static void prepare(unsigned out)
     }
     if (pool->min != RESERVE)
         assert_int_equal(stook_pool_resize(pool, RESERVE), 0);
-    for (void *object; (object = stook_alloc(cache, STOOK_NOWAIT)) != NULL;) {
+    for (void *object; (object = stook_alloc(cache, STOOK_NORECLAIM)) != NULL;) {
         assert_true(ntaken < MOST);
         taken[ntaken++] = object;
     }
     while (nheld < out)
-        take(STOOK_NOWAIT);
+        take(STOOK_NORECLAIM);
     assert_int_equal(stook_pool_available(pool), RESERVE - out);
 }
 
@@ -292,7 +293,7 @@ static void waiter_at_every_step(void **unused)
             taken[ntaken++] = object;
         }
         /* With a reserve of 1: that one is out, and so is its taker's wish to free it. */
-        held[0] = min == 0 ? taken[--ntaken] : stook_pool_alloc(pool, STOOK_NOWAIT);
+        held[0] = min == 0 ? taken[--ntaken] : stook_pool_alloc(pool, STOOK_NORECLAIM);
         if (min == 0) /* as if it were the pool's */
             rows_add(pool_counter(pool, POOL_CAME), ROWS_LINE, 1);
         atomic_store(&stop, false);

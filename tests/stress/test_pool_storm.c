@@ -15,6 +15,7 @@
 #include "support/child.h"
 #include "support/random.h"
 
+#include <stook/pool.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -73,8 +74,9 @@ static void give(void *object, uint32_t number)
     stook_pool_free(pool, object);
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 
@@ -144,7 +146,7 @@ static void handler(int signal)
             give(*held, THREADS + self->number);
             *held = NULL;
         } else {
-            *held = own(stook_pool_alloc(pool, STOOK_NOSPIN), THREADS + self->number);
+            *held = own(stook_pool_alloc(pool, STOOK_SIGNAL_SAFE), THREADS + self->number);
         }
     }
     errno = saved;
@@ -191,7 +193,7 @@ static void *worker(void *arg)
             break;
         }
         if (r & 1) {
-            more = own(stook_pool_alloc(pool, STOOK_NOWAIT), t->number);
+            more = own(stook_pool_alloc(pool, STOOK_NORECLAIM), t->number);
             atomic_fetch_add_explicit(more ? &waits : &refusals, 1, memory_order_relaxed);
         }
         if ((r >> 8 & 7) == 0)
@@ -295,7 +297,7 @@ static int child_body(void *arg)
 
     (void)arg;
     for (have = 0; have < 2 * RESERVE; have++) {
-        object[have] = stook_pool_alloc(pool, STOOK_NOWAIT);
+        object[have] = stook_pool_alloc(pool, STOOK_NORECLAIM);
         if (!object[have])
             break;
     }

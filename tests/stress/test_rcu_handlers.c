@@ -10,6 +10,8 @@
 
 #include "support/random.h"
 
+#include <stook/rcu.h>
+
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -36,7 +38,7 @@ static void visit(void)
             stook_free(cache, pool[--pooled]);
     }
     if (random_below(&seed, 4) == 0) {
-        void *object = stook_alloc(cache, STOOK_NOSPIN);
+        void *object = stook_alloc(cache, STOOK_SIGNAL_SAFE);
         if (object && pooled < POOL)
             pool[pooled++] = object;
         else

@@ -23,6 +23,8 @@ static bool test_fence(unsigned cpu);
 #include "support/check.h"
 #include "support/random.h"
 
+#include <stook/rcu.h>
+
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -70,8 +72,9 @@ static void nothing(void)
 {
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct thing *)object)->users, 0);
 }
 

@@ -15,6 +15,8 @@
 #include "base/context.h"
 #include "reserve/rcu.h"
 
+#include <stook/rcu.h>
+
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -46,8 +48,9 @@ static uint64_t type_of(unsigned type)
     return 0x7e57ab1e00000000u + type;
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     struct thing *thing = object;
 
     atomic_init(&thing->type, type_of(TYPES));
@@ -150,7 +153,7 @@ static void on_signal(int signal)
     if (context_tls.depth > 0)
         atomic_fetch_add_explicit(&inside, 1, memory_order_relaxed);
     for (unsigned i = 0; i < 5; i++)
-        replace(STOOK_NOSPIN, &handler_random);
+        replace(STOOK_SIGNAL_SAFE, &handler_random);
     errno = saved;
 }
 
@@ -207,7 +210,7 @@ static void come_and_go(uint64_t *random)
     void *list[300], *result = NULL;
     pthread_t thread;
 
-    if (!other || stook_alloc_bulk(other, 0, n, list) != n) {
+    if (!other || stook_alloc_bulk(other, 0, n, list) != 0) {
         atomic_fetch_add(&errors, 1);
         return;
     }

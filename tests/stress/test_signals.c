@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Timers interrupt threads that allocate and free, wherever they are, and the handlers allocate
- * (STOOK_NOSPIN) and free on the same caches: through the calls, inlined, in bulk, also what the
+ * (STOOK_SIGNAL_SAFE) and free on the same caches: through the calls, inlined, in bulk, also what the
  * interrupted thread allocated.  Every object carries its owner; none is handed out twice, and at
  * the end every cache can be destroyed, so none is lost.  How much they do is counted in operations,
  * so a busy machine only makes it longer; STOOK_TEST_ROUNDS=n does n times as much.
@@ -116,8 +116,8 @@ static void handle(struct thread *t)
         uint64_t s = next(&t->handler_random);
         t->handler_operations++;
         if ((s & 1) && *n < HANDLER_HELD) {
-            void *object = s & 2 ? stook_alloc_inline(caches[c], STOOK_NOSPIN)
-                                 : stook_alloc(caches[c], STOOK_NOSPIN);
+            void *object = s & 2 ? stook_alloc_inline(caches[c], STOOK_SIGNAL_SAFE)
+                                 : stook_alloc(caches[c], STOOK_SIGNAL_SAFE);
             if (object)
                 t->handler_object[c][(*n)++] = own(object);
             else
@@ -128,7 +128,8 @@ static void handle(struct thread *t)
     }
     if ((r >> 40 & 15) == 0) {
         void *bulk[BULK];
-        size_t k = stook_alloc_bulk(caches[c], STOOK_NOSPIN, BULK / 2, bulk);
+        size_t k =
+            stook_alloc_bulk(caches[c], STOOK_SIGNAL_SAFE, BULK / 2, bulk) == 0 ? BULK / 2 : 0;
         for (size_t i = 0; i < k; i++)
             disown(own(bulk[i]));
         stook_free_bulk(caches[c], k, bulk);
@@ -175,7 +176,7 @@ static void operate(struct thread *t)
     }
     if ((r >> 40 & 15) == 0 && *n + BULK <= most) {
         void *bulk[BULK];
-        size_t k = stook_alloc_bulk(caches[c], 0, BULK, bulk);
+        size_t k = stook_alloc_bulk(caches[c], 0, BULK, bulk) == 0 ? BULK : 0;
         for (size_t i = 0; i < k; i++)
             t->object[c][(*n)++] = own(bulk[i]);
     } else if ((r >> 40 & 15) == 1 && *n >= BULK) {
@@ -220,8 +221,9 @@ static void *worker(void *arg)
 }
 
 /* Free objects keep their owner word: a constructor clears it once, and frees leave it 0. */
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     atomic_init(&((struct object *)object)->owner, 0);
 }
 

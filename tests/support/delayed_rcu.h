@@ -12,6 +12,7 @@
 
 #include "support/random.h"
 
+#include <stook/rcu.h>
 #include <stook/stook.h>
 
 #include <pthread.h>

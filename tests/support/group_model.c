@@ -6,6 +6,7 @@
 #include "os/topology.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <sched.h>
@@ -68,7 +69,7 @@ void group_model_add(int g, int64_t bytes)
 int group_model_full(int g, uint64_t bytes)
 {
     for (; g >= 0 && bytes > 0; g = group[g].parent)
-        if (group[g].limit && group[g].usage + bytes > group[g].limit)
+        if (bytes > group[g].limit || group[g].usage > group[g].limit - bytes)
             return g;
     return -1;
 }
@@ -78,14 +79,15 @@ int group_model_any(void)
     unsigned g = below(group_model.groups);
 
     for (unsigned i = 0; i < group_model.groups; i++, g = (g + 1) % group_model.groups)
-        if (group[g].handle)
+        if (group[g].handle.id)
             return (int)g;
     return -1;
 }
 
 static uint64_t some_limit(void)
 {
-    return below(3) ? 1 + below(1u << (group_model.limit_bits + below(group_model.limit_more))) : 0;
+    return below(3) ? below(1u << (group_model.limit_bits + below(group_model.limit_more)))
+                    : STOOK_UNLIMITED;
 }
 
 int group_model_make(void)
@@ -95,12 +97,12 @@ int group_model_make(void)
 
     for (int p = parent; p >= 0; p = group[p].parent)
         depth++;
-    if (group[g].handle || depth > STOOK_GROUP_DEPTH_MAX)
+    if (group[g].handle.id || depth > STOOK_GROUP_DEPTH_MAX)
         return -1;
     group[g] = (struct group_model_group){.parent = parent, .limit = some_limit()};
-    group[g].handle = stook_group_create("random", parent < 0 ? NULL : group[parent].handle,
-                                         (size_t)group[g].limit);
-    if (!group[g].handle)
+    group[g].handle = stook_group_create(
+        "random", parent < 0 ? STOOK_NO_GROUP : group[parent].handle, (size_t)group[g].limit);
+    if (!group[g].handle.id)
         wrong("a group cannot be made");
     group[g].number = group_number(group[g].handle);
     if (parent >= 0)
@@ -125,7 +127,7 @@ bool group_model_destroy(int g)
         group_model.inside = parent;
     if (parent >= 0)
         group[parent].children--;
-    group[g].handle = NULL;
+    group[g].handle = STOOK_NO_GROUP;
     return true;
 }
 
@@ -139,7 +141,7 @@ void group_model_set_limit(int g)
 void group_model_enter(int g)
 {
     group_model.inside = g;
-    stook_group_enter(g >= 0 ? group[g].handle : NULL);
+    stook_group_enter(g >= 0 ? group[g].handle : STOOK_NO_GROUP);
 }
 
 void group_model_check(int g)
@@ -148,7 +150,7 @@ void group_model_check(int g)
     uint64_t own = group[g].usage;
 
     for (unsigned i = 0; i < group_model.groups; i++)
-        if (group[i].handle && group[i].parent == g)
+        if (group[i].handle.id && group[i].parent == g)
             own -= group[i].usage;
     if (stook_group_stat(group[g].handle, &stat) != 0)
         wrong("no statistics");
@@ -162,7 +164,7 @@ void group_model_check(int g)
         wrong("another limit, or other children");
     if (stat.peak < stat.usage)
         wrong("a peak below");
-    if (stat.limit && stat.usage <= stat.limit && stat.usage + stat.stocked > stat.limit)
+    if (stat.usage <= stat.limit && stat.stocked > stat.limit - stat.usage)
         wrong("stocks beyond the limit");
 }
 
@@ -199,7 +201,7 @@ void group_model_end(void)
     for (bool left = true; left;) {
         left = false;
         for (unsigned g = 0; g < group_model.groups; g++)
-            if (group[g].handle) {
+            if (group[g].handle.id) {
                 if (group[g].usage != 0)
                     wrong("the model does not add up");
                 group_model_check((int)g);

@@ -21,11 +21,11 @@
 enum { GROUP_MODEL_MOST = 40 };
 
 struct group_model_group {
-    struct stook_group *handle; /* NULL: not alive */
-    uint32_t number;            /* kept for what is still charged */
-    int parent;                 /* -1: none */
+    struct stook_group handle; /* NULL: not alive */
+    uint32_t number;           /* kept for what is still charged */
+    int parent;                /* -1: none */
     int children;
-    uint64_t limit, usage; /* with all below; no limit: 0 */
+    uint64_t limit, usage; /* with all below; no limit: STOOK_UNLIMITED */
     uint64_t refused, reclaims;
     bool reclaim; /* it has a callback */
 };

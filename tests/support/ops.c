@@ -6,7 +6,9 @@
 #include "os/topology.h"
 #include "page/pagemap.h"
 
+#include <stook/rcu.h>
 #include <stook/stat.h>
+#include <stook/topology.h>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -158,11 +160,11 @@ static bool ops_has_node(int node, unsigned flags)
 
 static void ops_alloc(unsigned cache)
 {
-    unsigned flags = ops_flags(ops_byte() & (STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO));
+    unsigned flags = ops_flags(ops_byte() & (STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO));
     struct ops_made *made = &ops.made[cache];
     void *object;
     bool named = made->charged && ops_byte() % 4 == 0;
-    struct stook_group *group = named ? ops_group() : ops.inside;
+    struct stook_group group = named ? ops_group() : ops.inside;
     int node;
 
     if (!ops_room(cache, 1))
@@ -195,8 +197,8 @@ static void ops_alloc(unsigned cache)
     OPS_CHECK(node < 0 || pagemap_node(object) == topology.home_of_node[node] ||
               (ops.depth > 0 && !(flags & STOOK_THISNODE)));
     ops.counts->of_node += node >= 0;
-    OPS_CHECK(!made->charged || stook_group_of(object) == group);
-    ops.counts->charged += made->charged && group;
+    OPS_CHECK(!made->charged || stook_group_of(object).id == group.id);
+    ops.counts->charged += made->charged && group.id;
     made->taken++;
     ops_got(cache, object, flags & STOOK_ZERO, 0);
 }
@@ -234,7 +236,8 @@ static void ops_alloc_bulk(unsigned cache)
     if (!ops_room(cache, n))
         return;
     got = (unsigned)OPS_BRING(
-        n, stook_alloc_bulk(made->cache, ops_flags(zero ? STOOK_ZERO : 0), n, objects));
+        n,
+        stook_alloc_bulk(made->cache, ops_flags(zero ? STOOK_ZERO : 0), n, objects) == 0 ? n : 0);
     OPS_CHECK(got == n || (got == 0 && ops.depth > 0 && errno == ENOMEM));
     made->taken += got;
     for (unsigned i = 0; i < got; i++)

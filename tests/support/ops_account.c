@@ -14,35 +14,36 @@ void ops_groups_make(void)
 {
     for (unsigned g = 0; g < OPS_GROUPS; g++) {
         bool child = g > 0 && g + 1 < OPS_GROUPS;
-        ops.group[g] = stook_group_create("property", child ? ops.group[0] : NULL, 0);
-        OPS_CHECK(ops.group[g]);
+        ops.group[g] =
+            stook_group_create("property", child ? ops.group[0] : STOOK_NO_GROUP, STOOK_UNLIMITED);
+        OPS_CHECK(ops.group[g].id);
     }
     ops.inside = ops.group[1];
-    OPS_CHECK(!stook_group_enter(ops.inside));
+    OPS_CHECK(!stook_group_enter(ops.inside).id);
 }
 
 void ops_groups_end(void)
 {
-    (void)stook_group_enter(NULL);
+    (void)stook_group_enter(STOOK_NO_GROUP);
     OPS_CHECK(stook_tags_enable(NULL, 0) == 0);
     for (unsigned g = OPS_GROUPS; g-- > 0;)
         OPS_CHECK(stook_group_destroy(ops.group[g]) == 0);
 }
 
-struct stook_group *ops_group(void)
+struct stook_group ops_group(void)
 {
     unsigned g = ops_byte() % (OPS_GROUPS + 1);
 
-    return g < OPS_GROUPS ? ops.group[g] : NULL;
+    return g < OPS_GROUPS ? ops.group[g] : STOOK_NO_GROUP;
 }
 
 void ops_group_enter(void)
 {
-    struct stook_group *before = ops.inside;
+    struct stook_group before = ops.inside;
 
     ops.inside = ops_group();
-    OPS_CHECK(stook_group_enter(ops.inside) == before);
-    OPS_CHECK(stook_group_current() == ops.inside);
+    OPS_CHECK(stook_group_enter(ops.inside).id == before.id);
+    OPS_CHECK(stook_group_current().id == ops.inside.id);
 }
 
 /* What is counted meanwhile is test_tags's; here it may change nothing else. */
@@ -56,15 +57,15 @@ void ops_tags_step(unsigned cache)
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
-static void ops_add_charge(struct stook_group *group, size_t bytes, uint64_t *sums)
+static void ops_add_charge(struct stook_group group, size_t bytes, uint64_t *sums)
 {
-    for (unsigned g = 0; group && g < OPS_GROUPS; g++)
-        if (ops.group[g] == group) {
+    for (unsigned g = 0; group.id && g < OPS_GROUPS; g++)
+        if (ops.group[g].id == group.id) {
             sums[g] += bytes;
             sums[0] += g > 0 && g + 1 < OPS_GROUPS ? bytes : 0;
             return;
         }
-    OPS_CHECK(!group); /* no other there is */
+    OPS_CHECK(!group.id); /* no other there is */
 }
 
 void ops_check_groups(void)

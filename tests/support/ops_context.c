@@ -9,7 +9,7 @@
 
 unsigned ops_flags(unsigned flags)
 {
-    return ops.depth > 0 ? (flags & STOOK_ZERO) | STOOK_NOSPIN : flags;
+    return ops.depth > 0 ? (flags & STOOK_ZERO) | STOOK_SIGNAL_SAFE : flags;
 }
 
 /* In a handler: one operation or two of its own. */

@@ -74,9 +74,9 @@ void ops_groups_make(void)
 void ops_groups_end(void)
 {
 }
-struct stook_group *ops_group(void)
+struct stook_group ops_group(void)
 {
-    return NULL;
+    return STOOK_NO_GROUP;
 }
 void ops_group_enter(void)
 {

@@ -10,7 +10,7 @@
 
 #define stook_rcu_barrier() ((void)0)
 #define stook_alloc_group(cache, flags, group) stook_alloc(cache, flags)
-#define stook_group_of(object) ((struct stook_group *)NULL)
+#define stook_group_of(object) STOOK_NO_GROUP
 unsigned ops_core_none(const void *reserve);
 #define stook_sheaf_size ops_core_none
 #define stook_pool_available ops_core_none

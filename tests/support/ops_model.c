@@ -8,6 +8,9 @@
 #include "reserve/prefilled.h"
 #include "slab/slab.h"
 
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 
 #include <string.h>
@@ -30,13 +33,15 @@ unsigned ops_below(unsigned end)
 
 /* ---- contents ------------------------------------------------------------------------------- */
 
-void ops_ctor(void *object)
+void ops_ctor(void *object, void *arg)
 {
+    (void)arg;
     *(unsigned char *)object = OPS_BUILT;
 }
 
-void ops_dtor(void *object)
+void ops_dtor(void *object, void *arg)
 {
+    (void)arg;
     OPS_CHECK(*(unsigned char *)object == OPS_BUILT);
     *(unsigned char *)object = 0;
 }
@@ -73,7 +78,8 @@ static void ops_verify(const struct ops_held *held)
     for (size_t i = 0; i < n; i = i == OPS_FILL && n > 2 * OPS_FILL ? n - OPS_FILL : i + 1)
         OPS_CHECK(held->object[ops_offset(made, i)] == ops_pattern(held->pattern, i));
     OPS_CHECK(!made->built || held->object[0] == OPS_BUILT);
-    OPS_CHECK(!made->charged || held->deferred || stook_group_of(held->object) == held->group);
+    OPS_CHECK(!made->charged || held->deferred ||
+              stook_group_of(held->object).id == held->group.id);
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -114,7 +120,8 @@ void ops_got(unsigned cache, void *object, bool zero, unsigned pool)
     OPS_CHECK(!made->built || bytes[0] == OPS_BUILT);
     memmove(&ops.held[at + 1], &ops.held[at], (ops.n - at) * sizeof(ops.held[0]));
     ops.held[at] = (struct ops_held){
-        cache, pool, false, ++ops.patterns, object, made->charged ? stook_group_of(object) : NULL};
+        cache,          pool,   false,
+        ++ops.patterns, object, made->charged ? stook_group_of(object) : STOOK_NO_GROUP};
     ops_fill(made, &ops.held[at]);
     ops.n++;
     ops.bytes += made->size;

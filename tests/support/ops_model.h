@@ -12,6 +12,8 @@
 #include "support/ops.h"
 
 #include <stook/group.h>
+#include <stook/pool.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #ifdef STOOK_CORE
@@ -42,7 +44,7 @@ struct ops_held {
     bool deferred; /* stook_free_rcu() has it, and no grace period is over since */
     uint32_t pattern;
     unsigned char *object;
-    struct stook_group *group; /* that is charged; NULL: nobody is */
+    struct stook_group group; /* that is charged; NULL: nobody is */
 };
 
 struct ops_made {
@@ -77,8 +79,8 @@ struct ops {
     struct ops_sheaf sheaf[OPS_SHEAVES];
     struct ops_pool pool[OPS_POOLS];
     unsigned char *stale[OPS_STALE];
-    struct stook_group *group[OPS_GROUPS],
-        *inside; /* and the one that this thread is in, or NULL */
+    struct stook_group group[OPS_GROUPS],
+        inside; /* and the one that this thread is in, or NULL */
     size_t n, bytes, stales;
     size_t coming; /* objects that calls are about to bring, which handlers leave room for */
     uint32_t patterns;
@@ -101,8 +103,8 @@ unsigned ops_byte(void);
 unsigned ops_below(unsigned end);
 
 /* ---- the model ---- */
-void ops_ctor(void *object);
-void ops_dtor(void *object);
+void ops_ctor(void *object, void *arg);
+void ops_dtor(void *object, void *arg);
 /* An object has come: aligned, overlapping none, zeroed where it was asked for, constructed. */
 void ops_got(unsigned cache, void *object, bool zero, unsigned pool);
 /* One is about to go back, or to be deferred: its contents are what they were. */
@@ -133,7 +135,7 @@ void ops_free_rcu_step(void);
 void ops_groups_make(void);
 void ops_groups_end(void);
 /* One of them, or NULL for none. */
-struct stook_group *ops_group(void);
+struct stook_group ops_group(void);
 void ops_group_enter(void);
 void ops_tags_step(unsigned cache);
 /* What every group is charged is what objects say. */

@@ -5,6 +5,10 @@
  */
 #include "support/ops_model.h"
 
+#include <stook/sheaf.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+
 #include <stdatomic.h>
 
 /* ---- an RCU --------------------------------------------------------------------------------- */
@@ -73,7 +77,7 @@ void ops_free_rcu_step(void)
 static void ops_sheaf_prefill(struct ops_sheaf *s, unsigned cache)
 {
     struct ops_made *made = &ops.made[cache];
-    unsigned flags = ops_flags(ops_byte() & (STOOK_NOWAIT | STOOK_NOSPIN));
+    unsigned flags = ops_flags(ops_byte() & (STOOK_NORECLAIM | STOOK_SIGNAL_SAFE));
     unsigned size = 1 + ops_below(ops_byte() % 4 ? 40 : 900);
     struct stook_sheaf *sheaf;
 
@@ -198,7 +202,7 @@ static void ops_pool_alloc(unsigned pool)
     struct ops_made *made = &ops.made[p->cache];
 
     for (unsigned n = 1 + ops_byte() % 30; n > 0 && ops_room(p->cache, 1); n--) {
-        unsigned flags = ops_byte() & (STOOK_NOWAIT | STOOK_NOSPIN | STOOK_ZERO);
+        unsigned flags = ops_byte() & (STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO);
         void *object;
         if (made->built)
             flags &= ~STOOK_ZERO;

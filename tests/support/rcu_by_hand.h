@@ -12,6 +12,8 @@
 #include "sheaf/slot.h"
 #include "support/check.h"
 
+#include <stook/rcu.h>
+
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

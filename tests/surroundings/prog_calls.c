@@ -12,9 +12,14 @@
 #include <malloc.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
+#include <stook/pool.h>
+#include <stook/reclaim.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
+#include <stook/topology.h>
 #include <stook/trace.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -119,15 +124,18 @@ static void some_objects(unsigned flags)
             object[i] = stook_alloc(cache, flags);
         for (int i = 0; i < OBJECTS; i++)
             stook_free(cache, object[i]);
-        size_t n = stook_alloc_bulk(cache, flags, 2000, object);
+        size_t n = stook_alloc_bulk(cache, flags, 2000, object) == 0 ? 2000 : 0;
         stook_free_bulk(cache, n, object);
         object[0] = stook_alloc_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
+        (void)stook_node_of(object[0]);
+        (void)stook_cache_name(stook_cache_of(object[0]));
         stook_free_any(object[0]);
-        object[0] = stook_alloc_group(cache, flags, NULL);
+        object[0] = stook_alloc_group(cache, flags, STOOK_NO_GROUP);
         stook_free(cache, object[0]);
-        stook_kfree(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
-        stook_kfree_sensitive(stook_kmalloc_node(700, flags, 0));
+        stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
+        stook_free_any(stook_krealloc_array(stook_kmalloc_array(9, 10, flags), 90, 10, flags));
+        stook_kmem_free_sensitive(stook_kmalloc_node(700, flags, 0));
     }
 }
 
@@ -139,6 +147,18 @@ static void row_alloc(void)
 static void row_alloc_wait(void)
 {
     some_objects(STOOK_WAIT);
+}
+
+static int one_more(void *that, void *count)
+{
+    (void)that;
+    *(int *)count += 1;
+    return 0;
+}
+
+static int one_more_cache(struct stook_cache *that, void *count)
+{
+    return one_more(that, count);
 }
 
 static void row_cache(void)
@@ -154,6 +174,10 @@ static void row_cache(void)
         (void)stook_cache_set_capacity(one, 20 + (unsigned)move);
         stook_cache_shrink(one);
     }
+    object[0] = stook_alloc(stook_cache_by_name("one"), 0);
+    (void)stook_cache_walk(one, one_more, &(int){0});
+    (void)stook_cache_each(one_more_cache, &(int){0});
+    stook_free(one, object[0]);
     (void)stook_cached_bytes();
     (void)stook_cached_bytes_set_max(1 << 20);
     (void)stook_cached_bytes_set_max(SIZE_MAX);
@@ -176,6 +200,8 @@ static void row_reserve(void)
         object[i] = stook_pool_alloc(pool, 0);
     for (int i = 0; i < 1000; i++)
         stook_pool_free(pool, object[i]);
+    object[0] = stook_pool_alloc_until(pool, 0, &(struct timespec){0, 0});
+    stook_pool_free(pool, object[0]);
     (void)stook_pool_resize(pool, 60);
     stook_pool_destroy(pool);
 }
@@ -184,8 +210,8 @@ static void row_group(void)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
     struct stook_cache *charged = stook_cache_create("charged", 100, &args);
-    struct stook_group *group = stook_group_create("group", NULL, 1 << 20);
-    struct stook_group *before = stook_group_enter(group);
+    struct stook_group group = stook_group_create("group", STOOK_NO_GROUP, 1 << 20);
+    struct stook_group before = stook_group_enter(group);
     struct stook_group_stat stat = {.size = sizeof(stat)};
 
     for (int move = 0; move < MOVES; move++) {
@@ -255,14 +281,14 @@ static void row_topology(void)
 {
     for (int move = 0; move < MOVES; move++) {
         move_to(move);
-        (void)stook_topology_update();
+        (void)stook_topology_update(NULL);
     }
     (void)stook_topology_cpu(0);
     (void)stook_topology_cpu_online(0, 1);
     (void)stook_topology_memory_online(0, 1);
 }
 
-static size_t reclaimed(void *context, size_t wanted_bytes)
+static size_t reclaimed(size_t wanted_bytes, void *context)
 {
     (void)context;
     (void)wanted_bytes;
@@ -272,6 +298,8 @@ static size_t reclaimed(void *context, size_t wanted_bytes)
 static void row_mode(void)
 {
     (void)stook_mode(NULL);
+    (void)stook_version();
+    stook_message_set(NULL, NULL);
     (void)stook_reclaim_register(reclaimed, NULL);
     (void)stook_reclaim_unregister(reclaimed, NULL);
 }

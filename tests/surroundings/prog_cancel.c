@@ -12,8 +12,10 @@
 #include <signal.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
+#include <stook/topology.h>
 #include <sys/syscall.h>
 
 #include "surroundings/exercise.h"
@@ -100,7 +102,7 @@ static void typed(void)
 
 static void typed_bulk(void)
 {
-    size_t n = stook_alloc_bulk(cache, 0, OBJECTS, object);
+    size_t n = stook_alloc_bulk(cache, 0, OBJECTS, object) == 0 ? OBJECTS : 0;
 
     stook_free_bulk(cache, n, object);
 }
@@ -116,14 +118,14 @@ static void typed_cache(void)
 
 static void typed_topology(void)
 {
-    (void)stook_topology_update();
+    (void)stook_topology_update(NULL);
     (void)stook_cached_bytes();
 }
 
 static void kmalloc_free(void)
 {
-    stook_kfree(stook_kmalloc(100, 0));
-    stook_kfree(stook_kmalloc(1000000, STOOK_ZERO));
+    stook_free_any(stook_kmalloc(100, 0));
+    stook_free_any(stook_kmalloc(1000000, STOOK_ZERO));
 }
 
 static void capacity(void)
@@ -135,9 +137,9 @@ static void capacity(void)
 
 static void group(void)
 {
-    struct stook_group *one = stook_group_create("cancelled", NULL, 1 << 20);
+    struct stook_group one = stook_group_create("cancelled", STOOK_NO_GROUP, 1 << 20);
 
-    if (!one || stook_group_destroy(one))
+    if (!one.id || stook_group_destroy(one))
         give_up("no group");
 }
 
@@ -152,20 +154,21 @@ static void report(void)
 
 static void bag(void)
 {
-    struct stook_bag *one = stook_bag_create(4);
+    struct stook_kmem_bag *one = stook_kmem_bag_create(4);
     int token;
 
-    (void)stook_bag_put(one, &token);
-    (void)stook_bag_take(one);
+    (void)stook_kmem_bag_put(one, &token);
+    (void)stook_kmem_bag_take(one);
     if (round_now == 0)
-        (void)stook_bag_wait(one); /* nothing comes: it sleeps for a second */
-    stook_bag_destroy(one);
+        (void)stook_kmem_bag_wait(one); /* nothing comes: it sleeps for a second */
+    stook_kmem_bag_destroy(one);
 }
 
 static unsigned called_back;
 
-static void cancellation_point(void *one)
+static void cancellation_point(void *one, void *arg)
 {
+    (void)arg;
     (void)one;
     pthread_testcancel();
     usleep(1);
@@ -208,7 +211,7 @@ static const struct {
     {"stook_cache_set_capacity", capacity},
     {"stook_group_create", group},
     {"stook_report", report},
-    {"stook_bag_wait", bag},
+    {"stook_kmem_bag_wait", bag},
     {"constructors and destructors", callbacks},
 };
 

@@ -104,8 +104,9 @@ static bool holds(const unsigned char *p, size_t part, size_t size, uint64_t see
 
 static struct stook_cache *cache; /* with a constructor */
 
-static void typed_make(void *object)
+static void typed_make(void *object, void *arg)
 {
+    (void)arg;
     uint64_t *words = object;
 
     words[0] = 0x5100c;
@@ -170,13 +171,13 @@ static void worker_step_typed(struct worker *w)
     w->typed[i] = stook_alloc(cache, STOOK_WAIT);
     CHECK(w->typed[i] && w->typed[i][0] == 0x5100c && w->typed[i][1] == 0);
     w->typed[i][1] = i + 1;
-    CHECK(stook_alloc_bulk(cache, STOOK_WAIT, BULK, bulk) == BULK);
+    CHECK(stook_alloc_bulk(cache, STOOK_WAIT, BULK, bulk) == 0);
     for (unsigned k = 0; k < BULK; k++)
         CHECK(((uint64_t *)bulk[k])[0] == 0x5100c);
     stook_free_bulk(cache, BULK, bulk);
     block = stook_kmalloc(1 + worker_size(w) % 20000, STOOK_WAIT);
     CHECK(block);
-    stook_kfree(block);
+    stook_free_any(block);
 }
 
 static void worker_step(struct worker *w)
@@ -237,8 +238,8 @@ static void first_kmalloc(void)
 
     CHECK(object);
     memset(object, 1, 100);
-    CHECK(stook_ksize(object) >= 100);
-    stook_kfree(object);
+    CHECK(stook_usable_size(object) >= 100);
+    stook_free_any(object);
 }
 
 /* More than what a fork sets aside, and more than the objects that are mapped without a pause. */

@@ -153,14 +153,14 @@ static void use_cache(void)
 {
     for (unsigned round = 0; round < 4; round++) {
         for (unsigned i = 0; i < OBJECTS; i++)
-            if (!(objects[i] = stook_alloc(cache, round % 2 ? STOOK_NOWAIT : STOOK_NOSPIN)))
+            if (!(objects[i] = stook_alloc(cache, round % 2 ? STOOK_NORECLAIM : STOOK_SIGNAL_SAFE)))
                 abort();
         if (round > 1)
             shuffle(OBJECTS);
         for (unsigned i = 0; i < OBJECTS; i++)
             stook_free(cache, objects[i]);
         for (unsigned i = 0; i < OBJECTS; i += 200)
-            if (stook_alloc_bulk(cache, STOOK_NOWAIT, 200, objects + i) != 200)
+            if (stook_alloc_bulk(cache, STOOK_NORECLAIM, 200, objects + i) != 0)
                 abort();
         for (unsigned i = 0; i < OBJECTS; i += 200)
             stook_free_bulk(cache, 200, objects + i);

@@ -11,6 +11,7 @@
 #include "support/malloc_calls.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -246,7 +247,7 @@ static int errors(void)
             stook_free(cache, held[i]);
         (void)stook_cache_shrink(cache);
         (void)t_malloc_trim(0);
-        (void)stook_topology_update();
+        (void)stook_topology_update(NULL);
     }
     return churn(shared_objects, 4) ? DONE : WRONG;
 }

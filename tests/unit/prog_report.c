@@ -16,13 +16,13 @@
 int main(void)
 {
     struct stook_cache *plain = stook_cache_create("plain", 256, NULL);
-    struct stook_group *group = stook_group_create("all", NULL, 1 << 20);
+    struct stook_group group = stook_group_create("all", STOOK_NO_GROUP, 1 << 20);
     struct stook_cache *odd = stook_cache_create("odd \"name\"\\\n\xc3\xa9\xff", 40, NULL);
     char name[200];
 
     memset(name, 'n', sizeof(name));
     name[sizeof(name) - 1] = '\0';
-    if (!group || !stook_group_create("part \"one\"", group, 0))
+    if (!group.id || !stook_group_create("part \"one\"", group, STOOK_UNLIMITED).id)
         return 1;
     if (!plain || !odd || !stook_cache_create(name, 8, NULL))
         return 1;

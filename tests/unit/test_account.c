@@ -5,6 +5,8 @@
  * has it, and that all is given back to the byte.  One thread; what is beside it is in the property
  * tests of groups and of tags.
  */
+#define STOOK_SITES /* file, function and line of every allocation */
+
 #include "charge/account.h"
 #include "page/arena.h"
 #include "kmalloc/private.h"
@@ -14,6 +16,9 @@
 #include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
 #include <stook/tag.h>
@@ -29,7 +34,7 @@
 
 enum { N = 100, MANY = 3000 };
 
-static struct stook_group *group, *other;
+static struct stook_group group, other;
 static void *objects[MANY];
 
 static struct stook_cache *make(const char *name, size_t size, size_t align, unsigned flags)
@@ -41,7 +46,7 @@ static struct stook_cache *make(const char *name, size_t size, size_t align, uns
     return cache;
 }
 
-static uint64_t usage(const struct stook_group *of)
+static uint64_t usage(struct stook_group of)
 {
     struct stook_group_stat stat = {.size = sizeof(stat)};
 
@@ -63,7 +68,7 @@ static void check_object(const void *object, unsigned line)
 {
     struct stook_tag_stat stat = stat_of(stook_tag_of(object));
 
-    assert_ptr_equal(stook_group_of(object), group);
+    assert_int_equal(stook_group_of(object).id, group.id);
     assert_true(stat.live_objects > 0);
     if (line == 0) {
         assert_true(stat.address != 0);
@@ -76,9 +81,9 @@ static void check_object(const void *object, unsigned line)
 static int setup(void **unused)
 {
     (void)unused;
-    group = stook_group_create("payer", NULL, 0);
-    other = stook_group_create("other", NULL, 0);
-    if (!group || !other || stook_tags_enable(NULL, 1))
+    group = stook_group_create("payer", STOOK_NO_GROUP, STOOK_UNLIMITED);
+    other = stook_group_create("other", STOOK_NO_GROUP, STOOK_UNLIMITED);
+    if (!group.id || !other.id || stook_tags_enable(NULL, 1))
         return -1;
     (void)stook_group_enter(group);
     return 0;
@@ -87,7 +92,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    stook_group_leave(NULL);
+    stook_group_leave(STOOK_NO_GROUP);
     assert_int_equal(usage(group), 0);
     assert_int_equal(usage(other), 0);
     assert_int_equal(stook_group_destroy(group), 0);
@@ -104,7 +109,7 @@ static unsigned take_each(struct stook_cache *cache)
 
     objects[n++] = stook_alloc(cache, 0), check_object(objects[n - 1], __LINE__);
     objects[n++] = stook_alloc(cache, STOOK_ZERO), check_object(objects[n - 1], __LINE__);
-    objects[n++] = stook_alloc(cache, STOOK_NOSPIN), check_object(objects[n - 1], __LINE__);
+    objects[n++] = stook_alloc(cache, STOOK_SIGNAL_SAFE), check_object(objects[n - 1], __LINE__);
     objects[n++] = stook_alloc_inline(cache, 0), check_object(objects[n - 1], __LINE__);
     objects[n++] = (stook_alloc)(cache, 0), check_object(objects[n - 1], 0);
     objects[n++] = stook_alloc_group(cache, 0, group), check_object(objects[n - 1], 0);
@@ -127,7 +132,7 @@ static void test_single(void **unused)
         assert_int_equal(usage(group), (uint64_t)n * cache->account.charge);
         for (unsigned i = 0; i < n; i++) {
             memset(objects[i], 0xff, 992); /* its columns are not in its way */
-            assert_ptr_equal(stook_group_of(objects[i]), group);
+            assert_int_equal(stook_group_of(objects[i]).id, group.id);
         }
         tag = stook_tag_of(objects[0]);
         calls = stat_of(tag).total_objects;
@@ -154,15 +159,15 @@ static void test_bulk(void **unused)
     unsigned tag;
 
     (void)unused;
-    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), N);
+    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), 0);
     for (unsigned i = 0; i < N; i++)
         check_object(objects[i], __LINE__ - 2);
     tag = stook_tag_of(objects[0]);
     assert_int_equal(stat_of(tag).live_objects, N);
     assert_int_equal(stat_of(tag).live_bytes, (uint64_t)N * cache->account.charge);
-    assert_int_equal(stook_alloc_bulk_group(cache, STOOK_ZERO, N, objects + N, other), N);
+    assert_int_equal(stook_alloc_bulk_group(cache, STOOK_ZERO, N, objects + N, other), 0);
     for (unsigned i = 0; i < N; i++)
-        assert_ptr_equal(stook_group_of(objects[N + i]), other);
+        assert_int_equal(stook_group_of(objects[N + i]).id, other.id);
     assert_int_equal(usage(group), (uint64_t)N * cache->account.charge);
     assert_int_equal(usage(other), (uint64_t)N * cache->account.charge);
     /* Neighbours of different groups and slabs, in one call. */
@@ -190,10 +195,10 @@ static void test_refused(void **unused)
     errno = 0;
     assert_null(stook_alloc(cache, 1u << 20));
     assert_int_equal(errno, EINVAL);
-    assert_int_equal(stook_alloc_bulk(cache, 1u << 20, 3, objects), 0);
-    object = stook_alloc_group(cache, 0, NULL);
+    assert_int_equal(stook_alloc_bulk(cache, 1u << 20, 3, objects), -1);
+    object = stook_alloc_group(cache, 0, STOOK_NO_GROUP);
     assert_non_null(object);
-    assert_null(stook_group_of(object));
+    assert_int_equal(stook_group_of(object).id, 0);
     assert_int_equal(usage(group), 0);
     stook_free(cache, object);
 
@@ -204,13 +209,13 @@ static void test_refused(void **unused)
     assert_null(stook_alloc(cache, 0));
     assert_int_equal(errno, EDQUOT);
     errno = 0;
-    assert_int_equal(stook_alloc_bulk(cache, 0, 2, objects + 3), 0);
+    assert_int_equal(stook_alloc_bulk(cache, 0, 2, objects + 3), -1);
     assert_int_equal(errno, EDQUOT);
     assert_int_equal(usage(group), 3 * (uint64_t)cache->account.charge);
     stook_free(cache, objects[2]);
     assert_non_null(objects[2] = stook_alloc(cache, 0)); /* there is room again, to the byte */
     stook_free_bulk(cache, 3, objects);
-    assert_int_equal(stook_group_set_limit(group, 0), 0);
+    assert_int_equal(stook_group_set_limit(group, STOOK_UNLIMITED), 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
@@ -274,7 +279,7 @@ static void test_prefilled(void **unused)
     assert_true(stook_sheaf_size(sheaf) >= 5 && stook_sheaf_size(sheaf) <= 7);
     assert_int_equal(usage(group), (uint64_t)stook_sheaf_size(sheaf) * cache->account.charge);
     stook_sheaf_return(cache, sheaf);
-    assert_int_equal(stook_group_set_limit(group, 0), 0);
+    assert_int_equal(stook_group_set_limit(group, STOOK_UNLIMITED), 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
@@ -297,7 +302,7 @@ static void test_pool(void **unused)
     assert_int_equal(stat_of(tag).live_objects, 20);
     assert_int_equal(stook_group_set_limit(group, 20 * (size_t)cache->account.charge), 0);
     errno = 0;
-    assert_null(stook_pool_alloc(pool, STOOK_NOWAIT));
+    assert_null(stook_pool_alloc(pool, STOOK_NORECLAIM));
     assert_int_equal(errno, EDQUOT);
     for (unsigned i = 0; i < 20; i++)
         stook_pool_free(pool, objects[i]);
@@ -306,7 +311,7 @@ static void test_pool(void **unused)
     assert_int_equal(stook_pool_available(pool), 8);
     assert_int_equal(stook_pool_destroy(pool), 0);
     assert_int_equal(usage(group), 0);
-    assert_int_equal(stook_group_set_limit(group, 0), 0);
+    assert_int_equal(stook_group_set_limit(group, STOOK_UNLIMITED), 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
@@ -346,7 +351,7 @@ static void test_deferred(void **unused)
 
     (void)unused;
     assert_int_equal(stook_rcu_set_ops(&rcu_ops), 0);
-    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), N);
+    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), 0);
     tag = stook_tag_of(objects[0]);
     for (unsigned i = 0; i < N; i++) {
         stook_free_rcu(cache, objects[i]);
@@ -355,7 +360,7 @@ static void test_deferred(void **unused)
     }
     stook_rcu_barrier();
     assert_int_equal(usage(group), 0);
-    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), N);
+    assert_int_equal(stook_alloc_bulk(cache, 0, N, objects), 0);
     assert_int_equal(usage(group), (uint64_t)N * cache->account.charge);
     stook_free_bulk(cache, N, objects);
     assert_int_equal(stook_cache_destroy(cache), 0);
@@ -373,7 +378,7 @@ static void test_kmalloc(void **unused)
         struct stook_tag_stat stat;
         void *object = stook_kmalloc(sizes[i], 0); /* one site for all */
         assert_non_null(object);
-        assert_null(stook_group_of(object));
+        assert_int_equal(stook_group_of(object).id, 0);
         stat = stat_of(stook_tag_of(object));
         assert_int_equal(stat.line, __LINE__ - 4);
         assert_true(stat.live_objects == 1 && stat.live_bytes >= sizes[i]);
@@ -383,7 +388,7 @@ static void test_kmalloc(void **unused)
         assert_non_null(object);
         stat = stat_of(stook_tag_of(object));
         assert_true(stat.live_bytes >= sizes[i] * 3);
-        stook_kfree(object);
+        stook_free_any(object);
         assert_int_equal(stat_of(tag).live_objects, 0);
         assert_int_equal(stat_of(tag).live_bytes, 0);
     }
@@ -395,7 +400,7 @@ static void test_kmalloc(void **unused)
         assert_in_range(stat_of(stook_tag_of(object)).address, here, here + 8192);
         tag = stook_tag_of(object);
         assert_true(stat_of(tag).live_bytes >= 3 << 20);
-        stook_kfree(object);
+        stook_free_any(object);
         assert_int_equal(stat_of(tag).live_objects, 0);
     }
 }
@@ -482,8 +487,9 @@ enum { CTOR_SIZE = 40 };
 
 static unsigned constructed;
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0x5a, CTOR_SIZE);
     constructed++;
 }
@@ -502,7 +508,7 @@ static void test_constructed(void **unused)
         struct stook_cache *cache = stook_cache_create("constructed", CTOR_SIZE, &args);
         assert_non_null(cache);
         for (int round = 0; round < 2; round++) {
-            assert_int_equal(stook_alloc_bulk(cache, 0, MANY, objects), MANY);
+            assert_int_equal(stook_alloc_bulk(cache, 0, MANY, objects), 0);
             for (unsigned i = 0; i < MANY; i++)
                 for (unsigned b = 0; b < CTOR_SIZE; b++)
                     assert_int_equal(((unsigned char *)objects[i])[b], 0x5a);
@@ -586,7 +592,7 @@ static void test_least_order(void **unused)
                         assert_true(at >= slab_base(&slab) && at + 8 <= slab_base(&slab) + bytes);
                 }
         }
-        assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), n);
+        assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), 0);
         stook_free_bulk(cache, n, objects);
         assert_int_equal(stook_cache_destroy(cache), 0);
     }
@@ -610,7 +616,7 @@ static int overrun_in_bulk(void *arg)
     struct stook_cache *cache = make("overrun", 992, 64, STOOK_CACHE_ACCOUNT);
 
     (void)arg;
-    if (stook_alloc_bulk(cache, 0, 10, objects) != 10)
+    if (stook_alloc_bulk(cache, 0, 10, objects) != 0)
         return 1;
     memset((char *)objects[7] + 992, 0x41, 32);
     stook_free_bulk(cache, 10, objects);
@@ -621,7 +627,7 @@ static int interior(void *arg)
 {
     struct stook_cache *cache = make("interior", 992, 64, STOOK_CACHE_ACCOUNT);
 
-    if (stook_alloc_bulk(cache, 0, 10, objects) != 10)
+    if (stook_alloc_bulk(cache, 0, 10, objects) != 0)
         return 1;
     objects[7] = (char *)objects[7] + 64;
     if (arg)

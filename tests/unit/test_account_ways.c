@@ -24,10 +24,10 @@
 
 enum { MANY = 700 }; /* some slabs and sheaves of the largest */
 
-static struct stook_group *entered, *named;
+static struct stook_group entered, named;
 static void *objects[MANY];
 
-static uint64_t usage(const struct stook_group *of)
+static uint64_t usage(struct stook_group of)
 {
     struct stook_group_stat stat = {.size = sizeof(stat)};
 
@@ -65,9 +65,9 @@ static const struct {
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 /* Object i is taken and charged to this group. */
-static struct stook_group *payer(unsigned i)
+static struct stook_group payer(unsigned i)
 {
-    return i % 5 == 3 ? NULL : i % 5 == 4 ? named : entered;
+    return i % 5 == 3 ? STOOK_NO_GROUP : i % 5 == 4 ? named : entered;
 }
 
 /* One place of each call, and what it returns to is here: some sites are known by that. */
@@ -80,13 +80,13 @@ static __attribute__((noinline)) void *take(struct stook_cache *cache, unsigned 
         object = stook_alloc(cache, 0);
         break;
     case 1:
-        object = stook_alloc_inline(cache, STOOK_NOWAIT);
+        object = stook_alloc_inline(cache, STOOK_NORECLAIM);
         break;
     case 2:
         object = (stook_alloc)(cache, 0);
         break;
     case 3:
-        object = stook_alloc_group(cache, 0, NULL);
+        object = stook_alloc_group(cache, 0, STOOK_NO_GROUP);
         break;
     default:
         object = stook_alloc_group(cache, 0, named);
@@ -101,8 +101,8 @@ static void check_charges(const struct stook_cache *cache, bool owners, unsigned
     uint64_t expect[2] = {0, 0};
 
     for (unsigned i = from; owners && i < to; i++)
-        if (payer(i))
-            expect[payer(i) == named] += cache->account.charge;
+        if (payer(i).id)
+            expect[payer(i).id == named.id] += cache->account.charge;
     assert_int_equal(usage(entered), expect[0]);
     assert_int_equal(usage(named), expect[1]);
 }
@@ -122,7 +122,7 @@ static void go(struct stook_cache *cache, bool owners, bool tags)
         memset(objects[i], (int)i, cache->object_size);
     }
     for (unsigned i = 0; i < MANY; i++) {
-        assert_ptr_equal(stook_group_of(objects[i]), owners ? payer(i) : NULL);
+        assert_int_equal(stook_group_of(objects[i]).id, owners ? payer(i).id : 0);
         assert_int_equal(stook_tag_of(objects[i]) != 0, tags);
         if (i < 5)
             tag[i] = stook_tag_of(objects[i]);
@@ -206,7 +206,7 @@ static void test_limit(void **unused)
     (void)unused;
     assert_int_equal(stook_group_set_limit(entered, MANY / 2 * (size_t)cache->account.charge), 0);
     for (unsigned round = 0; round < 3; round++) {
-        while (n < MANY && (objects[n] = stook_alloc(cache, STOOK_NOWAIT)) != NULL)
+        while (n < MANY && (objects[n] = stook_alloc(cache, STOOK_NORECLAIM)) != NULL)
             n++;
         assert_int_equal(n, MANY / 2);
         assert_int_equal(usage(entered), (uint64_t)n * cache->account.charge);
@@ -217,7 +217,7 @@ static void test_limit(void **unused)
     while (n > 0)
         stook_free(cache, objects[--n]);
     assert_int_equal(usage(entered), 0);
-    assert_int_equal(stook_group_set_limit(entered, 0), 0);
+    assert_int_equal(stook_group_set_limit(entered, STOOK_UNLIMITED), 0);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
@@ -320,9 +320,9 @@ static void test_elements(void **unused)
 static int setup(void **unused)
 {
     (void)unused;
-    entered = stook_group_create("entered", NULL, 0);
-    named = stook_group_create("named", NULL, 0);
-    if (!entered || !named)
+    entered = stook_group_create("entered", STOOK_NO_GROUP, STOOK_UNLIMITED);
+    named = stook_group_create("named", STOOK_NO_GROUP, STOOK_UNLIMITED);
+    if (!entered.id || !named.id)
         return -1;
     (void)stook_group_enter(entered);
     return 0;
@@ -331,7 +331,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    stook_group_leave(NULL);
+    stook_group_leave(STOOK_NO_GROUP);
     return stook_group_destroy(entered) || stook_group_destroy(named) ? -1 : 0;
 }
 

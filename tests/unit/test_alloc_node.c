@@ -14,6 +14,7 @@
 #include "support/topology_child.h"
 
 #include <stook/kmem.h>
+#include <stook/topology.h>
 
 #include <string.h>
 
@@ -60,7 +61,7 @@ static int of_each_node(void *arg)
         for (int node = 0; node < 8; node++) {
             MUST(stook_topology_cpu(cpu) >= -1);
             for (unsigned i = 0; i < CAPACITY + 3; i++) {
-                unsigned flags = random_below(&state, 2) ? STOOK_ZERO : STOOK_NOWAIT;
+                unsigned flags = random_below(&state, 2) ? STOOK_ZERO : STOOK_NORECLAIM;
                 char *object;
                 errno = 0;
                 object = stook_alloc_node(cache, flags, node);
@@ -74,7 +75,7 @@ static int of_each_node(void *arg)
                 memset(object, 0x5a, 300);
                 held[holding++] = (struct check_object){cache, object};
                 errno = 0;
-                object = stook_alloc_node(cache, STOOK_THISNODE | STOOK_NOSPIN, node);
+                object = stook_alloc_node(cache, STOOK_THISNODE | STOOK_SIGNAL_SAFE, node);
                 MUST((object == NULL) == (homes[node] != node));
                 MUST(object ? (int)pagemap_node(object) == node : errno == ENOMEM);
                 stook_free(cache, object);
@@ -112,7 +113,7 @@ static int from_barns(void *arg)
     made = cache->nodes[1].node.took;
     MUST(stook_topology_cpu(0) >= 0);
     for (; holding < CAPACITY; holding++) {
-        held[holding] = (struct check_object){cache, stook_alloc_node(cache, STOOK_NOSPIN, 1)};
+        held[holding] = (struct check_object){cache, stook_alloc_node(cache, STOOK_SIGNAL_SAFE, 1)};
         MUST(pagemap_node(held[holding].object) == 1);
     }
     MUST(cache->nodes[1].node.took == made); /* no slab was touched */
@@ -125,8 +126,9 @@ static int from_barns(void *arg)
 }
 
 /* A handler that interrupted the library, and what has no sheaves or a constructor. */
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 7, 300);
 }
 
@@ -144,7 +146,7 @@ static int in_handlers(void *arg)
         }
         (void)context_enter();
         for (int node = 0; node < 4; node++) {
-            char *object = stook_alloc_node(cache, STOOK_NOSPIN, node);
+            char *object = stook_alloc_node(cache, STOOK_SIGNAL_SAFE, node);
             MUST(object && (turn < 2 || object[299] == 7));
             held[holding++] = (struct check_object){cache, object};
         }

@@ -15,7 +15,7 @@ static struct stook_cache *cache;
 static struct slab *slab;
 
 /* A slab that nobody else sees. */
-static void make_with(size_t size, unsigned flags, void (*ctor)(void *))
+static void make_with(size_t size, unsigned flags, void (*ctor)(void *, void *))
 {
     struct stook_cache_args args = {
         .size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF | flags, .ctor = ctor};
@@ -26,7 +26,7 @@ static void make_with(size_t size, unsigned flags, void (*ctor)(void *))
     assert_non_null(slab);
 }
 
-static void make(size_t size, void (*ctor)(void *))
+static void make(size_t size, void (*ctor)(void *, void *))
 {
     make_with(size, 0, ctor);
 }
@@ -64,8 +64,9 @@ static void emits_whole_without_writing(void **unused)
     unmake();
 }
 
-static void constructor(void *object)
+static void constructor(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0x3c, 10);
 }
 
@@ -73,7 +74,7 @@ static void links_the_rest(void **unused)
 {
     static const struct {
         size_t size;
-        void (*ctor)(void *);
+        void (*ctor)(void *, void *);
     } kinds[] = {{8, NULL}, {256, NULL}, {10, constructor}, {3000, NULL}};
     void *objects[8];
 

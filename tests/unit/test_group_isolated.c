@@ -21,7 +21,7 @@
 
 enum { LIMIT = 1 << 20 };
 
-static struct stook_group_stat stat_of(const struct stook_group *group)
+static struct stook_group_stat stat_of(struct stook_group group)
 {
     struct stook_group_stat stat = {.size = sizeof(stat)};
 
@@ -43,7 +43,7 @@ static void leave_stocks(uint32_t number)
 
 static void test_isolated(void **state)
 {
-    struct stook_group *group = stook_group_create("isolated", NULL, LIMIT);
+    struct stook_group group = stook_group_create("isolated", STOOK_NO_GROUP, LIMIT);
     uint32_t number = group_number(group);
     uint64_t fences = atomic_load(&percpu.fences);
 
@@ -64,7 +64,7 @@ static void test_isolated(void **state)
 
 static void *unregistered(void *group)
 {
-    uint32_t number = group_number(group);
+    uint32_t number = group_number(*(struct stook_group *)group);
 
     if (percpu.rseq && !rseq_unregister())
         return NULL;
@@ -77,13 +77,13 @@ static void *unregistered(void *group)
 
 static void test_unregistered(void **state)
 {
-    struct stook_group *group = stook_group_create("unregistered", NULL, LIMIT);
+    struct stook_group group = stook_group_create("unregistered", STOOK_NO_GROUP, LIMIT);
     uint32_t number = group_number(group);
     pthread_t thread;
     void *done;
 
     (void)state;
-    assert_int_equal(pthread_create(&thread, NULL, unregistered, group), 0);
+    assert_int_equal(pthread_create(&thread, NULL, unregistered, &group), 0);
     assert_int_equal(pthread_join(thread, &done), 0);
     if (done) {
         assert_true(stat_of(group).stocked > 0);

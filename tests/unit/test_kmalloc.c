@@ -40,9 +40,9 @@ static void in_a_handler(void **unused)
     assert_int_equal(caches_named_kmalloc(), 0);
     context_enter();
     errno = 0;
-    assert_null(stook_kmalloc(100, STOOK_NOWAIT));
+    assert_null(stook_kmalloc(100, STOOK_NORECLAIM));
     assert_int_equal(errno, ENOMEM);
-    assert_ptr_equal(stook_kmalloc(0, STOOK_NOSPIN), STOOK_KMALLOC_NONE);
+    assert_ptr_equal(stook_kmalloc(0, STOOK_SIGNAL_SAFE), STOOK_KMALLOC_NONE);
     context_leave();
     assert_int_equal(caches_named_kmalloc(), 0);
 }
@@ -71,7 +71,7 @@ static int from_many_threads(void *unused)
         pthread_join(thread[i], &object);
         if (!object)
             return 2;
-        stook_kfree(object);
+        stook_free_any(object);
     }
     check_all(NULL, 0);
     return caches_named_kmalloc() == CLASSES ? 0 : 3;
@@ -94,15 +94,15 @@ static void once_made_handlers_have_them(void **unused)
     void *objects[3];
 
     (void)unused;
-    stook_kfree(stook_kmalloc(1, 0));
+    stook_free_any(stook_kmalloc(1, 0));
     assert_int_equal(caches_named_kmalloc(), CLASSES);
     context_enter();
-    objects[0] = stook_kmalloc(100, STOOK_NOSPIN);
-    objects[1] = stook_kmalloc(100000, STOOK_NOWAIT);
-    objects[2] = stook_krealloc(stook_kmalloc(50, STOOK_NOWAIT), 5000, STOOK_NOWAIT);
+    objects[0] = stook_kmalloc(100, STOOK_SIGNAL_SAFE);
+    objects[1] = stook_kmalloc(100000, STOOK_NORECLAIM);
+    objects[2] = stook_krealloc(stook_kmalloc(50, STOOK_NORECLAIM), 5000, STOOK_NORECLAIM);
     for (int i = 0; i < 3; i++) {
         assert_non_null(objects[i]);
-        stook_kfree(objects[i]);
+        stook_free_any(objects[i]);
     }
     context_leave();
     check_all(NULL, 0);

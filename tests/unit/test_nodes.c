@@ -12,6 +12,7 @@
 #include "support/topology_child.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <string.h>
 #include <unistd.h>

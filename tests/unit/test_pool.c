@@ -13,6 +13,8 @@
 #include "support/check.h"
 #include "support/child.h"
 
+#include <stook/pool.h>
+#include <stook/reclaim.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -26,6 +28,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -112,7 +115,7 @@ static void life(void **unused)
         check_pool(pool);
         errno = 17;
         for (unsigned k = 0; k < 400; k++)
-            hold(stook_pool_alloc(pool, k % 2 ? STOOK_NOWAIT : STOOK_WAIT));
+            hold(stook_pool_alloc(pool, k % 2 ? STOOK_NORECLAIM : STOOK_WAIT));
         assert_int_equal(errno, 17);
         assert_int_equal(stook_pool_available(pool), mins[i]); /* the cache had enough */
         while (nheld > 0)
@@ -146,7 +149,8 @@ static void exhaustion(void **unused)
         hold(stook_pool_alloc(pool, n % 3));
         assert_int_equal(errno, 17);
     }
-    for (unsigned flags = STOOK_NOWAIT; flags <= (STOOK_NOWAIT | STOOK_NOSPIN); flags++) {
+    for (unsigned flags = STOOK_NORECLAIM; flags <= (STOOK_NORECLAIM | STOOK_SIGNAL_SAFE);
+         flags++) {
         errno = 0;
         assert_null(stook_pool_alloc(pool, flags));
         assert_int_equal(errno, ENOMEM);
@@ -162,7 +166,7 @@ static void exhaustion(void **unused)
         check_pool(pool);
     }
     assert_int_equal(nheld, others);
-    object = stook_pool_alloc(pool, STOOK_ZERO | STOOK_NOWAIT);
+    object = stook_pool_alloc(pool, STOOK_ZERO | STOOK_NORECLAIM);
     assert_non_null(object);
     for (unsigned i = 0; i < SIZE; i++)
         assert_int_equal(((char *)object)[i], 0);
@@ -172,8 +176,9 @@ static void exhaustion(void **unused)
     assert_int_equal(stook_pool_destroy(pool), 0);
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0x5a, SIZE);
 }
 
@@ -187,7 +192,7 @@ static void constructed(void **unused)
     unsigned n = 0;
 
     (void)unused;
-    while ((objects[n] = stook_pool_alloc(pool, STOOK_NOWAIT)) != NULL) {
+    while ((objects[n] = stook_pool_alloc(pool, STOOK_NORECLAIM)) != NULL) {
         for (unsigned i = 0; i < SIZE; i += 8)
             assert_int_equal(((char *)objects[n])[i], 0x5a);
         n++;
@@ -197,7 +202,7 @@ static void constructed(void **unused)
         for (unsigned i = 0; i < 40; i++)
             stook_pool_free(pool, objects[--n]);
         for (unsigned i = 0; i < 20; i++, n++) {
-            objects[n] = stook_pool_alloc(pool, STOOK_NOWAIT);
+            objects[n] = stook_pool_alloc(pool, STOOK_NORECLAIM);
             assert_non_null(objects[n]);
             for (unsigned k = 0; k < SIZE; k += 8)
                 assert_int_equal(((char *)objects[n])[k], 0x5a);
@@ -237,15 +242,15 @@ static void resize(void **unused)
     n = stook_pool_available(pool);
     assert_true(n >= 2 && n < 100);
     for (unsigned i = 0; i < n; i++)
-        hold(stook_pool_alloc(pool, STOOK_NOWAIT));
-    assert_null(stook_pool_alloc(pool, STOOK_NOWAIT));
+        hold(stook_pool_alloc(pool, STOOK_NORECLAIM));
+    assert_null(stook_pool_alloc(pool, STOOK_NORECLAIM));
     for (unsigned i = 0; i < n; i++)
         stook_pool_free(pool, unhold());
     assert_int_equal(stook_pool_available(pool), n);
     while (nheld > 0)
         stook_free(cache, unhold());
     for (unsigned i = 0; i < 400; i++)
-        hold(stook_pool_alloc(pool, STOOK_NOWAIT));
+        hold(stook_pool_alloc(pool, STOOK_NORECLAIM));
     while (nheld > 0)
         stook_pool_free(pool, unhold());
     assert_int_equal(stook_pool_available(pool), 300);
@@ -320,7 +325,7 @@ static void waiting(unsigned min, unsigned n)
     waited = stook_pool_create(cache, min);
     assert_non_null(waited);
     /* The pool's own: one of these comes back to it. */
-    while ((object = stook_pool_alloc(waited, STOOK_NOWAIT)) != NULL)
+    while ((object = stook_pool_alloc(waited, STOOK_NORECLAIM)) != NULL)
         hold(object);
     exhaust();
     for (unsigned i = 0; i < n; i++)
@@ -360,7 +365,7 @@ static void waiters(void **unused)
 /* An object that is freed between a waiter's look into the reserve and his sleep. */
 static void *late;
 
-static size_t free_late(void *arg, size_t wanted)
+static size_t free_late(size_t wanted, void *arg)
 {
     (void)arg;
     (void)wanted;
@@ -376,7 +381,7 @@ static void freed_before_the_sleep(void **unused)
     (void)unused;
     for (unsigned min = 0; min < 2; min++) {
         waited = stook_pool_create(cache, min);
-        while ((late = stook_pool_alloc(waited, STOOK_NOWAIT)) != NULL)
+        while ((late = stook_pool_alloc(waited, STOOK_NORECLAIM)) != NULL)
             hold(late);
         exhaust();
         late = unhold();
@@ -412,6 +417,45 @@ static void looks_again(void **unused)
     assert_int_equal(stook_pool_destroy(waited), 0);
 }
 
+/* Nobody frees anything: the deadline ends the wait, and not before it has come. */
+static void deadlines(void **unused)
+{
+    struct timespec deadline, now;
+    void *object;
+
+    (void)unused;
+    waited = stook_pool_create(cache, 0);
+    exhaust();
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    for (int i = 0; i < 2; i++) { /* at once; later, with and without naps */
+        pool_nap = i ? 1000000 : 0;
+        errno = 0;
+        assert_null(stook_pool_alloc_until(waited, STOOK_WAIT, &deadline));
+        assert_int_equal(errno, ETIMEDOUT);
+        deadline.tv_nsec += 20000000;
+        deadline.tv_sec += deadline.tv_nsec / 1000000000;
+        deadline.tv_nsec %= 1000000000;
+        errno = 0;
+        assert_null(stook_pool_alloc_until(waited, STOOK_WAIT, &deadline));
+        assert_int_equal(errno, ETIMEDOUT);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        assert_true(now.tv_sec > deadline.tv_sec ||
+                    (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec));
+    }
+    pool_nap = 0;
+    assert_int_equal((uint32_t)atomic_load(&waited->waiters), 0);
+    errno = 0;
+    assert_null(stook_pool_alloc_until(waited, STOOK_NORECLAIM, &deadline)); /* does not wait */
+    assert_int_equal(errno, ENOMEM);
+    for (unsigned i = 0; i < 40; i++)
+        stook_free(cache, unhold());
+    deadline.tv_sec += 1000;
+    object = stook_pool_alloc_until(waited, STOOK_WAIT, &deadline);
+    assert_non_null(object);
+    stook_pool_free(waited, object);
+    assert_int_equal(stook_pool_destroy(waited), 0);
+}
+
 /* ---- forks ---------------------------------------------------------------------------------- */
 
 /* What threads were in the middle of is lost with them; the child counts what there is. */
@@ -428,7 +472,7 @@ static int use_in_child(void *arg)
             return 2;
         hold(object);
     }
-    if (stook_pool_alloc(pool, STOOK_NOWAIT) || stook_pool_available(pool) != 0)
+    if (stook_pool_alloc(pool, STOOK_NORECLAIM) || stook_pool_available(pool) != 0)
         return 3;
     for (unsigned i = 0; i < 8; i++)
         stook_pool_free(pool, unhold());
@@ -470,14 +514,14 @@ static int handler_in_child(void *arg)
 
     if (nested)
         return 1;
-    object = stook_pool_alloc(pool, STOOK_NOSPIN); /* a handler's: leaves the counts alone */
+    object = stook_pool_alloc(pool, STOOK_SIGNAL_SAFE); /* a handler's: leaves the counts alone */
     if (object)
         stook_pool_free(pool, object);
     if (atomic_load(&pool->forks) == 2 * atomic_load(&fork_count))
         return 2;
     context_leave();
     exhaust();
-    if (!stook_pool_alloc(pool, STOOK_NOWAIT))
+    if (!stook_pool_alloc(pool, STOOK_NORECLAIM))
         return 3;
     return atomic_load(&pool->forks) == 2 * atomic_load(&fork_count) ? 0 : 4;
 }
@@ -506,6 +550,7 @@ int main(void)
         WITH(waiters),
         WITH(freed_before_the_sleep),
         WITH(looks_again),
+        WITH(deadlines),
         WITH(fork_in_the_middle),
         WITH(fork_from_a_handler),
     };

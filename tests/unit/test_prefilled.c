@@ -11,6 +11,7 @@
 #include "support/check.h"
 #include "support/child.h"
 
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -80,7 +81,7 @@ static unsigned take_all(struct stook_cache *cache, struct stook_sheaf *sheaf)
 
     while (stook_sheaf_size(sheaf) > 0) {
         unsigned size = stook_sheaf_size(sheaf);
-        void *object = stook_sheaf_alloc(cache, n % 2 ? 0 : STOOK_NOSPIN, sheaf);
+        void *object = stook_sheaf_alloc(cache, n % 2 ? 0 : STOOK_SIGNAL_SAFE, sheaf);
         hold(cache, object);
         memset(object, 0x44, stook_cache_object_size(cache));
         assert_int_equal(stook_sheaf_size(sheaf), size - 1);
@@ -102,7 +103,7 @@ static void sizes_of(unsigned flags)
         unsigned size = sizes[i], n;
         struct stook_sheaf *sheaf;
         errno = 17;
-        sheaf = stook_sheaf_prefill(cache, i % 2 ? STOOK_NOWAIT : STOOK_WAIT, size);
+        sheaf = stook_sheaf_prefill(cache, i % 2 ? STOOK_NORECLAIM : STOOK_WAIT, size);
         assert_non_null(sheaf);
         assert_int_equal(errno, 17);
         check_with(cache, sheaf);
@@ -164,7 +165,7 @@ static void refill(void **unused)
     /* Larger than its capacity: a larger one, with the same objects first. */
     for (unsigned size = 300; size < 4000; size *= 3) {
         memcpy(kept, prefilled_of(cache, sheaf)->object, sizeof(kept));
-        assert_int_equal(stook_sheaf_refill(cache, STOOK_NOWAIT, &sheaf, size), 0);
+        assert_int_equal(stook_sheaf_refill(cache, STOOK_NORECLAIM, &sheaf, size), 0);
         assert_int_equal(stook_sheaf_size(sheaf), size);
         assert_memory_equal(kept, prefilled_of(cache, sheaf)->object, sizeof(kept));
         check_with(cache, sheaf);
@@ -206,8 +207,9 @@ static void round_and_round(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     memset(object, 0x5a, 48);
 }
 
@@ -407,7 +409,8 @@ static void out_of_memory(void **unused)
     memcpy(kept, prefilled_of(cache, sheaf)->object, 2 * sizeof(void *));
     for (unsigned size = 3; size < 3000; size *= 10) {
         errno = 0;
-        assert_int_equal(stook_sheaf_refill(cache, size % 2 ? 0 : STOOK_NOWAIT, &sheaf, size), -1);
+        assert_int_equal(stook_sheaf_refill(cache, size % 2 ? 0 : STOOK_NORECLAIM, &sheaf, size),
+                         -1);
         assert_int_equal(errno, ENOMEM);
         assert_ptr_equal(sheaf, before);
         assert_int_equal(stook_sheaf_size(sheaf), 2);
@@ -423,7 +426,7 @@ static void out_of_memory(void **unused)
     stook_free(cache, held[--nheld].object);
     stook_free(cache, held[mark].object);
     held[mark] = held[--nheld];
-    assert_int_equal(stook_sheaf_refill(cache, STOOK_NOWAIT, &sheaf, 3), 0);
+    assert_int_equal(stook_sheaf_refill(cache, STOOK_NORECLAIM, &sheaf, 3), 0);
     assert_int_equal(stook_sheaf_size(sheaf), 3);
     check_with(cache, sheaf);
     stook_sheaf_return(cache, sheaf);

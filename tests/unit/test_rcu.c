@@ -7,6 +7,8 @@
 #include "support/child.h"
 #include "support/rcu_by_hand.h"
 
+#include <stook/rcu.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -9,6 +9,8 @@
 #include "support/child.h"
 #include "support/rcu_by_hand.h"
 
+#include <stook/rcu.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>

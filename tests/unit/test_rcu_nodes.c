@@ -10,6 +10,9 @@
 #include "support/rcu_by_hand.h"
 #include "support/topology_child.h"
 
+#include <stook/rcu.h>
+#include <stook/topology.h>
+
 enum { CPU_OF_0 = 0, CPU_OF_1 = 2, CPU_OF_2 = 4 };
 
 static int begin(void)

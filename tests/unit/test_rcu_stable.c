@@ -7,16 +7,20 @@
 #include "cache/cache_list.h"
 #include "support/rcu_by_hand.h"
 
+#include <stook/rcu.h>
+
 static unsigned constructed, destructed;
 
-static void construct(void *object)
+static void construct(void *object, void *arg)
 {
+    (void)arg;
     *(uint64_t *)object = 0x7e57ab1e;
     constructed++;
 }
 
-static void destruct(void *object)
+static void destruct(void *object, void *arg)
 {
+    (void)arg;
     assert_int_equal(*(uint64_t *)object, 0x7e57ab1e);
     destructed++;
 }

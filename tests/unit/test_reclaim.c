@@ -12,6 +12,9 @@
 #include "support/check.h"
 #include "support/child.h"
 
+#include <stook/pool.h>
+#include <stook/reclaim.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -98,7 +101,7 @@ struct shelf {
     bool in_library; /* was, within a call */
 };
 
-static size_t give(void *arg, size_t wanted)
+static size_t give(size_t wanted, void *arg)
 {
     struct shelf *shelf = arg;
     size_t bytes = 0;
@@ -123,12 +126,12 @@ static void only_who_waits(void **unused)
     exhaust();
     assert_int_equal(stook_reclaim_register(give, &shelf), 0);
     errno = 0;
-    assert_null(stook_alloc(cache, STOOK_NOWAIT));
-    assert_null(stook_alloc(cache, STOOK_NOSPIN));
-    assert_null(stook_alloc(cache, STOOK_NOWAIT | STOOK_ZERO));
-    assert_int_equal(stook_alloc_bulk(cache, STOOK_NOWAIT, 4, objects), 0);
-    assert_int_equal(stook_alloc_bulk(cache, STOOK_NOSPIN | STOOK_ZERO, 4, objects), 0);
-    assert_null(stook_sheaf_prefill(cache, STOOK_NOWAIT, 2));
+    assert_null(stook_alloc(cache, STOOK_NORECLAIM));
+    assert_null(stook_alloc(cache, STOOK_SIGNAL_SAFE));
+    assert_null(stook_alloc(cache, STOOK_NORECLAIM | STOOK_ZERO));
+    assert_int_equal(stook_alloc_bulk(cache, STOOK_NORECLAIM, 4, objects), -1);
+    assert_int_equal(stook_alloc_bulk(cache, STOOK_SIGNAL_SAFE | STOOK_ZERO, 4, objects), -1);
+    assert_null(stook_sheaf_prefill(cache, STOOK_NORECLAIM, 2));
     assert_int_equal(errno, ENOMEM);
     assert_int_equal(shelf.calls, 0);
     errno = 17;
@@ -153,7 +156,7 @@ static void bulk_and_sheaves(void **unused)
     (void)unused;
     exhaust();
     assert_int_equal(stook_reclaim_register(give, &shelf), 0);
-    assert_int_equal(stook_alloc_bulk(cache, 0, 60, objects), 60);
+    assert_int_equal(stook_alloc_bulk(cache, 0, 60, objects), 0);
     assert_true(shelf.calls > 0);
     assert_true(shelf.wanted > (size_t)30 * SIZE);
     stook_free_bulk(cache, 60, objects);
@@ -174,7 +177,7 @@ static void bulk_and_sheaves(void **unused)
     errno = 0;
     shelf.frees = 1;
     static void *many[MOST];
-    assert_int_equal(stook_alloc_bulk(cache, 0, MOST, many), 0);
+    assert_int_equal(stook_alloc_bulk(cache, 0, MOST, many), -1);
     assert_int_equal(errno, ENOMEM);
     assert_int_equal(shelf.calls, calls + RECLAIM_ROUNDS);
     check_all(held, nheld);
@@ -223,7 +226,7 @@ static void own_first(void **unused)
     check_count(filler, held, nheld, &counts);
     nheld--;
     assert_true(counts.cached >= 40);
-    assert_null(stook_alloc(cache, STOOK_NOWAIT));
+    assert_null(stook_alloc(cache, STOOK_NORECLAIM));
     hold(cache, stook_alloc(cache, 0));
     assert_int_equal(shelf.calls, 0);
     stook_sheaf_return(filler, sheaf);
@@ -234,7 +237,7 @@ static void own_first(void **unused)
 
 static unsigned depth, calls;
 
-static size_t busy(void *arg, size_t wanted)
+static size_t busy(size_t wanted, void *arg)
 {
     struct stook_cache *temporary;
     void *object;
@@ -284,7 +287,7 @@ static void anything_but_recursion(void **unused)
     assert_int_equal(stook_reclaim_unregister(give, &shelf), 0);
 }
 
-static size_t waits_for_a_pool(void *arg, size_t wanted)
+static size_t waits_for_a_pool(size_t wanted, void *arg)
 {
     struct stook_pool *pool = arg;
     void *object = stook_pool_alloc(pool, STOOK_WAIT);
@@ -316,8 +319,9 @@ static void pools_in_callbacks(void **unused)
 /* Destructors that allocate while memory is reclaimed do not reclaim again. */
 static unsigned destroyed;
 
-static void destroy(void *object)
+static void destroy(void *object, void *arg)
 {
+    (void)arg;
     (void)object;
     destroyed++;
     if (reclaim_inside == RECLAIM_DRAINING) {
@@ -336,7 +340,7 @@ static void destructors(void **unused)
     void *objects[40];
 
     (void)unused;
-    assert_int_equal(stook_alloc_bulk(nested, 0, 40, objects), 40);
+    assert_int_equal(stook_alloc_bulk(nested, 0, 40, objects), 0);
     exhaust();
     stook_free_bulk(nested, 40, objects);
     destroyed = 0;
@@ -391,7 +395,7 @@ static void list(void **unused)
 
 static atomic_uint stage, ended;
 
-static size_t slow(void *arg, size_t wanted)
+static size_t slow(size_t wanted, void *arg)
 {
     (void)arg;
     (void)wanted;
@@ -450,7 +454,7 @@ static void unregister_waits(void **unused)
     }
 }
 
-static size_t forks(void *arg, size_t wanted);
+static size_t forks(size_t wanted, void *arg);
 
 static int child_of_callback(void *arg)
 {
@@ -464,7 +468,7 @@ static int child_of_callback(void *arg)
     return stook_reclaim_unregister(forks, NULL) == 0 ? 0 : 3; /* waits for itself no more */
 }
 
-static size_t forks(void *arg, size_t wanted)
+static size_t forks(size_t wanted, void *arg)
 {
     struct child child;
 

@@ -52,7 +52,7 @@ assert "n" * 63 in caches and len(caches) > 300
 
 top, part = report["groups"]
 assert (top["name"], top["limit_bytes"], top["parent"]) == ("all", 1 << 20, 0)
-assert (part["name"], part["limit_bytes"], part["parent"]) == ('part "one"', 0, top["number"])
+assert (part["name"], part["limit_bytes"], part["parent"]) == ('part "one"', None, top["number"])
 assert top["usage_bytes"] == top["peak_bytes"] == top["refused"] == 0
 
 for cache in report["caches"]:

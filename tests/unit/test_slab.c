@@ -33,15 +33,17 @@ static void state_word(void **unused)
 
 static unsigned constructed, destructed;
 
-static void ctor(void *object)
+static void ctor(void *object, void *arg)
 {
+    (void)arg;
     assert_int_equal(*(char *)object, 0); /* fresh pages */
     memset(object, 0x11, 100);
     constructed++;
 }
 
-static void dtor(void *object)
+static void dtor(void *object, void *arg)
 {
+    (void)arg;
     assert_int_equal(((char *)object)[99], 0x11);
     destructed++;
 }

@@ -10,6 +10,7 @@
 #include "support/topology_child.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -120,8 +121,9 @@ static void *wander_thread(void *arg)
     return NULL;
 }
 
-static void wander_construct(void *object)
+static void wander_construct(void *object, void *arg)
 {
+    (void)arg;
     *(uint64_t *)object = 0; /* nobody has it */
 }
 

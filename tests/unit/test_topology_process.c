@@ -13,6 +13,7 @@
 #include "support/topology_child.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <pthread.h>

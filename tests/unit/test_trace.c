@@ -14,7 +14,11 @@
 #include "os/topology.h"
 
 #include <stook/kmalloc.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stook.h>
+#include <stook/topology.h>
 #include <stook/trace.h>
 
 #include <errno.h>
@@ -109,11 +113,11 @@ static void test_single(void **state)
     void *a, *b, *c, *bulk[5];
 
     a = stook_alloc(cache, 0); /* nobody's business */
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     errno = 77;
-    b = stook_alloc(cache, STOOK_NOWAIT);
+    b = stook_alloc(cache, STOOK_NORECLAIM);
     c = stook_alloc(cache, STOOK_ZERO);
-    assert_int_equal(stook_alloc_bulk(cache, 0, 5, bulk), 5);
+    assert_int_equal(stook_alloc_bulk(cache, 0, 5, bulk), 0);
     stook_free(cache, b);
     stook_free_any(c);
     stook_free(cache, a);
@@ -165,7 +169,7 @@ static void test_caches(void **state)
 
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     made = stook_cache_create("before", 40, NULL);
     a = stook_alloc(made, 0);
     stook_free(made, a);
@@ -182,8 +186,9 @@ static void test_caches(void **state)
     assert_int_equal(t.cache[first].size, 2000);
 }
 
-static void no_constructor(void *object)
+static void no_constructor(void *object, void *arg)
 {
+    (void)arg;
     (void)object;
 }
 
@@ -196,7 +201,7 @@ static void test_tiny(void **state)
     unsigned odd = 0;
 
     assert_non_null(tiny);
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     for (unsigned i = 0; i < MOST; i++)
         objects[i] = stook_alloc(tiny, 0);
     for (unsigned i = 0; i < MOST; i++)
@@ -217,8 +222,8 @@ static void test_kmalloc(void **state)
     (void)state;
     void *small, *large, *grown, *moved;
 
-    stook_kfree(stook_kmalloc(8, 0)); /* its caches are there */
-    begin(0);
+    stook_free_any(stook_kmalloc(8, 0)); /* its caches are there */
+    begin(STOOK_TRACE_LIMIT);
     small = stook_kmalloc(8, 0);
     small = stook_krealloc(small, 100, 0);
     large = stook_kmalloc(100000, 0);
@@ -226,8 +231,8 @@ static void test_kmalloc(void **state)
     moved = stook_krealloc(grown, 5 << 20, 0);
     moved = stook_krealloc(moved, 50 << 20, 0); /* its pages move */
     assert_non_null(moved);
-    stook_kfree(moved);
-    stook_kfree(small);
+    stook_free_any(moved);
+    stook_free_any(small);
     end();
     assert_int_equal(t.unknown + t.live + t.twice + t.header.lost, 0);
     assert_int_equal(t.allocs, t.frees);
@@ -248,7 +253,7 @@ static void test_reserves(void **state)
     struct stook_pool *pool;
     void *a, *b;
 
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     sheaf = stook_sheaf_prefill(cache, 0, 20);
     assert_non_null(sheaf);
     a = stook_sheaf_alloc(cache, 0, sheaf);
@@ -295,8 +300,8 @@ static int deferred(void *arg)
 
     (void)arg;
     MUST(stook_rcu_set_ops(&ops) == 0);
-    begin(0);
-    MUST(stook_alloc_bulk(cache, 0, MOST, objects) == MOST);
+    begin(STOOK_TRACE_LIMIT);
+    MUST(stook_alloc_bulk(cache, 0, MOST, objects) == 0);
     for (unsigned i = 0; i < MOST; i++)
         stook_free_rcu(cache, objects[i]);
     stook_rcu_barrier();
@@ -323,7 +328,7 @@ static int simulated(void *arg)
 
     (void)arg;
     MUST(stook_topology_set("node:4 core:16") == 0);
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     own = stook_cache_create("own", 64, NULL);
     MUST(own && stook_topology_cpu(50) >= 0);
     a = stook_alloc(own, 0);
@@ -364,21 +369,21 @@ static void test_errors(void **state)
 
     assert_int_equal(stook_trace_stop(), -1);
     assert_int_equal(errno, EINVAL);
-    assert_int_equal(stook_trace_start(NULL, 0), -1);
-    assert_int_equal(stook_trace_start("", 0), -1);
+    assert_int_equal(stook_trace_start(NULL, STOOK_TRACE_LIMIT), -1);
+    assert_int_equal(stook_trace_start("", STOOK_TRACE_LIMIT), -1);
     assert_int_equal(errno, EINVAL);
     assert_int_equal(stook_trace_start(path, STOOK_TRACE_LIMIT_MIN - 1), -1);
     assert_int_equal(errno, EINVAL);
-    assert_int_equal(stook_trace_start("/nowhere/at/all", 0), -1);
+    assert_int_equal(stook_trace_start("/nowhere/at/all", STOOK_TRACE_LIMIT), -1);
     assert_int_equal(errno, ENOENT);
-    assert_int_equal(stook_trace_start(folder, 0), -1);
+    assert_int_equal(stook_trace_start(folder, STOOK_TRACE_LIMIT), -1);
     assert_int_equal(errno, EEXIST);
     assert_int_equal(symlink("elsewhere", other), 0);
-    assert_int_equal(stook_trace_start(other, 0), -1);
+    assert_int_equal(stook_trace_start(other, STOOK_TRACE_LIMIT), -1);
     assert_int_equal(errno, ELOOP);
     unlink(other);
     assert_int_equal(mkfifo(other, 0600), 0);
-    assert_int_equal(stook_trace_start(other, 0), -1);
+    assert_int_equal(stook_trace_start(other, STOOK_TRACE_LIMIT), -1);
     assert_int_equal(errno, EEXIST);
     unlink(other);
 
@@ -386,10 +391,10 @@ static void test_errors(void **state)
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     assert_true(fd >= 0 && write(fd, "old", 3) == 3);
     close(fd);
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
-    assert_int_equal(stook_trace_start(other, 0), -1);
+    assert_int_equal(stook_trace_start(other, STOOK_TRACE_LIMIT), -1);
     assert_int_equal(errno, EBUSY);
     pairs(1);
     end();
@@ -403,11 +408,11 @@ static void test_busy(void **state)
     int status;
     pid_t pid;
 
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     pairs(1);
     pid = fork();
     if (pid == 0)
-        _exit(stook_trace_start(path, 0) == -1 && errno == EBUSY ? 0 : 1);
+        _exit(stook_trace_start(path, STOOK_TRACE_LIMIT) == -1 && errno == EBUSY ? 0 : 1);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     end();
@@ -422,7 +427,7 @@ static void test_limit(void **state)
 
     begin(STOOK_TRACE_LIMIT_MIN);
     pairs(n);
-    MUST(stook_alloc_bulk(cache, 0, MOST, objects) == MOST);
+    MUST(stook_alloc_bulk(cache, 0, MOST, objects) == 0);
     stook_free_bulk(cache, MOST, objects);
     end();
     assert_int_equal(t.header.chunks, 1);
@@ -439,13 +444,13 @@ static int limited(void *arg)
     (void)arg;
     signal(SIGXFSZ, SIG_DFL);
     MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     pairs(n);
     end();
     MUST(t.header.chunks == 1 && t.n + t.header.lost == 2 * n);
     limit.rlim_cur = RLIM_INFINITY;
     MUST(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     pairs(1);
     for (int fd = 3; fd < 1024; fd++)
         close(fd);
@@ -498,7 +503,7 @@ static void test_threads(void **state)
     pthread_t thread[THREADS];
 
     atomic_store(&done, 0);
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, exchange, (void *)i), 0);
     for (unsigned i = 0; i < THREADS; i++)
@@ -528,7 +533,7 @@ static void test_short_threads(void **state)
     const unsigned n = (unsigned)scaled(1000);
     pthread_t thread;
 
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     for (unsigned i = 0; i < n; i++) {
         assert_int_equal(pthread_create(&thread, NULL, one_pair, NULL), 0);
         pthread_join(thread, NULL);
@@ -557,7 +562,7 @@ static void test_restarts(void **state)
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, churn, NULL), 0);
     for (unsigned i = 0; i < 10; i++) {
-        begin(0);
+        begin(STOOK_TRACE_LIMIT);
         pairs(100);
         end();
         assert_int_equal(t.header.lost, 0);
@@ -579,7 +584,7 @@ static void handler(int signal)
     void *object;
 
     (void)signal;
-    object = stook_alloc(cache, STOOK_NOSPIN);
+    object = stook_alloc(cache, STOOK_SIGNAL_SAFE);
     atomic_fetch_add(&done, 2u * (object != NULL));
     stook_free(cache, object);
     atomic_fetch_add(&handled, 1);
@@ -612,7 +617,7 @@ static void test_handlers(void **state)
     atomic_store(&handled, 0);
     atomic_store(&stop, false);
     victim = pthread_self();
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     assert_int_equal(pthread_create(&shooter, NULL, shoot, NULL), 0);
     for (; atomic_load(&handled) < 300 || n < 20000; n += 10)
         pairs(10);
@@ -629,7 +634,7 @@ static int child_body(void *arg)
     (void)arg;
     pairs(100); /* into nobody's file */
     MUST(stook_trace_stop() == -1 && errno == EINVAL);
-    MUST(stook_trace_start(other, 0) == 0); /* into its own */
+    MUST(stook_trace_start(other, STOOK_TRACE_LIMIT) == 0); /* into its own */
     pairs(3);
     MUST(stook_trace_stop() == 0);
     return 0;
@@ -640,7 +645,7 @@ static void test_fork(void **state)
     (void)state;
     static struct child child;
 
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     pairs(5);
     child_run(&child, child_body, NULL);
     assert_true(child_passed(&child));
@@ -664,7 +669,7 @@ static void test_raw_fork(void **state)
     int status;
     pid_t pid;
 
-    begin(0);
+    begin(STOOK_TRACE_LIMIT);
     pairs(5);
     pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     assert_true(pid >= 0);
@@ -691,7 +696,7 @@ static void test_killed(void **state)
     assert_int_equal(pipe(pipes), 0);
     pid = fork();
     if (pid == 0) {
-        begin(0);
+        begin(STOOK_TRACE_LIMIT);
         pairs(10000);
         MUST(write(pipes[1], "x", 1) == 1);
         for (;;)

@@ -14,6 +14,7 @@
 #include "support/topology_child.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <string.h>

@@ -14,6 +14,7 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 
+#include <stook/pool.h>
 #include <stook/stook.h>
 
 #include <string.h>
@@ -163,7 +164,7 @@ static void *design_alloc(struct lab_actor *actor)
 {
     struct design_own *own = actor->lab->design;
     struct design_mark before = design_mark(own, actor->cpu), after;
-    unsigned wait = actor->waits ? STOOK_WAIT : STOOK_NOWAIT;
+    unsigned wait = actor->waits ? STOOK_WAIT : STOOK_NORECLAIM;
     void *object =
         own->pool ? stook_pool_alloc(own->pool, wait) : stook_alloc(own->cache, STOOK_WAIT);
 

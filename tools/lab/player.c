@@ -16,6 +16,7 @@
 #include "os/topology.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <pthread.h>
 #include <sched.h>

@@ -15,6 +15,7 @@
 #include "page/pagemap.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <stdlib.h>
 #include <string.h>

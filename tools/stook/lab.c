@@ -14,6 +14,7 @@
 #include "os/topology.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <getopt.h>

@@ -11,6 +11,7 @@
 #include "base/settings.h"
 
 #include <stook/stook.h>
+#include <stook/topology.h>
 
 #include <errno.h>
 #include <getopt.h>

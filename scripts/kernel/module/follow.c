@@ -47,7 +47,7 @@ static int follow_work(void *arg)
             if (record->flags & STOOK_FAILED)
                 continue;
             if (record->op == STOOK_ALLOC)
-                stook_alloc(record->object, record->flags & STOOK_NOWAIT);
+                stook_alloc(record->object, record->flags & STOOK_NORECLAIM);
             else
                 stook_free(record->object);
             cond_resched();

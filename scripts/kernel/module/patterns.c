@@ -99,7 +99,7 @@ static enum stook_step sender_step(struct stook_actor *actor)
         if (channel_size(channel) + stook_run.batch <= stook_run.depth)
             break;
     }
-    n = own_take(own, stook_run.batch, own->id, STOOK_NOWAIT);
+    n = own_take(own, stook_run.batch, own->id, STOOK_NORECLAIM);
     if (n == 0)
         return sender_end(own);
     for (unsigned int i = 0; i < n; i++)
@@ -158,7 +158,7 @@ static enum stook_step local_step(struct stook_actor *actor)
     unsigned int n;
 
     if (own->n + stook_run.batch <= stook_run.depth && stook_random(actor, 2) == 0) {
-        n = own_take(own, stook_run.batch, own->id + own->n, STOOK_NOWAIT);
+        n = own_take(own, stook_run.batch, own->id + own->n, STOOK_NORECLAIM);
         own->n += n;
         return n > 0 ? STOOK_BUSY : STOOK_DONE;
     }
@@ -191,13 +191,13 @@ static enum stook_step fork_exec_step(struct stook_actor *actor)
     }
     if (own->n == 0) {
         n = STOOK_FORK_LEAST + stook_random(actor, STOOK_FORK_MOST / 2 - STOOK_FORK_LEAST);
-        own->n = own_take(own, n, own->id, STOOK_NOWAIT);
+        own->n = own_take(own, n, own->id, STOOK_NORECLAIM);
         actor->cpu = stook_random(actor, num_online_cpus()); /* the child's */
         return own->n > 0 ? STOOK_BUSY : STOOK_DONE;
     }
     fork_exec_drop(own, own->n / 8);
     n = STOOK_FORK_LEAST / 2 + stook_random(actor, STOOK_FORK_LEAST);
-    own->n += own_take(own, n, own->id + own->n, STOOK_NOWAIT);
+    own->n += own_take(own, n, own->id + own->n, STOOK_NORECLAIM);
     own->ran = true;
     return STOOK_BUSY;
 }
@@ -209,7 +209,7 @@ static enum stook_step random_walk_step(struct stook_actor *actor)
 
     for (unsigned int i = 0; i < stook_run.batch; i++) {
         if (own->n < stook_run.depth && stook_random(actor, stook_run.depth) >= own->n / 2) {
-            if (own_take(own, 1, own->id + own->n, STOOK_NOWAIT) == 0)
+            if (own_take(own, 1, own->id + own->n, STOOK_NORECLAIM) == 0)
                 return STOOK_DONE;
             own->n++;
         } else {

@@ -22,7 +22,7 @@ struct stook_header {
 };
 
 enum { STOOK_ALLOC, STOOK_FREE };
-enum { STOOK_NOWAIT = 1, STOOK_FAILED = 2 };
+enum { STOOK_NORECLAIM = 1, STOOK_FAILED = 2 };
 
 struct stook_record {
     u32 object;

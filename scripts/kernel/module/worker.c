@@ -48,7 +48,7 @@ void *stook_alloc(u32 id, u8 flags)
     struct stook_record *record = stook_draw(id, STOOK_ALLOC, flags);
     u64 *object = NULL;
 
-    if (flags & STOOK_NOWAIT) {
+    if (flags & STOOK_NORECLAIM) {
         object = kmem_cache_alloc(stook_run.cache,
                                   GFP_NOWAIT | __GFP_NOMEMALLOC | __GFP_NORETRY | __GFP_NOWARN);
         if (!object)

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmem_private.h - what the inline functions of stook/kmem.h call.  Private to that header: no promise
+ * to anybody else.  The symbols have a version of their own, STOOK_KMEM_1 (cmake/libstook.map), which
+ * changes with what is declared here.
+ */
+#ifndef STOOK_KMEM_PRIVATE_H
+#define STOOK_KMEM_PRIVATE_H
+
+#include <stook/stook.h>
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STOOK_KMEM_BAG_MAX (1u << 24) /* pointers in a bag */
+
+/* stook_free_any(), but the object is overwritten first. */
+STOOK_API void stook_kmem_free_sensitive(const void *object);
+
+/* Sleeps before try number `tries` (1, 2, ...) of something that must not fail: 1 to 64 ms. */
+STOOK_API void stook_kmem_nap(unsigned tries);
+
+/* stook_cache_shrink(); 0 if no slab is left then, else 1. */
+STOOK_API int stook_kmem_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
+
+/* Reports that a cache which the program cannot do without cannot be made, and aborts. */
+STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
+
+/*
+ * A bag of at most `limit` pointers, for who gets them from functions of his own; what they point to
+ * is no concern of it.  stook_pool_create() is the reserve of one cache.  Any number of threads may
+ * use it, signal handlers and forked children too: its lock is held with signals blocked, and only
+ * where something is put or taken.
+ */
+struct stook_kmem_bag;
+
+/* NULL with errno: ENOMEM; E2BIG beyond STOOK_KMEM_BAG_MAX.  Not from a signal handler. */
+STOOK_API struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit) STOOK_WARN_UNUSED;
+/* What is in it is forgotten: take it out before.  NULL is accepted. */
+STOOK_API void stook_kmem_bag_destroy(struct stook_kmem_bag *bag);
+
+/* Put one in and wake one who waits: 1, or 0 if it is full.  A bag with limit 0 takes as many as wait. */
+STOOK_API int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer) STOOK_NONNULL(1, 2);
+/* Take one out, or NULL.  The second one does only while it has more than its limit. */
+STOOK_API void *stook_kmem_bag_take(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
+STOOK_API void *stook_kmem_bag_spill(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
+/* Take one out, sleeping until there is one, but not longer than a second: then NULL. */
+STOOK_API void *stook_kmem_bag_wait(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
+
+/* Another limit; what is then too much stays until it is spilled.  0, or -1 with ENOMEM or E2BIG. */
+STOOK_API int stook_kmem_bag_resize(struct stook_kmem_bag *bag, unsigned limit) STOOK_NONNULL(1);
+STOOK_API unsigned stook_kmem_bag_count(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
+STOOK_API unsigned stook_kmem_bag_limit(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STOOK_KMEM_PRIVATE_H */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * grow.h - public structures that grow: their first member is `size`, the caller's sizeof
+ * (docs/decisions/0029-the-public-interface.md).
+ */
+#ifndef STOOK_BASE_GROW_H
+#define STOOK_BASE_GROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Whether a caller's structure of `size` bytes has a size at all. */
+static inline bool grow_is_sized(size_t size)
+{
+    return size >= sizeof(size_t);
+}
+
+/* Arguments, of which `known` bytes are known: what the caller does not have is 0.  False where it has
+ * no size, or something set that is not known. */
+static inline bool grow_read(void *to, size_t known, const void *from)
+{
+    size_t size;
+
+    memcpy(&size, from, sizeof(size));
+    if (!grow_is_sized(size))
+        return false;
+    for (size_t i = known; i < size; i++)
+        if (((const char *)from)[i] != 0)
+            return false;
+    memset(to, 0, known);
+    memcpy(to, from, size < known ? size : known);
+    return true;
+}
+
+/* A result, of which `known` bytes are known; the caller's `size` stays. */
+static inline void grow_write(void *to, const void *from, size_t known)
+{
+    size_t size;
+
+    memcpy(&size, to, sizeof(size));
+    memcpy((char *)to + sizeof(size), (const char *)from + sizeof(size),
+           (size < known ? size : known) - sizeof(size));
+    if (size > known)
+        memset((char *)to + known, 0, size - known);
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#include "slab/walk.h"
+
+#include "page/zone.h"
+#include "slab/mark.h"
+
+#include <string.h>
+
+void walk_begin(struct walk *walk, struct stook_cache *cache)
+{
+    walk->cache = cache;
+    walk->page = 0;
+}
+
+/* The next page of a part of the window that has a slab of the cache; `end` if none has. */
+static size_t walk_find(const struct walk *walk, size_t page, size_t end)
+{
+    /* Acquire: pairs with the release in slab_map(), behind which the descriptor is written. */
+    while (page < end && pagemap_cache(__atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE)) !=
+                             walk->cache->index)
+        page++;
+    return page;
+}
+
+/* Marks are written by the threads that move objects, without a lock: what is in motion may be either. */
+__attribute__((no_sanitize("thread"))) static bool walk_read(struct walk *walk,
+                                                             const struct slab *slab, uint64_t word)
+{
+    bool any = false;
+
+    walk->base = slab_base(slab);
+    walk->objects = slab_objects(walk->cache, word);
+    memset(walk->out, 0, (walk->objects + 63) / 64 * sizeof(walk->out[0]));
+    for (uint32_t i = 0; i < walk->objects; i++)
+        if (mark_is_out(walk->cache, slab, i)) {
+            walk->out[i / 64] |= (uint64_t)1 << i % 64;
+            any = true;
+        }
+    return any;
+}
+
+/* The slab that begins at this page, if one does.  An empty one's marks mean nothing. */
+static bool walk_slab(struct walk *walk, size_t page)
+{
+    char *base = (char *)pagemap.base + (page << PAGE_SHIFT);
+    struct zone *zone = &zone_all.zone[pagemap_zone(base)];
+    bool any = false;
+    uint32_t entry;
+
+    lock_take(&zone->lock, LOCK_ARENA);
+    entry = __atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE);
+    if (pagemap_cache(entry) == walk->cache->index) {
+        const struct slab *slab = slab_at(base, entry);
+        uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire);
+        if (slab->page == page && slab_inuse(word) > 0)
+            any = walk_read(walk, slab, word);
+    }
+    lock_drop(&zone->lock, LOCK_ARENA);
+    return any;
+}
+
+bool walk_next(struct walk *walk)
+{
+    size_t middle = (pagemap.middle - pagemap.base) >> PAGE_SHIFT;
+    size_t high = atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> PAGE_SHIFT;
+    size_t end = middle + (atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> PAGE_SHIFT);
+    size_t page = walk->page > high ? walk->page : high;
+
+    /* The parts of the library's own objects and of the program's are in one piece. */
+    while ((page = walk_find(walk, page, end)) < end)
+        if (walk_slab(walk, page++)) {
+            walk->page = page;
+            return true;
+        }
+    walk->page = end;
+    return false;
+}

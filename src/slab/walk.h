@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * walk.h - all slabs of a cache, by the page map, and which of their objects are out of them.
+ *
+ * A slab that is full is on no list, so the page map is what knows all.  Giving a slab back clears its
+ * entries first and then takes its zone's lock: under that lock a slab whose entry is there has its
+ * descriptor.
+ */
+#ifndef STOOK_SLAB_WALK_H
+#define STOOK_SLAB_WALK_H
+
+#include "slab/slab.h"
+
+/* Where a walk is, and the slab that it has come to. */
+struct walk {
+    struct stook_cache *cache;
+    size_t page; /* the next to look at, in the window */
+    char *base;  /* of the slab */
+    uint32_t objects;
+    uint64_t out[(STOOK_SLAB_OBJECTS_MAX + 63) / 64]; /* a bit an object: it is out of its slab */
+};
+
+void walk_begin(struct walk *walk, struct stook_cache *cache);
+
+/* The next slab with an object out of it; false: there is none.  Inside the library, without locks. */
+bool walk_next(struct walk *walk);
+
+#endif

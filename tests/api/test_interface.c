@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/* Caches by name, by object and one after the other; walks over live objects; deadlines of pools; arrays;
+ * messages; the version.  By the public headers alone. */
+#include <stook/inline.h>
+#include <stook/kmalloc.h>
+#include <stook/pool.h>
+#include <stook/sheaf.h>
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { MOST = 3000 };
+
+static void test_version(void **state)
+{
+    (void)state;
+    char text[40];
+    unsigned n = stook_version_number();
+
+    assert_int_equal(n, STOOK_VERSION);
+    snprintf(text, sizeof(text), "%u.%u.%u", n / 10000, n / 100 % 100, n % 100);
+    assert_string_equal(stook_version(), text);
+    assert_string_equal(stook_version(), STOOK_VERSION_STRING);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static void test_names(void **state)
+{
+    (void)state;
+    struct stook_cache *cache = stook_cache_create("by name", 72, NULL), *found;
+    char long_name[200], *object;
+    int here;
+
+    assert_string_equal(stook_cache_name(cache), "by name");
+    assert_ptr_equal(stook_cache_by_name("by name"), cache);
+    errno = 0;
+    assert_null(stook_cache_by_name("by nam"));
+    assert_int_equal(errno, ENOENT);
+    object = stook_alloc(cache, 0);
+    assert_ptr_equal(stook_cache_of(object), cache);
+    assert_ptr_equal(stook_cache_of(object + 71), cache);
+    assert_null(stook_cache_of(&here));
+    assert_null(stook_cache_of(NULL));
+    stook_free(cache, object);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+    assert_null(stook_cache_by_name("by name"));
+
+    memset(long_name, 'x', sizeof(long_name));
+    long_name[sizeof(long_name) - 1] = '\0';
+    cache = stook_cache_create(long_name, 8, NULL);
+    assert_int_equal(strlen(stook_cache_name(cache)), STOOK_NAME_MAX);
+    found = stook_cache_by_name(long_name); /* as far as names are kept */
+    assert_ptr_equal(found, cache);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* ---- one after the other --------------------------------------------------------------------- */
+
+struct seen {
+    unsigned mine, all, enough;
+};
+
+static int see(struct stook_cache *cache, void *arg)
+{
+    struct seen *seen = arg;
+
+    seen->all++;
+    seen->mine += strncmp(stook_cache_name(cache), "each ", 5) == 0;
+    return seen->enough && seen->all == seen->enough;
+}
+
+static atomic_bool stop;
+
+static void *make_and_destroy(void *arg)
+{
+    while (!atomic_load(&stop)) {
+        struct stook_cache *cache = stook_cache_create("passing", 200, NULL);
+        void *object = stook_alloc(cache, 0);
+        stook_free(cache, object);
+        if (stook_cache_destroy(cache) != 0)
+            abort();
+    }
+    return arg;
+}
+
+/* What fn has is a cache, whatever is destroyed meanwhile. */
+static int use(struct stook_cache *cache, void *arg)
+{
+    unsigned *used = arg;
+
+    if (strcmp(stook_cache_name(cache), "passing") == 0) {
+        *used += 1;
+        if (stook_cache_object_size(cache) != 200)
+            abort();
+        stook_cache_shrink(cache);
+    }
+    return 0;
+}
+
+static void test_each(void **state)
+{
+    (void)state;
+    struct stook_cache *cache[5];
+    struct seen seen = {0}, few = {.enough = 2};
+    unsigned used = 0;
+    pthread_t thread;
+    char name[20];
+
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof(name), "each %d", i);
+        cache[i] = stook_cache_create(name, 24, NULL);
+    }
+    assert_int_equal(stook_cache_each(see, &seen), 0);
+    assert_int_equal(seen.mine, 5);
+    assert_true(seen.all >= 5);
+    assert_int_equal(stook_cache_each(see, &few), 0);
+    assert_int_equal(few.all, 2);
+    assert_int_equal(pthread_create(&thread, NULL, make_and_destroy, NULL), 0);
+    for (unsigned i = 0; i < 1000000 && used < 30; i++)
+        assert_int_equal(stook_cache_each(use, &used), 0);
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(used >= 30);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(stook_cache_destroy(cache[i]), 0);
+}
+
+/* ---- live objects ---------------------------------------------------------------------------- */
+
+struct walked {
+    struct stook_cache *frees; /* every object that is given, to this cache */
+    unsigned n, most;
+    void *object[MOST];
+};
+
+static int walked(void *object, void *arg)
+{
+    struct walked *w = arg;
+
+    if (w->n == MOST)
+        abort();
+    w->object[w->n++] = object;
+    if (w->frees)
+        stook_free(w->frees, object);
+    return w->most && w->n == w->most;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t) * (void *const *)a, y = (uintptr_t) * (void *const *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Exactly these, each once. */
+static void expect_live(struct stook_cache *cache, void **live, unsigned n)
+{
+    static struct walked w;
+
+    w = (struct walked){0};
+    assert_int_equal(stook_cache_walk(cache, walked, &w), 0);
+    assert_int_equal(w.n, n);
+    qsort(live, n, sizeof(*live), by_address);
+    qsort(w.object, n, sizeof(*live), by_address);
+    assert_memory_equal(w.object, live, n * sizeof(*live));
+}
+
+/* With links behind objects, outside, in free objects and without sheaves; slabs full, part and empty. */
+static void test_walk(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t size;
+        unsigned flags;
+    } kinds[] = {{8, 0},   {40, STOOK_CACHE_LINK_INSIDE}, {40, STOOK_CACHE_LINK_OUTSIDE},
+                 {64, 0},  {64, STOOK_CACHE_RANDOM},      {200, STOOK_CACHE_NOSHEAF},
+                 {3000, 0}};
+    static void *live[MOST];
+    static struct walked w;
+
+    for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        struct stook_cache_args args = {.size = sizeof(args), .flags = kinds[k].flags};
+        struct stook_cache *cache = stook_cache_create("walked", kinds[k].size, &args);
+        unsigned n = 0, seed = k;
+        assert_non_null(cache);
+        expect_live(cache, live, 0);
+        for (unsigned step = 0; step < 8000; step++) {
+            seed = seed * 1664525 + 1013904223;
+            if (n < MOST && (n == 0 || seed >> 16 & 3)) {
+                assert_non_null(live[n++] = stook_alloc_inline(cache, 0));
+            } else {
+                unsigned which = (seed >> 8) % n;
+                stook_free_inline(cache, live[which]);
+                live[which] = live[--n];
+            }
+            if (step % 2000 == 1999)
+                expect_live(cache, live, n);
+        }
+        /* Enough is enough. */
+        w = (struct walked){.most = 7};
+        assert_int_equal(stook_cache_walk(cache, walked, &w), 0);
+        assert_int_equal(w.n, 7);
+        /* Half of them go in bulk, the rest by the walk itself. */
+        stook_free_bulk(cache, n / 2, live);
+        memmove(live, live + n / 2, (n - n / 2) * sizeof(*live));
+        n -= n / 2;
+        expect_live(cache, live, n);
+        w = (struct walked){.frees = cache};
+        assert_int_equal(stook_cache_walk(cache, walked, &w), 0);
+        assert_int_equal(w.n, n);
+        expect_live(cache, live, 0);
+        assert_int_equal(stook_cache_destroy(cache), 0);
+    }
+}
+
+/* What others hold in reserve is live; what is live all the time is given once, whatever others do. */
+static void *churn(void *arg)
+{
+    struct stook_cache *cache = arg;
+    void *object[100];
+
+    while (!atomic_load(&stop)) {
+        if (stook_alloc_bulk(cache, 0, 100, object) != 0)
+            abort();
+        stook_free_bulk(cache, 100, object);
+    }
+    return NULL;
+}
+
+struct among {
+    void **live;
+    unsigned n, found;
+};
+
+static int among(void *object, void *arg)
+{
+    struct among *a = arg;
+
+    a->found += bsearch(&object, a->live, a->n, sizeof(*a->live), by_address) != NULL;
+    return 0;
+}
+
+static void test_walk_beside(void **state)
+{
+    (void)state;
+    struct stook_cache *cache = stook_cache_create("beside", 96, NULL);
+    struct stook_pool *pool = stook_pool_create(cache, 10);
+    struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 5);
+    static void *live[500];
+    struct among a = {live, 500, 0};
+    unsigned reserve = 10 + stook_sheaf_size(sheaf);
+    static struct walked w;
+    pthread_t thread;
+
+    w = (struct walked){0};
+    assert_int_equal(stook_cache_walk(cache, walked, &w), 0);
+    assert_int_equal(w.n, reserve);
+    assert_int_equal(stook_alloc_bulk(cache, 0, 500, live), 0);
+    qsort(live, 500, sizeof(*live), by_address);
+    atomic_store(&stop, false);
+    assert_int_equal(pthread_create(&thread, NULL, churn, cache), 0);
+    for (int i = 0; i < 200; i++) {
+        a.found = 0;
+        assert_int_equal(stook_cache_walk(cache, among, &a), 0);
+        assert_int_equal(a.found, 500);
+    }
+    atomic_store(&stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    stook_free_bulk(cache, 500, live);
+    stook_sheaf_return(cache, sheaf);
+    assert_int_equal(stook_pool_destroy(pool), 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* ---- nodes, arrays, deadlines ---------------------------------------------------------------- */
+
+static void test_node_of(void **state)
+{
+    (void)state;
+    void *object = stook_kmalloc(100, 0), *pages = stook_kmalloc(1 << 20, 0);
+    int here;
+
+    assert_true(stook_node_of(object) >= 0);
+    assert_true(stook_node_of(pages) >= 0);
+    errno = 0;
+    assert_int_equal(stook_node_of(&here), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(stook_node_of(NULL), -1);
+    stook_free_any(object);
+    stook_free_any(pages);
+}
+
+static void test_arrays(void **state)
+{
+    (void)state;
+    uint64_t *array = stook_kmalloc_array(10, sizeof(*array), STOOK_ZERO), *more;
+
+    assert_non_null(array);
+    assert_true(stook_usable_size(array) >= 80);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(array[i], 0);
+    array[9] = 4711;
+    errno = 0;
+    assert_null(stook_kmalloc_array(SIZE_MAX / 8 + 1, 16, 0)); /* 8 bytes more than nothing */
+    assert_int_equal(errno, ENOMEM);
+    errno = 0;
+    assert_null(stook_krealloc_array(array, SIZE_MAX / 4, 8, 0));
+    assert_int_equal(errno, ENOMEM);
+    assert_int_equal(array[9], 4711);
+    more = stook_krealloc_array(array, 100000, sizeof(*array), 0);
+    assert_non_null(more);
+    assert_int_equal(more[9], 4711);
+    stook_free_any(more);
+    stook_free_any(NULL);
+    stook_free_any(stook_kmalloc_array(0, 8, 0));
+    assert_int_equal(stook_usable_size(NULL), 0);
+}
+
+static void test_bulk_of_nothing(void **state)
+{
+    (void)state;
+    struct stook_cache *cache = stook_cache_create("nothing", 40, NULL);
+
+    assert_int_equal(stook_alloc_bulk(cache, 0, 0, NULL), 0);
+    errno = 0;
+    assert_int_equal(stook_alloc_bulk(cache, 0x80000000u, 1, (void *[1]){NULL}), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* A deadline only matters where a thread would sleep: tests/unit/test_pool.c has those. */
+static void test_deadline(void **state)
+{
+    (void)state;
+    struct stook_cache *cache = stook_cache_create("deadline", 40, NULL);
+    struct stook_pool *pool = stook_pool_create(cache, 2);
+    struct timespec past = {0, 0}, wrong = {0, 1000000000};
+    void *object = stook_pool_alloc_until(pool, 0, &past);
+
+    assert_non_null(object); /* there is one without waiting */
+    stook_pool_free(pool, object);
+    errno = 0;
+    assert_null(stook_pool_alloc_until(pool, 0, &wrong));
+    assert_int_equal(errno, EINVAL);
+    wrong.tv_nsec = -1;
+    assert_null(stook_pool_alloc_until(pool, 0, &wrong));
+    assert_int_equal(stook_pool_destroy(pool), 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static char heard[1000];
+static int heard_level = -1;
+
+static void hear(int level, const char *text, size_t length, void *arg)
+{
+    assert_ptr_equal(arg, heard);
+    assert_int_equal(strlen(text), length);
+    heard_level = level;
+    snprintf(heard, sizeof(heard), "%s", text);
+}
+
+static void test_messages(void **state)
+{
+    (void)state;
+    struct stook_cache *cache = stook_cache_create("held on to", 40, NULL);
+    void *object = stook_alloc(cache, 0);
+
+    stook_message_set(hear, heard);
+    assert_int_equal(stook_cache_destroy(cache), -1);
+    assert_int_equal(errno, EBUSY);
+    stook_message_set(NULL, NULL);
+    assert_int_equal(heard_level, STOOK_MESSAGE_WARNING);
+    assert_non_null(strstr(heard, "cache held on to cannot be destroyed: 1 of its objects"));
+    assert_null(strchr(heard, '\n'));
+    stook_free(cache, object);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_version),     cmocka_unit_test(test_names),
+        cmocka_unit_test(test_each),        cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_walk_beside), cmocka_unit_test(test_node_of),
+        cmocka_unit_test(test_arrays),      cmocka_unit_test(test_bulk_of_nothing),
+        cmocka_unit_test(test_deadline),    cmocka_unit_test(test_messages),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
