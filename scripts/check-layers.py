@@ -27,12 +27,10 @@ UP = {"hooks"}  # the table, which face/ defines
 CIRCLES = {
     "malloc/aligned malloc/class malloc/mallinfo malloc/malloc malloc/realloc malloc/start":
         "the C names call each other, and the first of them makes the classes",
-    "page/zone page/zone_grow page/zone_space":
+    "page/zone page/zone_grow page/zone_meta page/zone_space":
         "a zone that has no block grows, and what grew or was purged is the zone's",
     "page/arena_left page/arena_span":
         "a span that a fork made a thread leave is freed as any other, later",
-    "sheaf/barn sheaf/capacity":
-        "a barn's misses and refusals change the capacity, which changes the barns' limits",
 }
 
 # Pointers to functions in the core that no layer above it sets.

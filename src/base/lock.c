@@ -142,7 +142,7 @@ void lock_pause(unsigned turn)
 
 #ifdef STOOK_DEBUG
 static const char *const lock_name[LOCK_RANKS] = {
-#define LOCK_NAME(rank, name, per, where) [LOCK_##rank] = name,
+#define LOCK_NAME(rank, name, per, where) [LOCK_##rank] = (name),
     LOCK_RANKED(LOCK_NAME)
 #undef LOCK_NAME
 };

@@ -31,6 +31,13 @@ static unsigned adapt_hand LOCK_GUARDS(cache_list.lock);
 
 /* ---- what a level means ---------------------------------------------------------------------- */
 
+unsigned adapt_default_capacity(const struct stook_cache *cache)
+{
+    size_t stride = cache->layout.stride;
+
+    return layout_capacity(cache->flags & CACHE_MALLOC ? stride * 5 / 2 : stride);
+}
+
 static struct barn *adapt_barn(struct stook_cache *cache)
 {
     return &cache->nodes[0].barn;
@@ -333,7 +340,7 @@ int stook_cache_set_capacity(struct stook_cache *cache, unsigned capacity)
         return -1;
     }
     context_enter();
-    adapt_set(cache, capacity > 0 ? capacity : cache_default_capacity(cache));
+    adapt_set(cache, capacity > 0 ? capacity : adapt_default_capacity(cache));
     context_leave();
     return 0;
 }

@@ -29,6 +29,9 @@
 /* Caches of which cache_has_grown() is true; while there are none no cache is looked at. */
 extern _Atomic uint32_t adapt_grown __attribute__((visibility("hidden")));
 
+/* Objects of a sheaf where the program gave no number. */
+unsigned adapt_default_capacity(const struct stook_cache *cache);
+
 /* A cache that is being made: its base capacity, limits and budget. */
 void adapt_init(struct stook_cache *cache, unsigned base, size_t cached_max);
 

@@ -80,13 +80,6 @@ uint16_t cache_secret(void)
     return (uint16_t)(z >> 48);
 }
 
-unsigned cache_default_capacity(const struct stook_cache *cache)
-{
-    size_t stride = cache->layout.stride;
-
-    return layout_capacity(cache->flags & CACHE_MALLOC ? stride * 5 / 2 : stride);
-}
-
 /* Fills in a zeroed cache and puts it on the list.  Under the list's lock.  `capacity` 0: default. */
 static void cache_setup(struct stook_cache *cache, const struct layout *layout, unsigned index,
                         const char *name, unsigned capacity, size_t cached_max)
@@ -98,7 +91,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     if (hooks.cache_made)
         hooks.cache_made(cache);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
-        capacity = cache_default_capacity(cache);
+        capacity = adapt_default_capacity(cache);
     adapt_init(cache, capacity, cached_max);
     cache->min_partial = cache_min_partial(cache);
     cache_set_name(cache, name);

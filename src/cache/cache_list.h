@@ -25,9 +25,6 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
 /* Random bits; under the list's lock. */
 uint16_t cache_secret(void);
 
-/* Objects a sheaf where nobody said. */
-unsigned cache_default_capacity(const struct stook_cache *cache);
-
 /* Sheaves of all CPUs and barns are flushed, empty slabs given back; bytes of slabs that went back
  * meanwhile.  `alone`: nobody else uses the cache (slot_drain). */
 size_t cache_drain(struct stook_cache *cache, bool alone);

@@ -131,7 +131,7 @@ static void types(void **unused)
         {SETTING_HUGE_PAGES, "never", 0},
         {SETTING_HUGE_PAGES, "full", 1},
         {SETTING_HUGE_PAGES, "always", 2},
-        {SETTING_HUGE_PAGES, "alway", -1},
+        {SETTING_HUGE_PAGES, "alwaysx", -1},
         {SETTING_HUGE_PAGES, "never full", -1},
         {SETTING_STATS, "0", STOOK_STATS_OFF},
         {SETTING_STATS, "1", STOOK_STATS_ALL},
