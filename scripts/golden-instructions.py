@@ -32,7 +32,7 @@ MACHINE = {"x86_64": ["-march=x86-64", "-mtune=generic", "-fcf-protection=none"]
 USER = ["-fPIE"]
 LIBRARY = ["-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fno-plt", "-fexceptions",
            "-fno-builtin-malloc", "-fno-builtin-calloc", "-fno-builtin-realloc", "-fno-builtin-free",
-           "-DSTOOK_RSEQ=1", "-DSTOOK_INLINE_NO_PIN=", "-DSTOOK_NO_SITES"]
+           "-DSTOOK_RSEQ=1", "-DSTOOK_INLINE_NO_PIN="]
 FILES = [("tests/golden/inline_pair.c", USER, ["golden_pop", "golden_push"]),
          ("src/malloc/malloc.c", LIBRARY, ["malloc", "free"])]
 
