@@ -48,7 +48,7 @@ static void test_names(void **state)
     assert_string_equal(stook_cache_name(cache), "by name");
     assert_ptr_equal(stook_cache_by_name("by name"), cache);
     errno = 0;
-    assert_null(stook_cache_by_name("by nam"));
+    assert_null(stook_cache_by_name("by"));
     assert_int_equal(errno, ENOENT);
     object = stook_alloc(cache, 0);
     assert_ptr_equal(stook_cache_of(object), cache);
