@@ -417,7 +417,7 @@ STOOK_API int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), 
  * more than a number.  fn runs without any lock of the library.  It may free the object that it has.
  *
  * errors:  EDEADLK  called by a handler that interrupted the library
- *          ENOTSUP  the library was built without marks (STOOK_HARDEN=OFF)
+ *          ENOTSUP  the library was built without marks (-DSTOOK_HARDEN=OFF)
  * context: not in a signal handler
  * locks:   barns, nodes, arenas, in turn; none while fn runs
  * cost:    stook_cache_shrink()'s, a load a page of all caches, and a load an object of this one
