@@ -321,7 +321,7 @@ size_t stook_usable_size(const void *object)
         return 0;
     cache = slab_user_cache(object);
     if (cache)
-        return cache->ctor || cache->dtor ? cache->object_size : cache->layout.room;
+        return slab_usable(cache);
     size = large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);

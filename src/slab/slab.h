@@ -158,6 +158,11 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
 struct stook_cache *slab_cache_of(const void *object);
 /* The same of what a user may have; NULL for an object of the library's own caches. */
 struct stook_cache *slab_user_cache(const void *object);
+/* Bytes of an object that its user may write to. */
+static inline size_t slab_usable(const struct stook_cache *cache)
+{
+    return cache->ctor || cache->dtor ? cache->object_size : cache->layout.room;
+}
 
 /* The report of a pointer that is no object of `cache` (NULL: of any). */
 _Noreturn void slab_report(const struct stook_cache *cache, const void *object, const char *what);

@@ -6,6 +6,10 @@
 #ifndef TESTS_SUPPORT_OPS_CORE_H
 #define TESTS_SUPPORT_OPS_CORE_H
 
+#include <stook/group.h>
+#include <stook/pool.h>
+#include <stook/rcu.h>
+#include <stook/sheaf.h>
 #include <stook/stat.h>
 
 #define stook_rcu_barrier() ((void)0)
