@@ -269,8 +269,6 @@ static void *once_main(void *arg)
         sched_yield();
     (*what)();
     pthread_mutex_unlock(&foreign);
-    while (atomic_load(&stop)) /* a thread that has ended and is not joined is a report of TSan's */
-        sched_yield();
     return NULL;
 }
 
