@@ -117,8 +117,10 @@ void lock_child(void)
     atomic_store_explicit(&lock_forks, 0, memory_order_seq_cst);
 }
 
+/* The turn first: a thread that finds no fork any more finds another turn. */
 void lock_end_fork(void)
 {
+    atomic_fetch_add_explicit(&lock_fork_turn, 1, memory_order_seq_cst);
     atomic_fetch_sub_explicit(&lock_forks, 1, memory_order_seq_cst);
 }
 

@@ -37,7 +37,8 @@ void lock_wake(struct lock *lock, uint32_t word);
 /* Forks that have a lock, or are about to.  A thread that puts work aside because a fork has a lock looks
  * here afterwards: the fork does that work after its end, or the thread sees 0 (lock_forked()). */
 extern _Atomic uint32_t lock_forks __attribute__((visibility("hidden")));
-/* Forks that have begun: a thread that was refused something may have met one that is over. */
+/* Counts beginnings and ends of forks: a thread that was refused something may have met one that is over,
+ * and that had begun before the thread asked. */
 extern _Atomic uint32_t lock_fork_turn __attribute__((visibility("hidden")));
 
 static inline bool lock_forked(void)
@@ -50,7 +51,7 @@ static inline uint32_t lock_turn(void)
     return atomic_load_explicit(&lock_fork_turn, memory_order_relaxed);
 }
 
-/* There is a fork, or has been one since then. */
+/* There is a fork, or one began or ended since then. */
 static inline bool lock_forked_since(uint32_t turn)
 {
     return lock_forked() || lock_turn() != turn;

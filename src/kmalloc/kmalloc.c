@@ -175,23 +175,24 @@ static void *kmalloc_large(size_t size, unsigned flags, uint64_t where)
 
 static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
 {
-    struct stook_cache *cache;
-    uint32_t turn;
-    void *object;
+    uint32_t turn = lock_turn();
+    void *object = NULL;
 
-    if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
-        return kmalloc_large(size, flags, where);
-    turn = lock_turn();
-    cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
-    /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
-    object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NORECLAIM : flags, where,
-                             ACCOUNT_CURRENT);
+    if (__builtin_expect(atomic_load_explicit(&kmalloc_made, memory_order_acquire), 1) ||
+        kmalloc_make()) {
+        struct stook_cache *cache;
+        if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
+            return kmalloc_large(size, flags, where);
+        cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
+        /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
+        object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NORECLAIM : flags, where,
+                                 ACCOUNT_CURRENT);
+    }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
-        object = kmalloc_large(size, flags, where);
+        object = kmalloc_large(size, flags | STOOK_NORECLAIM, where);
     return object;
 }
 
-/* The class of a size that none could be had of may have no cache yet. */
 static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigned flags,
                                                             uint64_t where)
 {
@@ -205,8 +206,7 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
         int saved = errno;
         if (tries > 0)
             stook_kmem_nap(tries);
-        if (atomic_load_explicit(&kmalloc_made, memory_order_acquire) || kmalloc_make())
-            object = kmalloc_once(size, flags & ~STOOK_NOFAIL, where);
+        object = kmalloc_once(size, flags & ~STOOK_NOFAIL, where);
         if (object)
             errno = saved;
         else if (errno == EINVAL)
@@ -219,17 +219,11 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
 static __attribute__((noinline, cold)) void *kmalloc_slow(size_t size, unsigned flags,
                                                           uint64_t where)
 {
-    uint32_t turn;
-
     if (__builtin_expect(size == 0, 0))
         return STOOK_KMALLOC_NONE;
     if (__builtin_expect(flags & STOOK_NOFAIL, 0))
         return kmalloc_nofail(size, flags, where);
-    turn = lock_turn();
-    if (__builtin_expect(atomic_load_explicit(&kmalloc_made, memory_order_acquire), 1) ||
-        kmalloc_make())
-        return kmalloc_once(size, flags, where);
-    return lock_forked_since(turn) ? kmalloc_large(size, flags | STOOK_NORECLAIM, where) : NULL;
+    return kmalloc_once(size, flags, where);
 }
 
 static inline __attribute__((always_inline)) bool kmalloc_fast(size_t size, unsigned flags,

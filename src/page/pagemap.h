@@ -93,7 +93,9 @@ static inline uint32_t pagemap_granule(uint32_t entry)
 /* Zone and node of an address of the arena: a word a block, 16 blocks a cache line. */
 static inline unsigned pagemap_zone(const void *address)
 {
-    return pagemap.zone[((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT] & PAGEMAP_ZONE;
+    size_t index = ((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT;
+
+    return __atomic_load_n(&pagemap.zone[index], __ATOMIC_RELAXED) & PAGEMAP_ZONE;
 }
 
 static inline unsigned pagemap_node(const void *address)

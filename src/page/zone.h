@@ -146,10 +146,13 @@ static inline bool zone_has_meta(const struct zone *zone, uint32_t index)
     return __atomic_load_n(&zone->meta[index / 64], __ATOMIC_RELAXED) >> index % 64 & 1;
 }
 
-/* The zone's own; places that were skipped or lost are no zone's. */
+/* The zone's own; places that were skipped or lost are no zone's.  Atomic, since the rest of the word may
+ * be written meanwhile: a span's length, by the thread that has it (begin.c). */
 static inline bool zone_owns(const struct zone *zone, uint32_t index)
 {
-    return (pagemap.zone[index] & PAGEMAP_ZONE) == zone - zone_all.zone;
+    uint32_t word = __atomic_load_n(&pagemap.zone[index], __ATOMIC_RELAXED);
+
+    return (word & PAGEMAP_ZONE) == zone - zone_all.zone;
 }
 
 /* Puts a block of runs on the lists that its counts ask for; others on none. */

@@ -27,11 +27,16 @@ cat >"$work/exhaust.py" <<'PYTHON'
 import sys
 
 
+# The interpreter itself needs memory to raise an exception, so the object that is refused is larger
+# than those that are kept.
 def fill(size):
     kept = []
+    several = max(1, 20000 // size)
     try:
         while True:
-            kept.append(bytearray(size))
+            bytearray(size + 60000)
+            for _ in range(several):
+                kept.append(bytearray(size))
     except MemoryError:
         count = len(kept)
     del kept

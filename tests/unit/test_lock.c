@@ -170,11 +170,30 @@ static void ranks(void **unused)
 }
 #endif
 
+/* A thread that a fork refused something asks when the fork is over, whenever that began. */
+static void forked_since(void **unused)
+{
+    uint32_t before = lock_turn(), during;
+
+    (void)unused;
+    assert_false(lock_forked_since(before));
+    lock_begin_fork();
+    during = lock_turn();
+    assert_true(lock_forked_since(before));
+    assert_true(lock_forked_since(during));
+    lock_end_fork();
+    assert_false(lock_forked());
+    assert_true(lock_forked_since(before));
+    assert_true(lock_forked_since(during));
+    assert_false(lock_forked_since(lock_turn()));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(try_and_enter),   cmocka_unit_test(excludes_and_keeps_errno),
         cmocka_unit_test(wakes_a_sleeper), cmocka_unit_test(holder_of_all_passes),
+        cmocka_unit_test(forked_since),
 #ifdef STOOK_DEBUG
         cmocka_unit_test(ranks),
 #endif
