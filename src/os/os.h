@@ -15,7 +15,8 @@
  * pages of the arena, which are 4096 bytes everywhere, may begin and end within one of them.
  */
 size_t os_page_size(void);
-extern size_t os_page_forced __attribute__((visibility("hidden"))); /* tests: as if it were this */
+/* 0 until it is asked for; tests set another. */
+extern size_t os_page_known __attribute__((visibility("hidden")));
 
 /* Address space without access or commitment, aligned to `align` (a power of two); or NULL. */
 void *os_reserve(size_t size, size_t align);

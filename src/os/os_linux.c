@@ -15,11 +15,18 @@
 #include <time.h>
 #include <unistd.h>
 
-size_t os_page_forced;
+size_t os_page_known;
 
 size_t os_page_size(void)
 {
-    return os_page_forced ? os_page_forced : getauxval(AT_PAGESZ);
+    size_t page = __atomic_load_n(&os_page_known, __ATOMIC_RELAXED);
+
+    if (__builtin_expect(page == 0,
+                         0)) { /* asked once: giving pages back is malloc's deepest path */
+        page = getauxval(AT_PAGESZ);
+        __atomic_store_n(&os_page_known, page, __ATOMIC_RELAXED);
+    }
+    return page;
 }
 
 void *os_reserve(size_t size, size_t align)

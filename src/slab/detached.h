@@ -16,7 +16,7 @@
 
 enum {
     DETACHED_CHUNK = 192, /* objects sorted at a time … */
-    DETACHED_LISTS = 64,  /* … and slabs: the set is on the stack of free() */
+    DETACHED_LISTS = 60,  /* … and slabs: the set is on the stack of free() */
     DETACHED_HASH = 256,
     DETACHED_AHEAD = 12, /* objects whose slab is fetched into the cache beforehand */
 };

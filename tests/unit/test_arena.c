@@ -557,7 +557,7 @@ static void larger_kernel_pages(void **unused)
     (void)unused;
     assert_non_null(run);
     arena_trim();
-    os_page_forced = (size_t)EACH * PAGE_SIZE;
+    os_page_known = (size_t)EACH * PAGE_SIZE;
     for (size_t i = 0; i < PAGES; i++)
         memset(run + i * PAGE_SIZE, (int)i + 1, PAGE_SIZE);
     for (size_t i = 1; i < PAGES; i += 2)
@@ -586,7 +586,7 @@ static void larger_kernel_pages(void **unused)
     arena_trim();
     if (counted)
         assert_int_equal(resident(run, PAGES * PAGE_SIZE), 0);
-    os_page_forced = 0;
+    os_page_known = 0;
     check_all(NULL, 0);
 }
 

@@ -194,22 +194,22 @@ static void larger_pages(void **unused)
 
     (void)unused;
     assert_non_null(p);
-    os_page_forced = page;
+    os_page_known = page;
     assert_true(os_commit(p + from, to - from));
     assert_true(readable(p)); /* out to the page that it begins in */
     assert_true(os_commit(p, size));
     memset(p, 0x77, size);
     os_release(p + page + 4096, 8192); /* all within a page */
     os_release(p + from, to - from);
-    os_page_forced = 0;
+    os_page_known = 0;
     for (size_t i = 0; i < size; i++)
         assert_int_equal(p[i], i >= from && i < to ? 0 : 0x77);
     os_unmap(p, size);
     p = os_map(size);
     memset(p, 1, size);
-    os_page_forced = page;
+    os_page_known = page;
     os_release(p + (-(uintptr_t)p & (page - 1)), page);
-    os_page_forced = 0;
+    os_page_known = 0;
     if (!getenv("STOOK_EMULATED")) { /* no mincore() there */
         assert_int_equal(mincore(p + (-(uintptr_t)p & (page - 1)), 4096, there), 0);
         assert_int_equal(there[0] & 1, 0);
