@@ -31,7 +31,9 @@ enum { FORKS = 30, LEAST_FORKS = 10, TIME = 120 }; /* each copies the tables of 
 #else
 enum { FORKS = 300, LEAST_FORKS = 30, TIME = 120 };
 #endif
-enum { ENOUGH = 30 }; /* seconds, after which LEAST_FORKS are enough: on a busy machine a fork waits long */
+enum {
+    ENOUGH = 30
+}; /* seconds, after which LEAST_FORKS are enough: on a busy machine a fork waits long */
 
 static atomic_bool stop;
 static int pipes[2];
