@@ -37,7 +37,8 @@ enum {
     STAT_NO_CPU = ROWS_NO_CPU, /* the row of threads without a CPU */
 };
 
-_Static_assert(STAT_EVENTS * sizeof(uint64_t) <= 1 << ROWS_STAT, "a row has room for all");
+_Static_assert(STAT_EVENTS * sizeof(uint64_t) <= 1 << ROWS_STAT,
+               "too many counters for a row: raise ROWS_STAT in percpu/rows.h");
 
 /* Out of line: counting is on. */
 void stat_count(struct stook_cache *cache, uint64_t *rows, enum stat_event event, uint64_t n);
