@@ -22,7 +22,7 @@
 #include <string.h>
 
 enum {
-    /* Empty slabs that a cache keeps on each node, at least one. */
+    /* Empty slabs that a cache keeps on each node, at least one; or STOOK_EMPTY_SLABS. */
     CACHE_EMPTY_BYTES = 64 << 10,
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
@@ -56,6 +56,8 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
+    if (setting_text(SETTING_EMPTY_SLABS))
+        return (unsigned)setting_number(SETTING_EMPTY_SLABS);
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
 }
 
