@@ -85,6 +85,12 @@ static inline bool stat_closed(const struct stook_cache *cache)
 /* Closes or opens the fast path for one reason of CACHE_CLOSED_*.  Under the cache list's lock. */
 void stat_close(struct stook_cache *cache, uint32_t reason, bool close);
 
+/* Whether it counts, or has counted before it was switched off. */
+static inline bool stat_is_kept(const struct stook_cache *cache)
+{
+    return __atomic_load_n(&cache->stat_kept, __ATOMIC_RELAXED) != NULL;
+}
+
 /* What one CPU (or STAT_NO_CPU) has counted since it was first switched on; 0 for unknown CPUs. */
 uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event event);
 uint64_t stat_read_sum(const struct stook_cache *cache, enum stat_event event);
