@@ -21,7 +21,7 @@ extern "C" {
 
 /*
  * Every counter: its name and what one of it is.  Objects are counted where it says so, events else.
- * New ones are only added at the end.
+ * New ones are only added at the end; CONTRIBUTING.md says what else they need.
  */
 #define STOOK_STAT_EVENTS(X)                                                                       \
     /* The first four are the fast path's: counted only with STOOK_STATS_ALL. */                   \
@@ -45,7 +45,7 @@ extern "C" {
     X(sheaf_alloc, "sheaves made")                                                                 \
     X(sheaf_free, "sheaves given back")                                                            \
     X(barn_get, "full sheaves taken from a barn")                                                  \
-    X(barn_get_fail, "full sheaves that a barn did not have")                                      \
+    X(barn_get_fail, "times that a barn was asked for a full sheaf and had none")                  \
     X(barn_put, "full sheaves put into a barn")                                                    \
     X(barn_put_fail, "full sheaves that a barn refused")                                           \
     X(sheaf_prefill_fast, "prefilled sheaves made of a CPU's spare one")                           \
@@ -78,7 +78,7 @@ extern "C" {
  * classes of libstook-malloc never count more than STOOK_STATS_SLOW.
  *
  * errors:  EINVAL   `on` is none of the three
- *          ENOMEM   out of memory for the counters: 384 bytes a CPU that the machine may have
+ *          ENOMEM   out of memory for the counters: 512 bytes a CPU that the machine may have
  * context: not in a signal handler
  * locks:   cache list
  * cost:    with STOOK_STATS_ALL some 20 ns an allocation and a free

@@ -35,6 +35,15 @@ static const struct setting {
 #undef SETTING
 };
 
+/* Each row fits, the ends of its texts included. */
+#define SETTING(id, n, type, i, least, most, w, u, lab, sentence)                                  \
+    _Static_assert(                                                                                \
+        sizeof(n) <= sizeof(settings[0].name) && sizeof(i) <= sizeof(settings[0].initial) &&       \
+            sizeof(w) <= sizeof(settings[0].words) && sizeof(u) <= sizeof(settings[0].unit),       \
+        "a text of " n " is too long: lengthen its array in struct setting");
+#include "base/settings.def"
+#undef SETTING
+
 /* What begins with these is the project's own, of tests, benches and scripts. */
 static const char settings_foreign[][16] = {"SOURCE_DIR", "BUILD_DIR", "TEST_",   "STRESS_",
                                             "EMULATED",   "SLOW",      "KERNEL_", "BENCH"};

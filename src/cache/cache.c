@@ -22,11 +22,21 @@
 #include <string.h>
 
 enum {
-    CACHE_EMPTY_BYTES = 64 << 10, /* empty slabs kept */
+    /* Empty slabs that a cache keeps on each node, at least one; or STOOK_EMPTY_SLABS. */
+    CACHE_EMPTY_BYTES = 64 << 10,
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
 };
+
+/* Flags that a caller may give. */
+enum {
+    CACHE_LINKS = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE,
+    CACHE_KNOWN = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
+                  STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE |
+                  STOOK_CACHE_ACCOUNT | CACHE_LINKS,
+};
+_Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
 static struct stook_cache *cache_of_caches;
 /* The process's defaults: every cache in random order, every cache adaptive. */
@@ -46,6 +56,8 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
+    if (setting_text(SETTING_EMPTY_SLABS))
+        return (unsigned)setting_number(SETTING_EMPTY_SLABS);
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
 }
 
@@ -259,10 +271,6 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
 struct stook_cache *stook_cache_create(const char *name, size_t object_size,
                                        const struct stook_cache_args *given)
 {
-    const unsigned links = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE;
-    const unsigned known = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
-                           STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE |
-                           STOOK_CACHE_ACCOUNT | links;
     struct stook_cache_args args = {0};
     struct stook_cache *cache;
 
@@ -272,8 +280,8 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
     }
     if (args.align == 0)
         args.align = cache_default_align(object_size);
-    if (!name || object_size == 0 || (args.align & (args.align - 1)) || (args.flags & ~known) ||
-        (args.flags & links) == links ||
+    if (!name || object_size == 0 || (args.align & (args.align - 1)) ||
+        (args.flags & ~CACHE_KNOWN) || (args.flags & CACHE_LINKS) == CACHE_LINKS ||
         ((args.flags & STOOK_CACHE_ADAPTIVE) && (args.flags & STOOK_CACHE_NOSHEAF)) ||
         ((args.flags & STOOK_CACHE_LINK_INSIDE) &&
          (args.ctor || args.dtor || (args.flags & STOOK_CACHE_TYPESAFE)))) {

@@ -18,6 +18,7 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_MALLOC = 1u << 30,     /* a size class of malloc */
        CACHE_LINK_FIRST = 1u << 29, /* links a new slab first and drains it then: for comparison */
        CACHE_COLUMNS_OUTSIDE = 1u << 28, /* owners and tags in arrays outside: for comparison */
+       CACHE_OWN = CACHE_INTERNAL | CACHE_MALLOC | CACHE_LINK_FIRST | CACHE_COLUMNS_OUTSIDE,
 };
 
 /* Slabs of one cache with memory of one node. */

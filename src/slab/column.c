@@ -35,5 +35,5 @@ void column_clear(const struct stook_cache *cache, const struct slab *slab)
         return;
     }
     for (uint32_t i = 0; i < objects; i++)
-        *column_at(cache, slab, LAYOUT_TAG, i) = 0;
+        memset(column_at(cache, slab, LAYOUT_TAG, i), 0, column->element);
 }

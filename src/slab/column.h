@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * column.h - where the elements of 8 bytes an object lie that the layers above have asked for: an owner,
- * a tag.  What an element says is theirs (charge/element.h); none needs a lock, since only the thread
- * that has the object in hand, to give it out or to take it back, reads or writes its elements.
+ * column.h - where the elements lie that the layers above have asked for, one an object: an owner, a
+ * tag, 8 bytes each.  What an element says is theirs (charge/element.h); none needs a lock, since only
+ * the thread that has the object in hand, to give it out or to take it back, reads or writes its elements.
+ * A new slab's elements hold anything, but for tags, which are cleared.
  */
 #ifndef STOOK_SLAB_COLUMN_H
 #define STOOK_SLAB_COLUMN_H
@@ -11,22 +12,22 @@
 
 /* The element of an object, of a slab with these flags (SLAB_MIN and SLAB_TAGGED never change); NULL
  * where it has no such column. */
-static inline __attribute__((always_inline)) uint64_t *column_in(const struct stook_cache *cache,
-                                                                 const struct slab *slab,
-                                                                 uint32_t flags,
-                                                                 enum layout_which which,
-                                                                 uint32_t index)
+static inline __attribute__((always_inline)) void *column_in(const struct stook_cache *cache,
+                                                             const struct slab *slab,
+                                                             uint32_t flags,
+                                                             enum layout_which which,
+                                                             uint32_t index)
 {
     const struct layout_column *column = &cache->layout.column[flags & SLAB_MIN][which];
     char *base = column->outside ? (char *)(uintptr_t)slab : slab_base(slab);
 
     if (column->element == 0 || (which == LAYOUT_TAG && !(flags & SLAB_TAGGED)))
         return NULL;
-    return (uint64_t *)(void *)(base + column->offset + (size_t)index * column->stride);
+    return base + column->offset + (size_t)index * column->stride;
 }
 
-static inline uint64_t *column_at(const struct stook_cache *cache, const struct slab *slab,
-                                  enum layout_which which, uint32_t index)
+static inline void *column_at(const struct stook_cache *cache, const struct slab *slab,
+                              enum layout_which which, uint32_t index)
 {
     return column_in(cache, slab,
                      slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed)), which,

@@ -33,7 +33,8 @@ enum {
 #define STOOK_HARDENED 1
 #endif
 
-/* In the order in which they choose among places that cost the same. */
+/* In the order in which they choose among places that cost the same.  CONTRIBUTING.md says how to add
+ * one; groups and tags stay the first two. */
 enum layout_which {
     LAYOUT_GROUP, /* who is charged for the object */
     LAYOUT_TAG,   /* where it was allocated */

@@ -17,7 +17,7 @@ static const char *const stat_names[STAT_EVENTS] = {
     _Static_assert(offsetof(struct stook_stat, name) ==                                            \
                        offsetof(struct stook_stat, alloc_fastpath) +                               \
                            STAT_##name * sizeof(uint64_t),                                         \
-                   "events and fields are in the same order");
+                   "struct stook_stat ends with the counters, in the order of STOOK_STAT_EVENTS");
 STOOK_STAT_EVENTS(STAT_FIELD)
 #undef STAT_FIELD
 

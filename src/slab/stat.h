@@ -37,7 +37,8 @@ enum {
     STAT_NO_CPU = ROWS_NO_CPU, /* the row of threads without a CPU */
 };
 
-_Static_assert(STAT_EVENTS * sizeof(uint64_t) <= 1 << ROWS_STAT, "a row has room for all");
+_Static_assert(STAT_EVENTS * sizeof(uint64_t) <= 1 << ROWS_STAT,
+               "too many counters for a row: raise ROWS_STAT in percpu/rows.h");
 
 /* Out of line: counting is on. */
 void stat_count(struct stook_cache *cache, uint64_t *rows, enum stat_event event, uint64_t n);
@@ -83,6 +84,12 @@ static inline bool stat_closed(const struct stook_cache *cache)
 
 /* Closes or opens the fast path for one reason of CACHE_CLOSED_*.  Under the cache list's lock. */
 void stat_close(struct stook_cache *cache, uint32_t reason, bool close);
+
+/* Whether it counts, or has counted before it was switched off. */
+static inline bool stat_is_kept(const struct stook_cache *cache)
+{
+    return __atomic_load_n(&cache->stat_kept, __ATOMIC_RELAXED) != NULL;
+}
 
 /* What one CPU (or STAT_NO_CPU) has counted since it was first switched on; 0 for unknown CPUs. */
 uint64_t stat_read(const struct stook_cache *cache, int cpu, enum stat_event event);

@@ -151,6 +151,13 @@ SHOW_READ_SLOT(remote_objects, remote)
 
 #define SHOW_ATTRIBUTE(name) #name, cache_show_##name
 
+/* A counter must not have the name of an attribute, which it would hide: "redeclared" here means that. */
+enum {
+#define SHOW_COUNTER(name, what) cache_show_##name,
+    STOOK_STAT_EVENTS(SHOW_COUNTER)
+#undef SHOW_COUNTER
+};
+
 static const struct cache_show cache_show_attributes[] = {
     /* Linux's names. */
     {SHOW_ATTRIBUTE(aliases), SHOW_CACHE},

@@ -166,7 +166,12 @@ static void show_json_counts(struct writer *w, const struct stats_cache *row)
     show_key(w, "in_use_bytes", row->bytes.in_use, ", ");
     show_key(w, "cached_bytes", row->bytes.cached, ", ");
     show_key(w, "wasted_bytes", row->bytes.wasted, ", ");
-    show_key(w, "peak_bytes", row->bytes.peak, "}");
+    show_key(w, "peak_bytes", row->bytes.peak, "");
+    for (unsigned event = 0; row->counted && event < STAT_EVENTS; event++) {
+        writer_print(w, event ? ", " : ",\n   \"counters\": {");
+        show_key(w, stat_name((enum stat_event)event), row->counter[event], "");
+    }
+    writer_print(w, row->counted ? "}}" : "}");
 }
 
 static void show_json_cache(struct writer *w, const struct stats_cache *row)

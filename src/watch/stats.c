@@ -71,6 +71,9 @@ static void stats_fill(struct stook_cache *cache, struct stats_cache *row)
     row->bytes.resident = counts.pages << PAGE_SHIFT;
     row->bytes.peak = counts.peak_pages << PAGE_SHIFT;
     stats_split(row);
+    row->counted = stat_is_kept(cache);
+    for (unsigned event = 0; row->counted && event < STAT_EVENTS; event++)
+        row->counter[event] = stat_read_sum(cache, (enum stat_event)event);
 }
 
 bool stats_read_cache(unsigned number, struct stats_cache *row)

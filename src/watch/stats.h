@@ -17,6 +17,7 @@
 #define STOOK_WATCH_STATS_H
 
 #include "page/arena.h"
+#include "slab/stat.h"
 
 #include <stook/stook.h>
 
@@ -40,6 +41,8 @@ struct stats_cache {
     uint64_t in_slabs;                     /* free objects in partial and empty slabs */
     uint64_t total, slabs, sheaves, barns; /* sheaves: with CPUs; barns: sheaves in barns */
     struct stats_bytes bytes;
+    bool counted; /* it counts its events, or did; else the counters are 0 */
+    uint64_t counter[STAT_EVENTS];
 };
 
 /* Caches are numbered below this; a number may be free.  Initialises the library if need be. */

@@ -122,10 +122,20 @@ rows = table()[0]
 page = (ROOT / "man/stook.1").read_text(encoding="utf-8")
 section = page.split(".SH ENVIRONMENT\n")[1].split(".SH ")[0]
 entries = re.findall(r"^\.TP\n\.B (\S+)\n(.*?)(?=^\.TP\n|\Z)", section, re.M | re.S)
-if [name for name, _ in entries] != list(rows):
-    problems.append(f"stook.1: {[name for name, _ in entries]} instead of {list(rows)}")
+documented = [name for name, _ in entries]
+for before, name in zip([None, *rows], rows):
+    if name not in documented:
+        row = rows[name]
+        takes = row["takes"].replace("-", "\\-")
+        place = f"behind that of {before}" if before else "at the start"
+        problems.append(f"stook.1, ENVIRONMENT: no entry of {name}; {place} write\n.TP\n.B {name}\n{row['sentence']}\n"
+                        f"Takes {takes}; default {row['default'] or 'none'}.")
+if sorted(documented) == sorted(rows) and documented != list(rows):
+    problems.append(f"stook.1, ENVIRONMENT: not in the order of settings.def, which is {list(rows)}")
 for name, entry in entries:
     row = rows.get(name)
+    if not row:
+        problems.append(f"stook.1, ENVIRONMENT: {name} is no setting")
     first = " ".join(entry.replace("\\-", "-").split())
     wanted = row and f"{row['sentence']} Takes {row['takes']}; default {row['default'] or 'none'}."
     if row and not (first + " ").startswith(wanted + " "):

@@ -20,7 +20,7 @@ def expect(condition, problem):
         problems.append(problem)
 
 
-documents = [ROOT / name for name in ("README.md", "CHANGELOG.md", "src/README.md")]
+documents = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "src/README.md")]
 documents += sorted((ROOT / "docs").rglob("*.md"))
 for document in documents:
     content = document.read_text(encoding="utf-8")
@@ -28,13 +28,26 @@ for document in documents:
     for link in re.findall(r"\]\(([^)#:]+)\)", content):
         expect((document.parent / link).exists(), f"{name}: link to {link}")
     # `page/arena.c` and `src/page/arena.c` are both fine; build/… is made; mm/… is Linux's.
-    for path in re.findall(r"`([\w./-]+/[\w.-]+\.(?:c|h|py|sh|md|txt))`", content):
+    for path in re.findall(r"`([\w./-]+/[\w.-]+\.(?:c|h|py|sh|md|txt))`", content.replace("_ARCH.h", "_x86_64.h")):
         expect(path.startswith("mm/") or any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "include")),
                f"{name}: {path} is not there")
 for files in re.findall(r"^\| (\w+) \| ([^|]*) \|", text("src/README.md"), re.M):
     for file in files[1].split() if (ROOT / "src" / files[0]).is_dir() else ():
         expect(list((ROOT / "src" / files[0]).glob(file if "." in file else file + ".*")),
                f"src/README.md: no {files[0]}/{file}")
+
+# What CONTRIBUTING.md names is there: structures, calls, constants, functions of tests.
+sources = "\n".join(path.read_text(encoding="utf-8") for folder in ("src", "include", "tests", "tools")
+                    for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".c", ".def"))
+sources += text("CMakeLists.txt")
+quoted = {name for name in re.findall(r"`((?:struct |enum )?\w+)(?:\([^`]*\))?`", text("CONTRIBUTING.md")) if "_" in name}
+for name in quoted:
+    expect(re.search(rf"\b{name}\b", sources), f"CONTRIBUTING.md: there is no {name}")
+expect(len(quoted) >= 15, f"CONTRIBUTING.md: only {quoted}")
+# A row of counters.
+rows = re.search(r"ROWS_STAT = (\d+)", text("src/percpu/rows.h"))
+for where in ("docs/statistics.md", "include/stook/stat.h"):
+    expect(f"{1 << int(rows[1])} bytes" in text(where), f"{where}: counters take {1 << int(rows[1])} bytes a CPU")
 
 program = re.search(r"```c\n(.*?)```", text("README.md"), re.S)[1]
 example = text("examples/ten_lines.c").split("*/\n", 1)[1]

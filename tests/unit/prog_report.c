@@ -6,6 +6,7 @@
  * test_report_json.py reads it for.
  */
 #include <stook/group.h>
+#include <stook/stat.h>
 #include <stook/stook.h>
 
 #include <stdio.h>
@@ -24,7 +25,9 @@ int main(void)
     name[sizeof(name) - 1] = '\0';
     if (!group.id || !stook_group_create("part \"one\"", group, STOOK_UNLIMITED).id)
         return 1;
-    if (!plain || !odd || !stook_cache_create(name, 8, NULL))
+    if (!plain || stook_cache_stat_enable(plain, STOOK_STATS_ALL) != 0)
+        return 1;
+    if (!odd || !stook_cache_create(name, 8, NULL))
         return 1;
     for (int i = 0; i < 500; i++)
         if (!stook_alloc(plain, 0))

@@ -51,7 +51,7 @@ static void errors_of_create(void **unused)
     refused(EINVAL, NULL, 8, (struct stook_cache_args){0});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.align = 24});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 0x80000000});
-    refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 0x200});
+    refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 1u << 27}); /* no flag's */
     refused(EINVAL, "x", 8,
             (struct stook_cache_args){.flags = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE});
     refused(EINVAL, "x", 64,

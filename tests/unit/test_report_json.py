@@ -37,8 +37,19 @@ caches = {cache["name"]: cache for cache in report["caches"]}
 # The keys are those of the document, no more and no fewer.
 with open(DOCUMENT, encoding="utf-8") as file:
     section = file.read().split("\n## JSON\n")[1].split("\n## ")[0]
-promised = set(re.findall(r"^\| `([a-z_.\[\]]+)` \|", section, re.M))
-assert promised == set(paths(report)), sorted(promised ^ set(paths(report)))
+promised = set(re.findall(r"^\| `([a-zA-Z_.\[\]]+)` \|", section, re.M))
+found = {re.sub(r"\.counters\.\w+", ".counters.NAME", path) for path in paths(report)}
+assert promised == found, sorted(promised ^ found)
+
+# Of the cache that counts, and of no other: all events that docs/statistics.md has.
+with open(os.path.join(os.path.dirname(DOCUMENT), "statistics.md"), encoding="utf-8") as file:
+    section = file.read().split("\n## Counters\n")[1].split("\n## ")[0]
+events = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]*) \|", section, re.M))))
+assert [name for name, cache in caches.items() if "counters" in cache] == ["plain"]
+counters = caches["plain"]["counters"]
+assert set(counters) == events, sorted(set(counters) ^ events)
+assert counters["alloc_fastpath"] + counters["alloc_slowpath"] == 500
+assert counters["alloc_slab"] == caches["plain"]["slabs"] and counters["free_slab"] == 0
 
 assert report["format"] == 1 and report["mode"] in ("rseq", "locked") and report["mode_why"]
 assert caches["plain"]["active_objects"] == 500

@@ -4,10 +4,9 @@
 #include <string.h>
 
 const char *const plan_column_names[LAYOUT_COLUMNS] = {
-    [LAYOUT_GROUP] = "group",
-    [LAYOUT_TAG] = "tag",
-    [LAYOUT_TRACK] = "track",
-    [LAYOUT_LINK] = "link",
+#define PLAN_ROW(id, name, letter, fill, bytes) [LAYOUT_##id] = name,
+    PLAN_COLUMNS(PLAN_ROW)
+#undef PLAN_ROW
 };
 
 const char *const plan_place_names[LAYOUT_DEDICATED + 1] = {

@@ -12,6 +12,23 @@
 
 enum { PLAN_ORDER_AUTO = -1 };
 
+/* The columns, in the order of enum layout_which: name, letter and colour in pictures, usual bytes. */
+#define PLAN_COLUMNS(X)                                                                            \
+    X(GROUP, "group", 'G', "#e07a2f", 8)                                                           \
+    X(TAG, "tag", 'T', "#8a4fbf", 8)                                                               \
+    X(TRACK, "track", 'D', "#a8872a", 16)                                                          \
+    X(LINK, "link", 'L', "#1f8a70", LAYOUT_LINK_SIZE)
+
+/* " group tag ...", for messages. */
+#define PLAN_NAME(id, name, letter, fill, bytes) " " name
+#define PLAN_NAMES PLAN_COLUMNS(PLAN_NAME)
+
+#define PLAN_ONE(id, name, letter, fill, bytes) +1
+_Static_assert(
+    PLAN_COLUMNS(PLAN_ONE) == LAYOUT_COLUMNS,
+    "a column of slab/layout.h needs a row of PLAN_COLUMNS, and a name in stook-plan(1)");
+#undef PLAN_ONE
+
 struct plan_options {
     size_t size, align;
     unsigned page_shift;

@@ -37,11 +37,10 @@ enum svg_kind {
 static const struct {
     const char *name, *fill;
 } svg_kinds[SVG_KINDS] = {
-    [LAYOUT_GROUP] = {"group", "#e07a2f"},
-    [LAYOUT_TAG] = {"tag", "#8a4fbf"},
-    [LAYOUT_TRACK] = {"track", "#a8872a"},
-    [LAYOUT_LINK] = {"link", "#1f8a70"},
-    [SVG_OBJECT] = {"object", "#b9d0e8"},
+#define SVG_COLUMN(id, name, letter, fill, bytes) [LAYOUT_##id] = {name, fill},
+    PLAN_COLUMNS(SVG_COLUMN)
+#undef SVG_COLUMN
+        [SVG_OBJECT] = {"object", "#b9d0e8"},
     [SVG_DESCRIPTOR] = {"descriptor", "#7d8894"},
     [SVG_MARKS] = {"marks", "#b5546f"},
     [SVG_ALIGNMENT] = {"wasted: alignment", "url(#alignment)"},

@@ -17,7 +17,10 @@ struct text_part {
 enum { TEXT_PARTS = 2 * LAYOUT_COLUMNS + 5 };
 
 static const char text_letters[LAYOUT_COLUMNS] = {
-    [LAYOUT_GROUP] = 'G', [LAYOUT_TAG] = 'T', [LAYOUT_TRACK] = 'D', [LAYOUT_LINK] = 'L'};
+#define TEXT_ROW(id, name, letter, fill, bytes) [LAYOUT_##id] = letter,
+    PLAN_COLUMNS(TEXT_ROW)
+#undef TEXT_ROW
+};
 
 /* A column, and what lies unused before it. */
 static unsigned text_add(struct text_part *parts, unsigned n, uint64_t *at, const char *name,

@@ -97,10 +97,11 @@ static bool plan_power_of_two(const char *option, const char *text, size_t least
 /* One NAME or NAME:BYTES. */
 static bool plan_column(struct plan_options *o, const char *text)
 {
-    static const uint16_t usual[LAYOUT_COLUMNS] = {[LAYOUT_GROUP] = 8,
-                                                   [LAYOUT_TAG] = 8,
-                                                   [LAYOUT_TRACK] = 16,
-                                                   [LAYOUT_LINK] = LAYOUT_LINK_SIZE};
+    static const uint16_t usual[LAYOUT_COLUMNS] = {
+#define PLAN_USUAL(id, name, letter, fill, bytes) [LAYOUT_##id] = bytes,
+        PLAN_COLUMNS(PLAN_USUAL)
+#undef PLAN_USUAL
+    };
     size_t length = strcspn(text, ":"), bytes;
     unsigned i = 0;
 
@@ -108,8 +109,7 @@ static bool plan_column(struct plan_options *o, const char *text)
                                   memcmp(plan_column_names[i], text, length) != 0))
         i++;
     if (i == LAYOUT_COLUMNS) {
-        complain(STATUS_USAGE,
-                 "plan: there is no column '%.*s'; there are link, group, tag and track",
+        complain(STATUS_USAGE, "plan: there is no column '%.*s'; there are:" PLAN_NAMES,
                  (int)length, text);
         return false;
     }
@@ -314,7 +314,8 @@ const struct command command_plan = {
         "\n"
         "Draws the layout of an object and of a slab, with the waste by cause.\n"
         "\n"
-        "  --columns LIST   of link, group, tag, track, each NAME or NAME:BYTES; link\n"
+        "  --columns LIST   NAME or NAME:BYTES each, with commas; link.  The names:\n"
+        "                  " PLAN_NAMES "\n"
         "  --ctor --typesafe --poison   free objects may not be written to\n"
         "  --page-size N    4096 to 65536; 4096\n"
         "  --order N        2^N pages a slab; by default the planner's choice\n"
