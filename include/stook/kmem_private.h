@@ -32,8 +32,7 @@ STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((nore
 /*
  * A bag of at most `limit` pointers: the reserve of a mempool with allocation functions of its own.  It never
  * follows the pointers.  (For the reserve of one cache there is stook_pool_create().)  Any number of threads
- * may use it, signal handlers and forked children too: its lock is held with signals blocked, and only while
- * a pointer is put or taken.
+ * may use it, signal handlers and forked children too.
  */
 struct stook_kmem_bag;
 

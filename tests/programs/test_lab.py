@@ -148,7 +148,7 @@ for arguments, why in ((("nothing",), "there is no scenario nothing"), ((), "whi
                        (("ublk", "--topology", "node:1 core:16", "--pairing", "cross-node"),
                         "on two nodes"),
                        (("ublk", "--topology", "node:x"), "topology: line 1"),
-                       (("ublk", "more"), "more is no option")):
+                       (("ublk", "more"), "there is no option more")):
     said = lab(*arguments, status=2)
     assert why in said, (arguments, said)
 said = lab(status=2)

@@ -263,7 +263,7 @@ def check_refusals():
             (("--size", "64", "--order", "8", "--page-size", "64k"), "1 MiB"),
             (("--size", "64", "--frobnicate"), "frobnicate"),
             (("--size", "64", "more"), "more"),
-            (("--size", "64", "--table"), "--size does not go with --table"),
+            (("--size", "64", "--table"), "--size cannot be combined with --table"),
             (("--table", "--slabinfo"), "two things"),
             (("--slabinfo", "--svg", "x"), "does not go"),
             (("--size", "64", "--json", "--svg", "-"), "standard output")):
