@@ -192,7 +192,7 @@ assert doubled["handover"] < -5 and abs(doubled["link"]) < 10 and "object" in do
 for arguments, why in ((("ublk", "--race"), "--race needs --design upstream-first"),
                        (("ublk", "--refill"), "--refill needs --design upstream-first"),
                        (("local", "--time"), "--time needs the scenario ublk"),
-                       (("ublk", "--time", "--threads"), "without --threads"),
+                       (("ublk", "--time", "--threads"), "excludes --threads"),
                        (("ublk", "--cores", 2, "--threads"), "--cores excludes --threads"),
                        (("ublk", "--cores", 2, "--time"), "--cores excludes --threads"),
                        (("sweep", "ublk", "--designs", "stook,magic"), "there is no design magic"),
