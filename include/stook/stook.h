@@ -415,8 +415,9 @@ STOOK_API int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), 
  *
  * If no other thread uses the cache meanwhile, fn gets each live object once, and no other.  An isolated CPU
  * may keep free objects in its sheaf, which fn gets too.  If other threads use the cache, fn gets
- * each object once that is live all the time.  It may get other objects too, even a free one: fn must not
- * read it then.  fn runs without any lock of the library, and may free its object.
+ * each object once that is live all the time.  It may get other objects too, even free ones, so it must not
+ * read objects then: it may use their addresses only.  fn runs without any lock of the library, and may free
+ * its object.
  *
  * errors:  EDEADLK  called by a handler that interrupted the library
  *          ENOTSUP  the library was built without marks (-DSTOOK_HARDEN=OFF)
