@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * group.h - accounting domains: who uses how much memory, and where it stops (docs/groups.md).
+ * group.h - accounting domains: how much memory each part of a program uses, and limits (docs/groups.md).
  *
- * A group has a name, perhaps a parent and perhaps a limit.  A thread enters a group; from then on
- * what it allocates of accounted caches (STOOK_CACHE_ACCOUNT) is charged to the group and to all its
- * ancestors: for each object its stride and its metadata.  Whichever thread frees the object, the charge
+ * A group has a name, perhaps a parent and perhaps a limit.  A thread enters a group.  From then on each
+ * object that it allocates from an accounted cache (STOOK_CACHE_ACCOUNT) is charged to the group and to all
+ * its ancestors: the object's stride and its metadata.  Whichever thread frees the object, the charge
  * returns to that group.  At a limit an allocation that may wait calls the reclaim callback of the full
  * group, once; then it fails with EDQUOT.
  *
- * Free objects that the library keeps are charged to no group.  CPUs keep small stocks of charged bytes, so
+ * Free objects in the library's caches are charged to no group.  CPUs keep small stocks of charged bytes, so
  * that charging an object needs one CPU only.  Bytes in stocks count against the limit, which is therefore
  * never exceeded; stocks are drained before an allocation is refused.
  *
- * A group is named by a number in a struct, which is passed by value.  The number of a group that was
- * destroyed is known as such: calls refuse it with EINVAL, or say what they do.
+ * A struct with a number names a group, and is passed by value.  The library detects the number of a group
+ * that was destroyed: calls refuse it with EINVAL, or their comment says what they do instead.
  *
  * stook/stook.h has the conventions.
  */
@@ -39,7 +39,7 @@ struct stook_group {
     uint32_t id; /* 0: none */
 };
 
-/* No group: a root's parent, nobody to charge, the end of a list. */
+/* No group: a root's parent, no group to charge, the end of a list. */
 #ifdef __cplusplus
 #define STOOK_NO_GROUP (stook_group())
 #else
@@ -62,8 +62,8 @@ static inline int stook_group_same(struct stook_group a, struct stook_group b)
  * Make a group.
  *
  * `name` is copied, up to STOOK_GROUP_NAME_MAX bytes, and need not be unique.  `parent` may be
- * STOOK_NO_GROUP; all that the group is charged, the parent is charged too.  `limit` is bytes or
- * STOOK_UNLIMITED; the limits of the ancestors hold beside it.
+ * STOOK_NO_GROUP; each charge to the group is a charge to its parent too.  `limit` is bytes or
+ * STOOK_UNLIMITED; the limits of the ancestors apply as well.
  *
  * returns: the group, which the caller destroys; or STOOK_NO_GROUP
  * errors:  EINVAL   name is NULL, or the parent was destroyed
@@ -80,8 +80,8 @@ STOOK_API struct stook_group stook_group_create(const char *name, struct stook_g
 /*
  * Destroy a group.
  *
- * STOOK_NO_GROUP is accepted.  Objects may be left: their charge is the parent's from now on (or no group's,
- * where there is no parent), and is returned when they are freed.  Threads that are still in the group charge the
+ * STOOK_NO_GROUP is accepted.  Live objects may remain: the parent has their charge from now on (no group,
+ * if there is no parent) until they are freed.  Threads that are still in the group charge the
  * nearest living ancestor, or no group.  The call returns when no thread is in a callback of the group.
  *
  * errors:  EINVAL   the group was destroyed already
@@ -94,13 +94,13 @@ STOOK_API struct stook_group stook_group_create(const char *name, struct stook_g
 STOOK_API int stook_group_destroy(struct stook_group group);
 
 /*
- * Charge what this thread allocates to a group.
+ * Charge the allocations of this thread to a group.
  *
- * stook_group_enter() sets the group, STOOK_NO_GROUP for none, and returns the one before, for
+ * stook_group_enter() sets the group, STOOK_NO_GROUP for none, and returns the previous group, for
  * stook_group_leave().  A new thread is in no group.  A group that was destroyed counts as its nearest living
- * ancestor while that is known, else as none.  A handler leaves what it entered before it returns.
+ * ancestor while that is known, else as none.  A handler that enters a group leaves it before it returns.
  *
- * returns: the group before; of stook_group_current(): the group now; STOOK_NO_GROUP for none
+ * returns: the previous group; of stook_group_current(): the group now; STOOK_NO_GROUP for none
  * context: any
  * locks:   none
  * cost:    10 ns; stook_group_current() 3 ns
@@ -112,7 +112,7 @@ STOOK_API struct stook_group stook_group_current(void);
 /*
  * Allocate objects charged to a given group.
  *
- * As stook_alloc() and stook_alloc_bulk(), wherever the thread is; STOOK_NO_GROUP: charged to no group.  With a
+ * As stook_alloc() and stook_alloc_bulk(), whatever group the thread is in; STOOK_NO_GROUP: charged to none.  With a
  * cache that is not accounted, `group` is ignored.  A bulk is charged whole or not at all.
  *
  * returns: as stook_alloc() and stook_alloc_bulk()
@@ -145,10 +145,10 @@ STOOK_API struct stook_group stook_group_of(const void *object) STOOK_NONNULL(1)
 /*
  * Change the limit of a group: bytes, or STOOK_UNLIMITED.
  *
- * An allocation beyond the limit, or an ancestor's, fails with EDQUOT, after the stocks of the groups below were
- * drained and the reclaim callback was called.  A limit is never exceeded, and no allocation is refused
- * while there is room in sum.  A limit below what is charged now is accepted: stocks are drained, and nothing is charged until enough
- * was freed.
+ * Before an allocation beyond the limit, or an ancestor's, fails with EDQUOT, the library drains the stocks of
+ * the groups below and calls the reclaim callback.  A limit is never exceeded, and no allocation is refused
+ * while there is room in sum.  A limit below the present charge is accepted: stocks are drained, and charges
+ * are refused until enough is freed.
  *
  * errors:  EINVAL   the group was destroyed
  * context: not in a signal handler
@@ -160,9 +160,9 @@ STOOK_API int stook_group_set_limit(struct stook_group group, size_t limit);
 /*
  * Call fn(group, usage, arg) when the usage of a group rises past `bytes`.
  *
- * It is called once, and once more each time after usage fell below and rises again; a fall is seen when a
- * CPU returns a part of its stock.  Usage that is past it already counts as risen at the next charge
- * beyond the stocks.  The allocation proceeds in any case.  fn runs in a thread that charges
+ * It is called once, and once more each time that usage has fallen below and rises again.  The library
+ * notices a fall when a CPU returns a part of its stock.  If usage is already past `bytes`, the next charge
+ * beyond the stocks calls fn.  The allocation proceeds in any case.  fn runs in a thread that charges
  * the group or a descendant with STOOK_WAIT, before the allocation returns, without any lock of the library.
  * It may make any call, but must not destroy this group.  STOOK_UNLIMITED or fn NULL ends it.  When fn is
  * replaced or ended, the call waits until no other thread is in the old one.
@@ -178,11 +178,11 @@ STOOK_API int stook_group_set_soft_limit(struct stook_group group, size_t bytes,
 /*
  * Call fn(group, wanted, arg) when this group's limit refuses a charge with STOOK_WAIT.
  *
- * It is called once for each such charge, with the bytes that are missing; then the charge is tried again,
- * whatever fn returns.  fn gives back what the group can do without: it frees objects charged to it.  It runs
- * in the thread that allocates, in several at once perhaps, without any lock of the library.  It may make
- * any call, but must not destroy this group; what it allocates itself runs no callback of a group.  A caller
- * that allocates with STOOK_WAIT must hold no lock that fn takes.  fn NULL ends it; the call waits until no
+ * It is called once for each such charge, with the bytes that are missing.  Then the charge is tried again,
+ * whatever fn returns.  fn frees objects charged to the group.  It runs in the thread that allocates, in
+ * several at once perhaps, without any lock of the library.  It may make any call, but must not destroy this
+ * group; its own allocations run no callback of a group.  A caller that allocates with STOOK_WAIT must hold
+ * no lock that fn takes.  fn NULL ends it; the call waits until no
  * other thread is in the old one.
  *
  * errors:  EINVAL   the group was destroyed
@@ -194,10 +194,10 @@ STOOK_API int stook_group_set_reclaim(struct stook_group group, stook_group_recl
                                       void *arg);
 
 /*
- * Read what a group has.
+ * Read the numbers of a group.
  *
- * The caller sets stat->size to sizeof(*stat).  The numbers are exact while no thread charges; beside
- * others they are of nearly one moment.
+ * The caller sets stat->size to sizeof(*stat).  The numbers are exact while no thread charges; while other
+ * threads charge, they are of nearly one moment.
  *
  * errors:  EINVAL   the group was destroyed, or stat->size is not set
  * context: not in a signal handler
@@ -207,15 +207,15 @@ STOOK_API int stook_group_set_reclaim(struct stook_group group, stook_group_recl
 struct stook_group_stat {
     size_t size;
     uint64_t usage;       /* bytes that live objects are charged, here and below */
-    uint64_t own;         /* of usage: not those of living children */
-    uint64_t stocked;     /* bytes in stocks, here and below: count against limits until needed */
+    uint64_t own;         /* the part of usage that is not of living children */
+    uint64_t stocked;     /* bytes in stocks, here and below, which count against limits */
     uint64_t peak;        /* highest usage + stocked */
     uint64_t limit;       /* STOOK_UNLIMITED: none */
     uint64_t soft_limit;  /* STOOK_UNLIMITED: none */
     uint64_t refused;     /* charges that failed because of this group's limit */
     uint64_t reclaims;    /* calls of its reclaim callback */
     uint64_t soft_events; /* times that usage rose past the soft limit */
-    uint64_t children;    /* that live */
+    uint64_t children;    /* living children */
 };
 STOOK_API int stook_group_stat(struct stook_group group, struct stook_group_stat *stat)
     STOOK_NONNULL(2);

@@ -2,13 +2,13 @@
 /*
  * inline.h - stook_alloc() and stook_free() with the fast path inlined into the caller.
  *
- * The inlined code reads the first line of the cache and one slot of this CPU; whatever it meets
- * that is not the common case (an empty or full sheaf, a closed slot, a process in locked mode, a
- * cache with hooks or debugging, an aborted section) looks to it like an empty or a full sheaf and
- * makes it call the library.  What it knows of the layout is versioned: the reference to
- * stook_inline_layout_2 fails to link or load against a library with another layout, and the
- * constructor below pins the object this header is compiled into, because a thread may still carry
- * a pointer to one of its critical sections when it is unloaded.
+ * The inlined code reads the first line of the cache and one slot of this CPU.  In every other case than the
+ * common one it finds an empty or a full sheaf, and calls the library.  That includes a closed slot, a process
+ * in locked mode, a cache with hooks or debugging, and an aborted section.
+ *
+ * The layout is versioned: the reference to stook_inline_layout_2 fails to link or load against a library
+ * with another layout.  The constructor below pins the object that this header is compiled into, because a
+ * thread may still carry a pointer to one of its critical sections when that object is unloaded.
  */
 #ifndef STOOK_INLINE_H
 #define STOOK_INLINE_H
@@ -24,7 +24,7 @@ extern "C" {
 #define STOOK_INLINE_LAYOUT 2
 #define STOOK_AREA_SHIFT 18 /* CPU n's area lies n << 18 behind CPU 0's */
 
-/* The head of struct stook_cache: constant from the cache's creation to its end but for `slots`. */
+/* The head of struct stook_cache: constant from the cache's creation to its end, except `slots`. */
 struct stook_cache_head {
     const void *slots; /* the cache's slot in CPU 0's area; slot 0 while its calls are counted */
     uintptr_t reserved;
@@ -58,8 +58,8 @@ static __attribute__((constructor, used)) void stook_inline_pin(void)
 #endif
 
 /*
- * Statistics may be switched meanwhile: either slot serves, so an old one kept in a register does too.
- * Atomic only where ThreadSanitizer would report that.
+ * Another thread may switch statistics meanwhile.  Either slot works, so an old one in a register does too.
+ * The load is atomic only where ThreadSanitizer would report it.
  */
 static inline __attribute__((always_inline)) const void *stook_inline_slots(
     const struct stook_cache_head *head)
@@ -71,7 +71,7 @@ static inline __attribute__((always_inline)) const void *stook_inline_slots(
 #endif
 }
 
-/* 1 and an object, where the fast path has one. */
+/* 1 and an object, if the fast path has one; else 0. */
 static inline __attribute__((always_inline)) int stook_inline_take(struct stook_cache *cache,
                                                                    unsigned flags, void **object)
 {

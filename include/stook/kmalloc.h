@@ -3,9 +3,9 @@
  * kmalloc.h - memory of any size without a cache.  stook/stook.h has the conventions; stook/kmem.h gives
  * this, and caches, the kernel's names.
  *
- * Sizes up to STOOK_KMALLOC_CACHE_MAX come from thirteen caches, "kmalloc-8" to "kmalloc-8k" (8, 16,
- * 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096 and 8192 bytes), which are made with the first
- * call; larger ones are whole pages.
+ * Sizes up to STOOK_KMALLOC_CACHE_MAX come from thirteen caches, "kmalloc-8" to "kmalloc-8k", which the
+ * first call makes: 8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096 and 8192 bytes.  Larger sizes
+ * are whole pages.
  */
 #ifndef STOOK_KMALLOC_H
 #define STOOK_KMALLOC_H
@@ -76,7 +76,7 @@ STOOK_API void *stook_krealloc_array(void *object, size_t n, size_t size,
                                      unsigned flags) STOOK_WARN_UNUSED;
 
 /*
- * Bytes that stook_usable_size() will say of an object of a size.
+ * Bytes that stook_usable_size() returns for an object of a size.
  *
  * returns: the bytes; `size` itself where they overflow
  * context: any

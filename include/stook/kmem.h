@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmem.h - the kernel's words for what stook.h and kmalloc.h do: caches, bulk calls, prefilled
- * sheaves, kmalloc, deferred frees and memory pools, so that kernel code compiles in a program as it
- * is.  docs/kernel-names.md has a table of all names and of what differs.
+ * kmem.h - the kernel's names for caches, bulk calls, prefilled sheaves, kmalloc, deferred frees and memory
+ * pools.  With them, kernel code compiles in a program without changes.
+ * docs/kernel-names.md has a table of all names and of the differences.
  *
- * Everything here is inline or a macro: no symbol of these names exists in any library.  A struct
- * kmem_cache is a struct stook_cache, a struct slab_sheaf a struct stook_sheaf: kmem_stook_cache()
- * says so to the compiler.  Include stook/inline.h before this, and kmem_cache_alloc() and
- * kmem_cache_free() are inlined down to the CPU's sheaf.
+ * Everything here is an inline function or a macro: no symbol of these names exists in any library.  A struct
+ * kmem_cache is a struct stook_cache, a struct slab_sheaf a struct stook_sheaf; kmem_stook_cache() converts
+ * the pointer.  If a program includes stook/inline.h before this, kmem_cache_alloc() and kmem_cache_free()
+ * are inlined down to the CPU's sheaf.
  *
- * What fails gives NULL, or a negative errno, as in the kernel; errno is set besides.
+ * On failure a call returns NULL or a negative errno, as in the kernel, and sets errno as well.
  */
 #ifndef STOOK_KMEM_H
 #define STOOK_KMEM_H
@@ -765,9 +765,10 @@ static inline void mempool_destroy(mempool_t *pool)
 }
 
 /*
- * An element: from its function without waiting, else from the reserve, else, with
- * __GFP_DIRECT_RECLAIM, from its function with all of gfp or from whoever gives one back first: then
- * it never fails.  __GFP_ZERO is refused with NULL and EINVAL: the reserve's elements are not zeros.
+ * Allocates an element: first from the pool's function without waiting, then from the reserve.  With
+ * __GFP_DIRECT_RECLAIM it then calls the function with all of gfp, and waits for a freed element, until one
+ * of both succeeds: so it never fails.  __GFP_ZERO fails with EINVAL, since the reserve's elements are not
+ * zeros.
  */
 static inline void *mempool_alloc(mempool_t *pool, gfp_t gfp)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmem_private.h - what the inline functions of stook/kmem.h call.  Private to that header: no promise
- * to anybody else.  The symbols have a version of their own, STOOK_KMEM_1 (cmake/libstook.map), which
- * changes with what is declared here.
+ * kmem_private.h - the calls of the inline functions in stook/kmem.h.  It is private to that header, and may
+ * change at any time.  The symbols have a version of their own, STOOK_KMEM_1 (cmake/libstook.map), which
+ * changes with the declarations here.
  */
 #ifndef STOOK_KMEM_PRIVATE_H
 #define STOOK_KMEM_PRIVATE_H
@@ -30,27 +30,26 @@ STOOK_API int stook_kmem_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
 STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
 
 /*
- * A bag of at most `limit` pointers, for who gets them from functions of his own; what they point to
- * is no concern of it.  stook_pool_create() is the reserve of one cache.  Any number of threads may
- * use it, signal handlers and forked children too: its lock is held with signals blocked, and only
- * where something is put or taken.
+ * A bag of at most `limit` pointers: the reserve of a mempool with allocation functions of its own.  It never
+ * follows the pointers.  (For the reserve of one cache there is stook_pool_create().)  Any number of threads
+ * may use it, signal handlers and forked children too.
  */
 struct stook_kmem_bag;
 
 /* NULL with errno: ENOMEM; E2BIG beyond STOOK_KMEM_BAG_MAX.  Not from a signal handler. */
 STOOK_API struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit) STOOK_WARN_UNUSED;
-/* What is in it is forgotten: take it out before.  NULL is accepted. */
+/* Drops the pointers that are still in it; take them out before.  NULL is accepted. */
 STOOK_API void stook_kmem_bag_destroy(struct stook_kmem_bag *bag);
 
-/* Put one in and wake one who waits: 1, or 0 if it is full.  A bag with limit 0 takes as many as wait. */
+/* Put one in and wake a waiting thread: 1, or 0 if it is full.  Limit 0: room for one a waiting thread. */
 STOOK_API int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer) STOOK_NONNULL(1, 2);
-/* Take one out, or NULL.  The second one does only while it has more than its limit. */
+/* Take one out, or NULL.  stook_kmem_bag_spill() does so only while the bag holds more than its limit. */
 STOOK_API void *stook_kmem_bag_take(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
 STOOK_API void *stook_kmem_bag_spill(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
 /* Take one out, sleeping until there is one, but not longer than a second: then NULL. */
 STOOK_API void *stook_kmem_bag_wait(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
 
-/* Another limit; what is then too much stays until it is spilled.  0, or -1 with ENOMEM or E2BIG. */
+/* Change the limit; surplus pointers stay until they are spilled.  0, or -1 with ENOMEM or E2BIG. */
 STOOK_API int stook_kmem_bag_resize(struct stook_kmem_bag *bag, unsigned limit) STOOK_NONNULL(1);
 STOOK_API unsigned stook_kmem_bag_count(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
 STOOK_API unsigned stook_kmem_bag_limit(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);

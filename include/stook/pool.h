@@ -21,7 +21,7 @@ struct timespec; /* of <time.h>, which strict C99 leaves without it */
 
 /*
  * A pool.  It keeps min_objects of a cache in a reserve.  Any number of threads may use it, several pools
- * may share a cache, and the cache may be used directly beside.
+ * may share a cache, and a program may use the cache directly as well.
  */
 struct stook_pool;
 

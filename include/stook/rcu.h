@@ -15,9 +15,9 @@ extern "C" {
 #endif
 
 /*
- * What an RCU needs to carry a callback.  It is in the library's own memory, never in an object, which
- * readers may still read.  `next` and `reserved` are the RCU's from call() until it calls func; it may
- * keep something larger there (a struct rcu_head of liburcu's fits).
+ * The memory that an RCU needs to queue a callback.  It is the library's own memory, never an object's, since
+ * readers may still read the object.  The RCU owns `next` and `reserved` from call() until it calls func; it
+ * may keep something larger there (a struct rcu_head of liburcu's fits).
  */
 struct stook_rcu_head {
     struct stook_rcu_head *next;
@@ -26,23 +26,23 @@ struct stook_rcu_head {
 };
 
 /*
- * An RCU: what knows the program's readers.  `size` is sizeof(struct stook_rcu_ops).  The library calls
+ * An RCU: the functions that know the program's readers.  `size` is sizeof(struct stook_rcu_ops).  The library calls
  * these functions without any lock held.
  */
 struct stook_rcu_ops {
     size_t size;
     /*
      * func(head) runs once, a grace period later: when every reader that is in a read-side section now has
-     * left it.  It runs in any thread, sees what happened before call(), and may use call() again.  call()
+     * left it.  It runs in any thread, sees all stores before call(), and may use call() again.  call()
      * must not fail, wait for readers, or use this library's caches with a lock held that func's thread
-     * needs.  The library calls it where stook_free_rcu() is called: in handlers, if that is.
+     * needs.  The library calls it in the context of stook_free_rcu(), which may be a handler.
      */
     void (*call)(struct stook_rcu_head *head, void (*func)(struct stook_rcu_head *head));
     /* Returns when func has run, and returned, for every call() that returned before. */
     void (*barrier)(void);
     /* Waits for one grace period. */
     void (*synchronize)(void);
-    /* May be NULL.  Whether this thread is, or may be, in a read-side section: it must not wait. */
+    /* May be NULL.  Whether this thread is, or may be, in a read-side section and so must not wait. */
     int (*reading)(void);
 };
 
@@ -61,16 +61,16 @@ struct stook_rcu_ops {
 STOOK_API int stook_rcu_set_ops(const struct stook_rcu_ops *ops);
 
 /*
- * Free one object when the readers that may read it have gone.
+ * Free one object when the readers that may read it have left.
  *
- * Nothing writes to the object until then.  Objects gather in a sheaf of this CPU; a full sheaf takes one
+ * The library does not write to the object until then.  Objects gather in a sheaf of this CPU; a full sheaf takes one
  * callback, and then goes to the barn of the node it was filled on, or to the slabs.  A sheaf that is not full
  * waits for more objects, or for stook_rcu_barrier(), stook_cache_shrink() or stook_cache_destroy().  NULL
  * is accepted.  The calls cannot fail: if an object is not of this cache, or no RCU was set, a message says
  * so and the process aborts.
  *
- * Without memory for a sheaf some 1000 objects wait elsewhere.  When these places are taken too, the call
- * waits for a grace period if ops->reading says that it may; else a message says so and the process
+ * If there is no memory for a sheaf, some 1000 objects wait in other places.  When these are taken too, the
+ * call waits for a grace period if ops->reading says that it may.  Otherwise a message says so and the process
  * aborts.
  *
  * stook_free_any_rcu() finds the cache by the address, and accepts STOOK_KMALLOC_NONE as well.  Objects of
@@ -86,7 +86,7 @@ STOOK_API void stook_free_rcu(struct stook_cache *cache, void *object) STOOK_NON
 STOOK_API void stook_free_any_rcu(void *object);
 
 /*
- * Wait until every object is free that any thread deferred before, of any cache.
+ * Wait until all objects of all caches are free that any thread deferred before.
  *
  * It returns at once when no RCU was set.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim.h - callbacks that give memory back before an allocation fails (docs/reserves.md).
+ * reclaim.h - callbacks that free memory before an allocation fails (docs/reserves.md).
  * stook/stook.h has the conventions.
  */
 #ifndef STOOK_RECLAIM_H
@@ -17,18 +17,18 @@ extern "C" {
 #define STOOK_RECLAIM_MAX 64u /* reclaim callbacks at one time */
 
 /*
- * Register a function that gives memory back, or end its registration.
+ * Register a function that frees memory, or end its registration.
  *
  * Before an allocation with STOOK_WAIT (one object, bulk, sheaf or pool) fails for want of memory, the
- * library gives back what it holds unused: the sheaves of all caches and their empty slabs.  Then it calls
- * each registered function once, with the bytes that are missing, and tries again.  It goes on with another
- * round, four at most, while the functions say that they gave something back.
+ * library returns its own unused memory: the sheaves of all caches and their empty slabs.  Then it calls
+ * each registered function once, with the bytes that are missing, and tries again.  It repeats this, four
+ * rounds at most, while the functions return that they freed something.
  *
- * fn(wanted, arg) gives back what the program can do without (it frees objects of any cache) and returns
- * how many bytes, 0 for nothing.  It runs in the thread that allocates, without any lock of the library,
- * in several threads at once perhaps, and may make any call.  What it allocates itself does not reclaim and
- * does not wait for pools.  A caller that allocates with STOOK_WAIT must hold no lock that fn takes; STOOK_NORECLAIM is for callers that do.  With
- * libstook-malloc, malloc() allocates so.
+ * fn(wanted, arg) frees objects that the program can do without, of any cache, and returns how many bytes,
+ * 0 for nothing.  It runs in the thread that allocates, without any lock of the library, in several threads
+ * at once perhaps, and may make any call.  Its own allocations do not reclaim and do not wait for pools.
+ * A caller that allocates with STOOK_WAIT must hold no lock that fn takes; STOOK_NORECLAIM is for callers
+ * that do.  With libstook-malloc, malloc() allocates as with STOOK_WAIT.
  *
  * stook_reclaim_unregister() waits until no other thread is in the callback.
  *

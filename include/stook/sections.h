@@ -10,7 +10,7 @@
  * The store that arms is the last instruction before the section, the committing store its last.
  * A thread that is not registered has the CPU number -1 or -2: there are areas for those, as for
  * every possible CPU.  An area begins as zero pages, so a slot that no thread has installed a sheaf in
- * has no main sheaf; a closed slot has one that is empty to a pop and full to a push.
+ * has no main sheaf.  The main sheaf of a closed slot is empty to a pop and full to a push.
  * An aborted section leaves by the cold exit; the slow path retries (a bounded number of times:
  * a single-stepped section never completes).
  *
@@ -33,18 +33,18 @@
 #include <stdint.h>
 
 /*
- * Stands behind every section and first at every label it jumps to.  GCC before 14.1, 13.3, 12.4
- * and 11.5 copies the outputs of an asm goto after the values that the next block's PHIs were
- * given on the same edge (PR 113921): without this, -O1 made "busy" return the main sheaf.  A
- * statement that is not moved keeps the two on different edges.
+ * Stands behind every section and first at every label it jumps to.  It works around PR 113921 of GCC before
+ * 14.1, 13.3, 12.4 and 11.5.  These copy the outputs of an asm goto on the same edge as the values of the next
+ * block's PHIs, and after them.  Without this, -O1 made "busy" return the main sheaf.  A statement that is
+ * not moved keeps the two on different edges.
  */
 #define STOOK_SECTION_EDGE() __asm__ __volatile__("")
 
 /*
- * Pop clobbers no memory, so that a loop may keep the cache's head in registers across it: what it
- * writes, no C code of the caller sees.  Push does, or a load from the object could be moved behind
- * the section to where its value is used (GCC does so), when the object belongs to another
- * thread already.  (Tests look at sheaves themselves.)
+ * Pop clobbers no memory, so that a loop may keep the cache's head in registers across it: no C code of the
+ * caller reads the memory that it writes.  Push clobbers memory.  Otherwise GCC could move a load from the
+ * object behind the section, to where its value is used, when another thread already owns the object.
+ * (Tests that read sheaves define STOOK_SECTION_CLOBBERS.)
  */
 #ifndef STOOK_SECTION_CLOBBERS
 #define STOOK_SECTION_CLOBBERS

@@ -22,8 +22,8 @@ struct stook_sheaf;
 /*
  * Make a sheaf with at least `size` objects of a cache.
  *
- * It is filled up to the cache's sheaf capacity where memory allows.  A size beyond that gets an oversize
- * sheaf, which is not used again.  STOOK_ZERO is ignored here: it is for stook_sheaf_alloc().
+ * The call fills it up to the cache's sheaf capacity as far as memory allows.  A size beyond the capacity
+ * gets an oversize sheaf, which is freed when it is returned.  STOOK_ZERO is ignored here: it is for stook_sheaf_alloc().
  *
  * returns: the sheaf, which the caller returns with stook_sheaf_return(); or NULL
  * errors:  EINVAL   size is 0, unknown flags
@@ -60,7 +60,7 @@ STOOK_API unsigned stook_sheaf_size(const struct stook_sheaf *sheaf) STOOK_NONNU
 /*
  * Allocate one object from a sheaf.
  *
- * It cannot fail for want of memory while the sheaf holds an object, and uses nothing else.  The object is
+ * It cannot fail for want of memory while the sheaf holds an object, since it takes nothing else.  The object is
  * freed as any other.  With a cache that is accounted, the prefill has charged it.
  *
  * returns: the object, or NULL

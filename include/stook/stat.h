@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stat.h - what a cache counts and what it is, under the names of Linux's /sys/kernel/slab/NAME/
- * where these have a meaning here, and some of ours (docs/statistics.md).
+ * stat.h - counters and attributes of caches, under the names of Linux's /sys/kernel/slab/NAME/ where
+ * these have a meaning here, and some of our own (docs/statistics.md).
  *
- * Counting is off until it is switched on, per cache and while threads run; off, it costs nothing on
- * the fast path and one predictable test at each event beyond it.
+ * Counting is off until it is switched on, per cache and while threads run.  While it is off, it costs
+ * nothing on the fast path and one predictable test at each event beyond it.
  */
 #ifndef STOOK_STAT_H
 #define STOOK_STAT_H
@@ -20,8 +20,8 @@ extern "C" {
 #endif
 
 /*
- * Every counter: its name and what one of it is.  Objects are counted where it says so, events else.
- * New ones are only added at the end; CONTRIBUTING.md says what else they need.
+ * Every counter: its name, and the events or objects that it counts.  New ones are only added at the end;
+ * CONTRIBUTING.md says what else they need.
  */
 #define STOOK_STAT_EVENTS(X)                                                                       \
     /* The first four are the fast path's: counted only with STOOK_STATS_ALL. */                   \
@@ -33,12 +33,12 @@ extern "C" {
     X(free_slowpath, "objects taken in by calls that had to touch slabs for them")                 \
     X(alloc_slab, "slabs made")                                                                    \
     X(free_slab, "slabs given back")                                                               \
-    X(order_fallback, "of alloc_slab: with the minimum order, since memory is in pieces")          \
+    X(order_fallback, "of alloc_slab: with the minimum order, since memory is fragmented")         \
     X(alloc_from_partial, "partial slabs whose free objects were all taken, under the list lock")  \
     X(alloc_from_empty, "slabs kept empty that were used again")                                   \
     X(free_add_partial, "slabs put onto the list of partial slabs")                                \
     X(free_remove_partial, "slabs that emptied and left the list of partial slabs")                \
-    X(cmpxchg_double_fail, "changes of a slab's state word that had to be tried again")            \
+    X(cmpxchg_double_fail, "changes of a slab's state word that were tried again")                 \
     X(sheaf_refill, "objects that refills brought from slabs into a sheaf or to the caller")       \
     X(sheaf_flush, "objects of sheaves that went back to slabs")                                   \
     X(sheaf_swap, "changes of main and spare sheaf")                                               \
@@ -54,15 +54,15 @@ extern "C" {
     X(sheaf_return_fast, "prefilled sheaves that became a CPU's spare one")                        \
     X(sheaf_return_slow, "prefilled sheaves returned to barn or slabs")                            \
     X(free_rcu_sheaf, "objects deferred in an rcu sheaf")                                          \
-    X(free_rcu_sheaf_fail, "objects deferred without one")                                         \
+    X(free_rcu_sheaf_fail, "objects deferred without an rcu sheaf")                                \
     /* Ours.  Distance of the CPU's node from the lock's: near is below 20, far from there on. */  \
-    X(barn_lock_own, "takings of a barn's lock by CPUs of its own node")                           \
-    X(barn_lock_near, "takings of a barn's lock from a near node")                                 \
-    X(barn_lock_far, "takings of a barn's lock from a far node")                                   \
-    X(list_lock_own, "takings of a node's list lock by CPUs of its own node")                      \
-    X(list_lock_near, "takings of a node's list lock from a near node")                            \
-    X(list_lock_far, "takings of a node's list lock from a far node")                              \
-    X(lock_busy, "locks that were only tried, and held by another")                                \
+    X(barn_lock_own, "acquisitions of a barn's lock by CPUs of its own node")                      \
+    X(barn_lock_near, "acquisitions of a barn's lock from a near node")                            \
+    X(barn_lock_far, "acquisitions of a barn's lock from a far node")                              \
+    X(list_lock_own, "acquisitions of a node's list lock by CPUs of its own node")                 \
+    X(list_lock_near, "acquisitions of a node's list lock from a near node")                       \
+    X(list_lock_far, "acquisitions of a node's list lock from a far node")                         \
+    X(lock_busy, "locks that a thread only tried, and that were held")                             \
     X(remote_free, "objects of other nodes that were gathered for their owner")                    \
     X(remote_put, "sheaves of such objects that reached the owner's barn")                         \
     X(remote_put_fail, "sheaves of such objects that the owner's barn refused")                    \
@@ -92,7 +92,7 @@ STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_N
  * Read or clear all counters of a cache.
  *
  * They are sums over all CPUs, zeros if nothing was ever counted.  The caller sets stat->size to
- * sizeof(*stat).  What other threads count while the counters are cleared may stay or not.
+ * sizeof(*stat).  If other threads count while the counters are cleared, their events may stay or not.
  *
  * errors:  EINVAL   stat->size is not set
  * context: any
@@ -101,7 +101,7 @@ STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_N
  */
 struct stook_stat {
     size_t size;
-    uint64_t cached_bytes;     /* what stook_cached_bytes() counts, of this cache */
+    uint64_t cached_bytes;     /* as stook_cached_bytes(), of this cache */
     uint64_t cached_bytes_max; /* its budget; STOOK_UNLIMITED: none of its own */
 #define STOOK_STAT_FIELD(name, what) uint64_t name;
     STOOK_STAT_EVENTS(STOOK_STAT_FIELD)

@@ -12,26 +12,26 @@
  * ("Magazines and Vmem", USENIX 2001).
  *
  * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), sheaf.h and pool.h
- * (reserves), reclaim.h, rcu.h (deferred frees), group.h (limits and accounting), tag.h (call sites),
- * stat.h (counters), trace.h, topology.h.  kmem.h, an extra, has the kernel's names.
+ * (reserves), reclaim.h, rcu.h (deferred frees), group.h (limits and accounting).  Also tag.h (call
+ * sites), stat.h (counters), trace.h, topology.h.  kmem.h, an extra, has the kernel's names.
  *
  * Conventions of all headers:
  *  - Sizes are bytes.
  *  - A function that returns int returns 0, or -1 with errno set.  Exceptions say so: the number of a CPU
  *    or node is an int as well.  A function that returns a pointer returns NULL with errno set.
  *  - A limit is a number of bytes.  STOOK_UNLIMITED is no limit, and 0 allows nothing.
- *  - A structure that may grow begins with `size`, which the caller sets to its sizeof.  Of arguments, a
- *    member that is 0 has its default; a member that this library does not know must be 0 (EINVAL).  Of a
- *    result, `size` bytes are written; members that this library does not know become 0.
+ *  - A structure that may grow begins with `size`, which the caller sets to its sizeof.  In
+ *    arguments, a member that is 0 means its default; a member that this library does not know must be 0
+ *    (EINVAL).  In results, the library writes `size` bytes and sets members that it does not know to 0.
  *  - A callback gets its subject first and the caller's `void *arg` last.
- *  - Every call may be made from any thread.
- *  - A handler that interrupts a call of this library must return: longjmp() out of it leaves a slot of
- *    the CPU closed.
- *  - A forked child may make every call.  After vfork() or clone(CLONE_VM) a child may make none, as of
- *    any malloc: it may only exec or exit.  posix_spawn() is fine.
+ *  - Any thread may make any call.
+ *  - A signal handler that interrupts a call of this library must return: longjmp() out of it leaves a
+ *    slot of the CPU closed.
+ *  - A forked child may make any call.  After vfork() or clone(CLONE_VM) a child may make none, as of any
+ *    malloc: it may only exec or exit.  posix_spawn() is safe.
  *
- * Each entry below, and of the other headers, has this shape, from which scripts/man.py makes the man
- * pages: a summary in one sentence; text; then, where they apply, these labels, each on a line of its own:
+ * Each entry here and in the other headers has the following shape, and scripts/man.py makes the man pages
+ * from it.  It begins with a summary in one sentence, and text.  Then come the labels that apply:
  *
  *   returns:  what the call returns
  *   errors:   the values of errno, one a line
@@ -68,7 +68,7 @@ extern "C" {
 #define STOOK_WARN_UNUSED
 #endif
 
-/* No limit, wherever a call takes a limit or a structure tells one. */
+/* No limit, wherever a call takes a limit or a structure has one. */
 #define STOOK_UNLIMITED SIZE_MAX
 
 /* ---- caches ---------------------------------------------------------------------------------- */
@@ -97,9 +97,10 @@ extern "C" {
  */
 #define STOOK_CACHE_RANDOM 0x8u
 /*
- * Where the links of free objects are.  By default outside, in an array of 16 bits an object, from 48
- * bytes on, and inside the free objects below.  INSIDE saves these bytes and costs a cache miss for each
- * cold object that is freed; not with a constructor.  OUTSIDE costs the bytes for tiny objects too.
+ * The place of the links of free objects.  By default objects of 48 bytes and more have them outside, in
+ * an array of 16 bits an object; smaller ones have them inside the free objects.  INSIDE saves these bytes,
+ * costs a cache miss for each cold object that is freed, and excludes a constructor.  OUTSIDE costs the
+ * bytes for tiny objects too.
  */
 #define STOOK_CACHE_LINK_INSIDE 0x10u
 #define STOOK_CACHE_LINK_OUTSIDE 0x20u
@@ -110,8 +111,8 @@ extern "C" {
  */
 #define STOOK_CACHE_TYPESAFE 0x40u
 /*
- * The cache grows its sheaves and its barns' limits where barns miss sheaves that they refused before,
- * within its budget and the process's, and shrinks them when it idles (docs/capacity.md).
+ * The cache grows its sheaves and its barns' limits if barns miss sheaves that they refused before.  It
+ * stays within its budget and the process's, and shrinks again when it is idle (docs/capacity.md).
  * STOOK_ADAPTIVE=1 in the environment sets it for all caches without STOOK_CACHE_NOSHEAF, which excludes
  * it.  Ignored with raised privileges.
  */
@@ -131,7 +132,7 @@ struct stook_cache_args {
     size_t align; /* power of two up to STOOK_ALIGN_MAX; 0: 8, or 16 from 16 bytes on */
     void (*ctor)(void *object, void *arg); /* runs once per object when its slab is made */
     void (*dtor)(void *object, void *arg); /* runs once per object when its slab is given back */
-    void *arg;                             /* what both get */
+    void *arg;                             /* passed to both */
     unsigned flags;                        /* STOOK_CACHE_* */
     unsigned sheaf_capacity;               /* objects in a sheaf; 0: from the object's size */
     size_t
@@ -152,9 +153,10 @@ struct stook_cache_args {
  * be destroyed once.
  *
  * returns: the cache, which the caller destroys; or NULL
- * errors:  EINVAL   object_size is 0, align is no power of two, unknown flags, both of LINK_*, links
- *                   inside with a constructor or TYPESAFE, ADAPTIVE with NOSHEAF, args->size is not set
- *                   or a member is set that this version does not know, name is NULL
+ * errors:  EINVAL   name is NULL, object_size is 0, align is no power of two, args->size is not set, or a
+ *                   member is set that this version does not know
+ *          EINVAL   unknown flags, both of LINK_*, links inside with a constructor or TYPESAFE, or ADAPTIVE
+ *                   with NOSHEAF
  *          E2BIG    object_size, align or sheaf_capacity is beyond its limit
  *          ENFILE   STOOK_CACHES_MAX caches are alive
  *          ENOTSUP  STOOK_CACHE_TYPESAFE, and no RCU was set
@@ -304,8 +306,8 @@ STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objec
 /*
  * Bytes of any object of this library that the caller may use.
  *
- * They are at least those that were asked for, and exactly the object's size where the cache has a
- * constructor or destructor.  Any other pointer is reported as by stook_free_any().
+ * They are at least the requested bytes, and exactly the object's size if the cache has a constructor or
+ * destructor.  Any other pointer is reported as by stook_free_any().
  *
  * returns: the bytes; 0 for NULL and STOOK_KMALLOC_NONE
  * context: any
@@ -318,8 +320,8 @@ STOOK_API size_t stook_usable_size(const void *object);
  * A call site, for profiles by call site (stook/tag.h).
  *
  * By default the library knows a call by the address that it returns to, which `stook profile` turns into a
- * file and a line with the program's debug information.  A program that defines STOOK_SITES before it
- * includes a header of this library says file, function and line itself: stook_alloc(), stook_alloc_bulk(),
+ * file and a line with the program's debugging information.  A program that defines STOOK_SITES before it
+ * includes a header of this library states file, function and line itself: stook_alloc(), stook_alloc_bulk(),
  * stook_alloc_inline(), stook_sheaf_alloc(), stook_pool_alloc() and stook_kmalloc() are macros then, which
  * pass a static site (24 writable bytes) to the call of the same name with _at.  Such a call must not be in
  * a C99 inline function with external linkage, which may not define a static variable.  With site NULL
@@ -342,7 +344,7 @@ STOOK_API int stook_alloc_bulk_at(struct stook_cache *cache, unsigned flags, siz
                                   void **objects, struct stook_site *site)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
-/* ---- what there is --------------------------------------------------------------------------- */
+/* ---- inspection --------------------------------------------------------------------------- */
 
 /*
  * The size of the objects that the cache was made with.
@@ -375,7 +377,7 @@ STOOK_API const char *stook_cache_name(const struct stook_cache *cache) STOOK_NO
 STOOK_API struct stook_cache *stook_cache_of(const void *object);
 
 /*
- * The oldest cache of a name, of those that stook_cache_each() visits.
+ * The oldest cache with a name, among those that stook_cache_each() visits.
  *
  * The caller guarantees that no thread destroys that cache meanwhile.
  *
@@ -392,14 +394,14 @@ STOOK_API struct stook_cache *stook_cache_by_name(const char *name) STOOK_NONNUL
  * Call fn(cache, arg) for each cache, the oldest first, until fn returns other than 0.
  *
  * These are the program's caches, merged ones once, and those of stook_kmalloc() and of libstook-malloc.
- * A cache stays while fn has it: a thread that destroys it waits.  fn runs without any lock of the library
- * and may make any call, but must not destroy the cache that it has.  A cache that is made or destroyed
+ * The cache stays while fn runs: a thread that destroys it waits.  fn runs without any lock of the library
+ * and may make any call, but must not destroy its cache.  A cache that is made or destroyed
  * meanwhile may be left out.
  *
  * errors:  EDEADLK  called by a handler that interrupted the library
  * context: not in a signal handler
  * locks:   cache list, between the calls of fn
- * cost:    two takings of the lock a cache
+ * cost:    the lock is taken twice for each cache
  */
 STOOK_API int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), void *arg)
     STOOK_NONNULL(1);
@@ -407,14 +409,15 @@ STOOK_API int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), 
 /*
  * Call fn(object, arg) for each live object of a cache, until fn returns other than 0.
  *
- * The call first flushes sheaves and barns, as stook_cache_shrink() does, so that it does not mistake what they
- * hold for live objects.  Objects in prefilled sheaves, in reserves of pools, and objects that wait for an RCU
- * count as live.
+ * The call first flushes sheaves and barns, as stook_cache_shrink() does, so that it does not take their
+ * free objects for live ones.  Objects in prefilled sheaves, in reserves of pools, and objects that wait for
+ * an RCU count as live.
  *
  * If no other thread uses the cache meanwhile, fn gets each live object once, and no other.  An isolated CPU
- * may keep free objects in its sheaf, which fn gets too.  If other threads use the cache, fn gets each
- * object once that is live all the time; it may get any other, even a free one, whose address is then no
- * more than a number.  fn runs without any lock of the library.  It may free the object that it has.
+ * may keep free objects in its sheaf, which fn gets too.  If other threads use the cache, fn gets
+ * each object once that is live all the time.  It may get other objects too, even free ones, so it must not
+ * read objects then: it may use their addresses only.  fn runs without any lock of the library, and may free
+ * its object.
  *
  * errors:  EDEADLK  called by a handler that interrupted the library
  *          ENOTSUP  the library was built without marks (-DSTOOK_HARDEN=OFF)
@@ -470,10 +473,10 @@ STOOK_API unsigned stook_cache_capacity(const struct stook_cache *cache) STOOK_N
 /*
  * Bytes that all caches hold in barns.
  *
- * Counted are the objects in full sheaves; what each barn was granted in advance, 64 KiB at most unless
- * another barn needs it sooner; and what the sheaves of adaptive caches can hold beyond their first
- * capacity.  The sum is never more than the budget.  Not counted are the other sheaves of CPUs, which
- * hold at most two capacities and a refill a CPU and cache, and free objects in slabs.
+ * The sum has the objects in full sheaves.  It has the bytes that each barn was granted in advance, at most
+ * 64 KiB a barn.  It has the bytes that the sheaves of adaptive caches can hold beyond their first capacity.
+ * The sum is never more than the budget.  It has no other sheaves of CPUs, which hold at most two capacities
+ * and a refill for each CPU and cache, and no free objects in slabs.
  *
  * context: any
  * locks:   none
@@ -485,9 +488,9 @@ STOOK_API size_t stook_cached_bytes(void);
  * Set the budget of stook_cached_bytes(), for all caches.
  *
  * It starts with 256 MiB, or STOOK_CACHED_MAX of the environment (a number, with k, M or G).  Beyond it
- * barns refuse full sheaves, whose objects return to their slabs.  If it falls below what barns hold, the
- * call flushes barns until it is kept.  0: barns hold nothing.  STOOK_UNLIMITED: only the barns' own limits
- * hold.
+ * barns refuse full sheaves, whose objects return to their slabs.  If barns hold more
+ * than the new budget, the call flushes barns until they do not.  0: barns hold nothing.  STOOK_UNLIMITED:
+ * only the barns' own limits hold.
  *
  * returns: 0
  * context: not in a signal handler
@@ -500,10 +503,9 @@ STOOK_API int stook_cached_bytes_set_max(size_t bytes);
 /*
  * Write a table or a JSON object of all caches to a file descriptor.
  *
- * A row has the cache's name, object size, stride, order, objects in a slab, active and total objects,
- * slabs, sheaves, barns, and bytes resident, in use, cached and wasted; then follow totals and the per-CPU
- * mode.  Resident are the pages of the slabs; in use, active objects times their size; cached, free ones
- * times their size; wasted, the rest.  Sums may be off by the objects that move meanwhile.  The call needs no
+ * docs/report.md explains the columns.  Resident are the pages of the slabs; in use, active objects times
+ * their size; cached, free objects times their size; wasted, the rest.  Totals and the per-CPU mode follow
+ * the caches.  Sums may be off by the objects that move meanwhile.  The call needs no
  * memory.  The table leaves out caches without slabs unless STOOK_REPORT_ALL is
  * added to the format.
  *
@@ -521,7 +523,7 @@ STOOK_API int stook_report(int fd, unsigned format);
 /*
  * How the process runs, "rseq" or "locked", and why.
  *
- * The mode is fixed when the library starts, which this call sees to.
+ * The mode is fixed when the library starts; this call starts it if no other call did.
  *
  * returns: the mode, and in *why the reason unless why is NULL; both are static strings
  * context: not in a signal handler
@@ -549,12 +551,12 @@ STOOK_API unsigned stook_version_number(void);
  * `length` bytes, which it must not keep.  fn NULL: to standard error again.  After STOOK_MESSAGE_FATAL
  * the process aborts when fn returns.
  *
- * fn runs in the thread that found what the message says.  That may be in a signal handler, and with locks
- * of the library held.  So fn may call only what is async-signal-safe, and nothing of this library; malloc
- * neither, where that is this library's.  Reports (stook_report() and others) are no messages.
+ * fn runs in the thread that detected the problem, perhaps in a signal handler, and with locks of the
+ * library held.  So fn may make only async-signal-safe calls, none of this library, and not malloc() if that
+ * is this library's.  Reports (stook_report() and others) are no messages.
  *
- * context: not in a signal handler, and in one thread at a time; a message that is under way may still go
- *          to the function before
+ * context: not in a signal handler, and in one thread at a time; a message that is being sent may still go
+ *          to the previous function
  * locks:   none
  */
 #define STOOK_MESSAGE_WARNING 0

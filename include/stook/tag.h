@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tag.h - where the memory goes: every call site that allocates, and what it has.
+ * tag.h - where the memory goes: the objects and bytes of every call site that allocates.
  *
  * A site is a call of stook_alloc() and its like, or of malloc, known by the address that it returns to;
  * by file, function and line where the program defines STOOK_SITES (stook/stook.h).  Each
@@ -30,7 +30,7 @@
 extern "C" {
 #endif
 
-/* The largest tag; what is allocated at further sites has none. */
+/* The largest tag; objects that are allocated at further sites have none. */
 #define STOOK_TAGS_MAX 65535u
 /* Bytes of a file's or function's name that are kept: a file's last ones, a function's first. */
 #define STOOK_TAG_NAME_MAX 511u
@@ -38,10 +38,10 @@ extern "C" {
 /*
  * Switch tags of a cache on (1) or off (0).
  *
- * NULL: of all caches, those to come and malloc's included.  Slabs that were made before have no room for tags:
- * their objects stay untagged (stook_tags_share()).  While tags are off nothing is counted, neither
- * allocations nor frees: an object that is freed meanwhile counts as live at its site, until its place is
- * used again while tags are on, or its slab is given back.  Safe beside any other call.
+ * NULL: of all caches, also later ones and malloc's.  Slabs that were made before have no room for tags:
+ * their objects stay untagged (stook_tags_share()).  While tags are off neither allocations nor frees are
+ * counted.  An object that is freed meanwhile counts as live at its site until its place is used again
+ * while tags are on, or until its slab is returned.  Safe beside any other call.
  *
  * errors:  EINVAL   `on` is neither
  *          ENOMEM   out of memory
@@ -52,9 +52,9 @@ extern "C" {
 STOOK_API int stook_tags_enable(struct stook_cache *cache, int on);
 
 /*
- * Bytes of slabs, of all and of those with room for tags.
+ * Bytes of slabs: of all slabs, and of those with room for tags.
  *
- * They are those of a cache, or of all (NULL).
+ * The slabs are those of a cache, or of all caches (NULL).
  *
  * errors:  EDEADLK  called by a handler that interrupted the library
  * context: not in a signal handler
@@ -64,10 +64,10 @@ STOOK_API int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint
     STOOK_NONNULL(2, 3);
 
 /*
- * Read what a call site has.
+ * Read the numbers of a call site.
  *
- * The caller sets stat->size to sizeof(*stat).  Each number is exact for what was done before the call; what
- * other threads do meanwhile may be in one number and not in the next.
+ * The caller sets stat->size to sizeof(*stat).  Each number includes all that happened before the call.  An
+ * event of another thread meanwhile may be in one number and not in the next.
  *
  * errors:  EINVAL   stat->size is not set
  *          ENOENT   there is no such tag
@@ -120,7 +120,7 @@ STOOK_API unsigned stook_tag_of(const void *object);
 /*
  * Write the profile as one JSON document (docs/profile.md).
  *
- * It has all sites, what is mapped where, and the build IDs.  `stook profile` reads it on this machine or on
+ * It has all sites, the mappings of the process, and the build IDs.  `stook profile` reads it on this machine or on
  * another one that has the same programs.  The call needs no memory.
  *
  * errors:  as write(2)

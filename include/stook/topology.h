@@ -48,8 +48,8 @@ STOOK_API int stook_topology_update(unsigned *changes);
  *   distance:ROW/ROW/...      all distances, a row of comma-separated numbers a node
  *
  * The size of memory is shown, not enforced.  A CPU takes memory from its own node if that has some, else
- * from the nearest that has.  Of several distances of a pair the last holds; 20 without one.  To itself a
- * node has 10, and from a to b it is as far as from b to a.
+ * from the nearest that has.  If several statements name a pair, the last distance holds; the default is 20.
+ * A node has the distance 10 to itself, and from a to b it is as far as from b to a.
  *
  * The variable STOOK_TOPOLOGY of the environment does the same from the start; this call replaces it.  A process
  * with a simulated topology runs in locked mode.

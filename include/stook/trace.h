@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.h - every object that is allocated and freed, where and when, into a file.
+ * trace.h - record every allocation and every free, with thread, CPU and time, in a file.
  *
- * `stook run --trace FILE` does it for a program as it is; `stook lab trace` reads the file and plays
- * it to other designs and other machines.  docs/traces.md has the format, what is recorded and what it
- * costs.
+ * `stook run --trace FILE` does it for an unmodified program; `stook lab trace` replays the file under other
+ * designs and on other machines.  docs/traces.md has the format, the events and the cost.
  *
  * Environment, read once at start, ignored with raised privileges:
- *   STOOK_TRACE=FILE        a trace from the start to the process's end; a trace that is there is
- *                           replaced, unless a process is writing to it: then this one writes none
- *   STOOK_TRACE_LIMIT=1G    the file grows to that at most; what comes then is counted as lost
- *   STOOK_TRACE_PID=N       only process N (stook run gives its own number, which exec keeps)
- *   STOOK_TRACE_ALL=1       others too, forked children included: to FILE.PID, their number
+ *   STOOK_TRACE=FILE        a trace from the start to the process's end; it replaces an older trace,
+ *                           unless a process is writing that one: then this process writes none
+ *   STOOK_TRACE_LIMIT=1G    the largest size of the file; further events are counted as lost
+ *   STOOK_TRACE_PID=N       only process N (stook run sets its own number, which exec keeps)
+ *   STOOK_TRACE_ALL=1       other processes too, forked children included: each to FILE.PID
  */
 #ifndef STOOK_TRACE_H
 #define STOOK_TRACE_H
@@ -33,8 +32,8 @@ extern "C" {
  *
  * The file `path` is made anew with mode 0600.  A regular file of that name is replaced, unless a process writes
  * a trace to it; a symbolic link is not followed.  It grows to `limit` bytes at most:
- * STOOK_TRACE_LIMIT is a good choice; STOOK_UNLIMITED is allowed.  Calls of other threads that are under way
- * may be missing; events that find no room are counted as lost.  The trace ends with stook_trace_stop(), or
+ * STOOK_TRACE_LIMIT is a good choice; STOOK_UNLIMITED is allowed.  Calls of other threads that have begun
+ * may be missing; events for which there is no room are counted as lost.  The trace ends with stook_trace_stop(), or
  * with the process, however that ends.  A forked child is not traced, and may begin a trace of its own.
  *
  * errors:  EBUSY    this process is traced already, or another one writes to that file
@@ -51,7 +50,7 @@ STOOK_API int stook_trace_start(const char *path, size_t limit);
 /*
  * End the trace.
  *
- * When the call returns the file has all that was recorded, and is closed.
+ * When the call returns, the file has all recorded events, and is closed.
  *
  * errors:  EINVAL   this process is not traced
  * context: not in a signal handler

@@ -3,14 +3,14 @@
  * urcu.h - liburcu for stook_free_rcu() and type-stable caches: link with -lstook-urcu
  * (pkg-config stook-urcu).
  *
- * Readers and threads are liburcu's business, by its own rules:
+ * Readers and threads follow the rules of liburcu:
  *  - a thread registers itself with the flavour (rcu_register_thread()) before it reads, and before
- *    it calls stook_free_rcu(), stook_rcu_barrier(), stook_cache_shrink() or stook_cache_destroy() on
- *    what was deferred, as liburcu asks of callers of call_rcu();
+ *    it calls stook_free_rcu(), stook_rcu_barrier(), stook_cache_shrink() or stook_cache_destroy() for
+ *    deferred objects, as liburcu asks of callers of call_rcu();
  *  - callbacks run in liburcu's own thread, which the calls below start;
- *  - a program that forks and goes on without exec needs liburcu's handlers: urcu_memb_call_rcu_before_fork(),
+ *  - a program that forks without exec needs liburcu's handlers: urcu_memb_call_rcu_before_fork(),
  *    …_after_fork_parent() and …_after_fork_child() (urcu_qsbr_… for that flavour), by pthread_atfork() or
- *    around fork().  Then what was deferred before is freed in the parent and in the child.  This library
+ *    around fork().  Then objects that were deferred before are freed in the parent and in the child.  This library
  *    registers none: two registrations deadlock.  Without them stook_rcu_barrier() and
  *    stook_cache_destroy() would wait in the child for a thread that is not there.
  */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * context.h - what this thread is in the middle of.
+ * context.h - whether this thread is inside the library, and the work that it must do before it leaves.
  *
  * Every slow path runs between context_enter() and context_leave().  A signal handler that
- * interrupts one finds depth > 0 and knows that the thread below it may hold any lock or a closed
- * slot: it only tries locks, and what a free cannot finish it leaves on `deferred`.  The
- * interrupted holder empties that list when its depth falls to zero, and then looks again.
+ * interrupts one finds depth > 0 and knows that its thread may hold any lock or a closed slot.  So it only
+ * tries locks.  If a free cannot finish its work, it leaves the slab on `deferred`.  The interrupted holder
+ * empties that list when its depth falls to zero, and then checks it again.
  * A handler and the code it interrupts are one thread: signal fences order them.
  */
 #ifndef STOOK_BASE_CONTEXT_H
@@ -55,8 +55,8 @@ static inline bool context_enter(void)
 }
 
 /*
- * True between fork_prepare() and its end: this thread holds every lock of the library.  Other
- * people's atfork handlers run meanwhile and may allocate: for them locks are no-ops.
+ * True between fork_prepare() and its end: this thread holds every lock of the library.  Atfork handlers of
+ * other libraries run meanwhile and may allocate: for them locks are no-ops.
  */
 static inline bool context_holds_all(void)
 {
@@ -70,7 +70,7 @@ static inline __attribute__((always_inline)) bool context_left_behind(struct con
            atomic_load_explicit(&context->rcu, memory_order_relaxed);
 }
 
-/* Settles all that was left behind; depth stays at 1 meanwhile, so handlers defer anew. */
+/* Does all deferred work; depth stays at 1 meanwhile, so handlers defer anew. */
 void context_settle(void);
 
 static inline void context_leave(void)
@@ -83,7 +83,7 @@ static inline void context_leave(void)
             context_settle();
         context->depth = 0;
         atomic_signal_fence(memory_order_seq_cst);
-        /* A handler between the look and the store found depth 1 and deferred: look again. */
+        /* A handler between the check and the store found depth 1 and deferred: check again. */
         if (!context_left_behind(context))
             return;
         context->depth = 1;

@@ -2,7 +2,8 @@
 /*
  * lock.h - a ranked futex lock of four bytes.
  *
- * Which locks there are and in what order they are taken: lock_ranks.h.  The slot is not a lock: nobody waits for a closed slot, and nothing is taken while it is closed.
+ * lock_ranks.h has all locks and their order.  The slot is not a lock: no thread waits for a closed slot, and no
+ * lock is taken while it is closed.
  */
 #ifndef STOOK_BASE_LOCK_H
 #define STOOK_BASE_LOCK_H
@@ -75,8 +76,8 @@ void lock_child(void);
 void lock_mark_fork(struct lock *lock);
 
 /*
- * The n-th turn of a wait for what no lock says, such as an open slot: yields at first, then sleeps, so
- * that a thread of lower priority on this CPU gets on.
+ * The n-th turn of a wait without a lock or futex, such as for an open slot: yields at first, then sleeps, so
+ * that a thread of lower priority on this CPU can run.
  */
 void lock_pause(unsigned turn);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * once.h - what one thread does and all others wait for, asleep: a thread of a higher priority on the
- * same CPU lets the one at work get on.  Inlined, since libstook-malloc.so has none of base's code.
+ * once.h - work that one thread does while all others sleep until it is done.  Since they sleep, a thread of a
+ * higher priority on the same CPU lets the working thread run.  Inlined, since libstook-malloc.so has none of base's code.
  */
 #ifndef STOOK_BASE_ONCE_H
 #define STOOK_BASE_ONCE_H

@@ -22,8 +22,8 @@ enum {
     ADAPT_BARN_MORE = 8,       /* a barn's limit grows to this many times what it begins with … */
     ADAPT_BARN_MOST = 1 << 20, /* … and to as many bytes at level 0, twice as many a level */
     ADAPT_DRAINS = 8,          /* times that slots are drained until no larger sheaf is seen */
-    ADAPT_STEPS = 64,          /* numbers that one look goes on by at most */
-    ADAPT_IDLE = 2,            /* looks without an exchange after which a cache idles */
+    ADAPT_STEPS = 64,          /* places of the cache table that one check passes at most */
+    ADAPT_IDLE = 2,            /* checks without an exchange after which a cache is idle */
 };
 
 _Atomic uint32_t adapt_grown;
@@ -87,7 +87,7 @@ static size_t adapt_more_bytes(const struct stook_cache *cache, uint32_t base, u
            cache->layout.stride;
 }
 
-/* Under the lock of node 0's barn, or before anybody knows the cache. */
+/* Under the lock of node 0's barn, or before any other thread knows the cache. */
 static void adapt_store(struct stook_cache *cache, uint32_t base, uint32_t level)
 {
     struct policy *policy = &cache->policy;
@@ -201,8 +201,8 @@ static void adapt_collect(struct stook_cache *cache)
     budget_give(cache, grown);
 }
 
-/* Back to level 0, but for the sheaves that CPUs have: those are collected when it is due.  Asks the
- * kernel for nothing. */
+/* Back to level 0, except the sheaves that CPUs have: those are collected when it is due.  Makes no system
+ * call. */
 static void adapt_lower(struct stook_cache *cache)
 {
     if (cache_level(cache) > 0 && adapt_fall(cache, 0, false))

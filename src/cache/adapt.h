@@ -13,10 +13,10 @@
  * those that wait empty in barns.  After a change to less, the slots of all CPUs are drained as for
  * stook_cache_shrink(): by the call that changed it, or, where a cache fell after a free, by upkeep.
  *
- * An adaptive cache grows a level when its barns miss what they refused though their limit is as high
- * as it goes: sheaves and barns double, within the budgets.  It falls back to level 0 when its barns
- * have come to refuse most, when it is shrunk, and when it idles, which it cannot know: so threads that
- * exchange sheaves of other caches look at those that have grown, one after the other.
+ * An adaptive cache grows a level when its barns miss sheaves that they refused, although their limit is at its
+ * highest: sheaves and barns double, within the budgets.  It falls back to level 0 when its barns refuse many
+ * sheaves, when it is shrunk, and when it is idle.  It cannot notice the last itself.  So threads that exchange
+ * sheaves of other caches check the caches that have grown, one after the other.
  */
 #ifndef STOOK_CACHE_ADAPT_H
 #define STOOK_CACHE_ADAPT_H
@@ -52,9 +52,9 @@ static inline void adapt_heed(struct stook_cache *cache, bool within)
 }
 
 /*
- * Looks at the next grown cache that is not `own`.  One whose barns have seen no exchange for two looks
- * idles, and is shrunk; what one that fell by itself still has with CPUs is collected.  `near`: the
- * kernel is asked for nothing, and CPUs keep the sheaves they have.
+ * Checks the next grown cache that is not `own`.  If its barns have seen no exchange for two checks, it is idle
+ * and is shrunk.  If it fell by itself, its larger sheaves are taken from the CPUs.  `near`: makes no system
+ * call, and CPUs keep their sheaves.
  */
 void adapt_look(const struct stook_cache *own, bool near);
 

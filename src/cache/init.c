@@ -110,8 +110,9 @@ void stook_inline_layout_2(int layout, const void *address)
     Dl_info info;
 
     if (layout != STOOK_INLINE_LAYOUT)
-        report_fatal("stook/inline.h of layout %d was compiled in, this library has %d", layout,
-                     STOOK_INLINE_LAYOUT);
+        report_fatal(
+            "the program was compiled with stook/inline.h of layout %d, this library has %d: compile it again",
+            layout, STOOK_INLINE_LAYOUT);
     if (!dlsym || !dladdr)
         return;
     open = (void *(*)(const char *, int))(uintptr_t)dlsym(RTLD_DEFAULT, "dlopen");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reclaim.h - what an allocation that may wait does when the arena has refused memory: what the
- * library itself holds unused goes back first, then the callbacks that programs registered run.
+ * reclaim.h - reclaim, for an allocation that may wait when the arena has refused memory.  The library first
+ * returns its own unused memory; then it runs the callbacks that programs registered.
  *
  * Callbacks run outside the library's context and without its locks, so they may call all of it.
  * Bounded: an allocation makes RECLAIM_ROUNDS rounds at most, each callback runs once a round, and
- * there is another round only while the last one gave something back and was not enough.  What a
- * callback itself allocates does not reclaim.
+ * there is another round only while the last one gave something back and was not enough.  Allocations
+ * of a callback do not reclaim.
  */
 #ifndef STOOK_CACHE_RECLAIM_H
 #define STOOK_CACHE_RECLAIM_H
@@ -26,7 +26,7 @@ struct reclaim_entry {
     stook_reclaim_fn fn; /* NULL: free */
     void *arg;
     uint32_t running; /* threads that are in it */
-    bool going;       /* nobody enters it any more; free once nobody is in it */
+    bool going;       /* no thread enters it any more; free once `running` is 0 */
 };
 
 struct reclaim {
@@ -36,7 +36,7 @@ struct reclaim {
 };
 extern struct reclaim reclaim __attribute__((visibility("hidden")));
 
-/* What this thread is in: a callback (its number + 1), RECLAIM_DRAINING, or 0. */
+/* Where this thread is: in a callback (its number + 1), RECLAIM_DRAINING, or 0. */
 extern __thread unsigned reclaim_inside
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
@@ -48,14 +48,14 @@ static inline bool reclaim_may(unsigned flags, bool nested)
 
 /*
  * Reclaims until the attempt succeeds or nothing more can be done: false with errno ENOMEM then.
- * The attempt runs within the context; this is called outside.  What `cache` has goes first.
+ * The attempt runs within the context; this is called outside.  The sheaves of `cache` go first.
  */
 bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(void *arg), void *arg);
 
 /* Up to n objects, by reclaiming; fewer with errno ENOMEM.  Outside the context. */
 size_t reclaim_alloc(struct stook_cache *cache, void **objects, size_t n);
 
-/* The forked child: threads that were in callbacks or drained caches are gone. */
+/* In the forked child: threads that were in callbacks or drained caches do not exist here. */
 void reclaim_child(void);
 
 #endif

@@ -232,8 +232,8 @@ static inline __attribute__((always_inline)) void account_add(
 
 void account_report(const struct stook_cache *cache, const void *object, const char *what)
 {
-    report_fatal("corrupt %s: cache %s: that of object %p was written over; the object before it "
-                 "overran, or it itself did",
+    report_fatal("corrupt %s: cache %s: that of object %p was overwritten; the object or its "
+                 "neighbour overran",
                  what, cache->name, object);
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * element.h - what an object's element in a column (slab/column.h) says: who it is charged to, which call
- * site took it.
+ * element.h - an object's element in a column (slab/column.h): the group that is charged for it, or the call
+ * site that allocated it.
  *
- * An element is a number from 1 on, stored xor the cache's key and the object's address, whose halves
- * change places: the upper half must come out as zeros, and hangs on the object, so bytes that an
- * overrun wrote, another object's element or a pointer into an object give no number.  All zeros are
+ * An element is a number from 1 on.  It is stored xor the cache's key and the object's address with its halves
+ * exchanged.  When it is decoded, the upper half must be zeros, and depends on the object.  So bytes that an
+ * overrun wrote, another object's element, or a pointer into an object give no number.  All zeros are
  * "none", and no number is stored so: bit 32 of the key is set, and an object's address is even.
  */
 #ifndef STOOK_CHARGE_ELEMENT_H

@@ -4,8 +4,8 @@
  * back where the lock cannot be had.
  *
  * How much goes into stocks follows from the room that is left below the nearest limit: half of it
- * for all CPUs together, at most GROUP_BATCH a CPU.  So close to a limit there is nothing to bring
- * back, and a group that is refused again and again interrupts nobody.
+ * for all CPUs together, at most GROUP_BATCH a CPU.  So close to a limit there is nothing to drain,
+ * and a group whose charges are refused again and again interrupts no CPU.
  */
 #include "charge/group_table.h"
 #include "base/cancel.h"
@@ -107,7 +107,7 @@ uint64_t group_charge_stocked(const struct group *group)
 
 /* ---- charging ------------------------------------------------------------------------------- */
 
-/* What follows from a group's having more now: its peak, and whether somebody wants to know. */
+/* A group's charge rose: updates its peak, and notes whether its soft limit's callback is due. */
 static void group_charge_risen(struct group *group)
 {
     for (; group; group = group_parent(group)) {
@@ -264,7 +264,7 @@ static void group_charge_left(struct group *group, uint64_t bytes)
     atomic_fetch_add_explicit(&group->returned, bytes, memory_order_relaxed);
     atomic_fetch_or_explicit(&group_table.returned_at[place / 64], (uint64_t)1 << place % 64,
                              memory_order_release);
-    /* Before the lock is tried once more: whoever has it looks at this after it unlocked. */
+    /* Before the lock is tried once more: its holder checks this after it unlocked. */
     atomic_exchange_explicit(&group_table.pending, true, memory_order_seq_cst);
 }
 

@@ -2,12 +2,12 @@
 /*
  * group_table.h - the groups, and the one lock of the hierarchy.
  *
- * A place is free, or a group's that lives, or a zombie's: destroyed, but charged still.  Its record
- * says who was there last until the place is used again, which is as late as possible; so whoever
- * comes with a number of a group that is gone mostly learns its nearest living ancestor.
+ * A place is free, or belongs to a living group, or to a zombie: a group that was destroyed but is still charged.
+ * Its record names the last group until the place is used again, which is as late as possible.  So a thread that
+ * comes with the number of a group that is gone mostly finds its nearest living ancestor.
  *
- * `charged` is what the stocks of a group and of its descendants hold, and what their objects are
- * charged.  A zombie has no stocks.  A group goes only after its children, so the ancestors of one
+ * `charged` is the sum of the stocks of a group and its descendants, and of the charges for their objects.  A
+ * zombie has no stocks.  A group goes only after its children, so the ancestors of one
  * that lives live, and the places of a zombie's ancestors are not used again before its own.
  */
 #ifndef STOOK_CHARGE_GROUP_TABLE_H
@@ -20,12 +20,13 @@
 enum group_state { GROUP_FREE, GROUP_LIVES, GROUP_ZOMBIE };
 
 struct group {
-    _Atomic uint32_t number; /* who it is or was; 0 while that changes */
+    _Atomic uint32_t number; /* of the group that is or was here; 0 while that changes */
     _Atomic uint32_t live;   /* the same while it lives, else 0 */
     uint32_t depth;          /* its ancestors' number */
     /* Itself, its parent and so on, 0 behind the last; valid while `number` is what it was. */
     _Atomic uint32_t lineage[STOOK_GROUP_DEPTH_MAX];
-    _Atomic uint64_t returned; /* given back, less what was charged, by who did not get the lock */
+    _Atomic uint64_t
+        returned; /* bytes returned less bytes charged by threads that did not get the lock */
 
     /* The rest under the lock. */
     enum group_state state;
@@ -80,7 +81,7 @@ static inline struct stook_group group_handle(uint32_t number)
 {
     return (struct stook_group){number};
 }
-/* What a program passes: a number, or nonsense, which is 0. */
+/* The number of a handle that a program passes; 0 if it is not valid. */
 uint32_t group_of_handle(struct stook_group handle);
 /* A group and its ancestors, with a 0 behind the last, of its record; false: the place is another's by now. */
 bool group_lineage(uint32_t number, uint32_t lineage[STOOK_GROUP_DEPTH_MAX]);
@@ -104,7 +105,7 @@ static inline uint32_t group_id(const struct group *group)
     return atomic_load_explicit(&group->number, memory_order_relaxed);
 }
 
-/* Within the context.  Unlocking collects what was returned meanwhile, and looks again after. */
+/* Within the context.  Unlocking collects the bytes that were returned meanwhile, and checks again after. */
 bool group_lock(bool nospin);
 /* The same for calls that may wait for a fork. */
 void group_take(void);
@@ -129,9 +130,9 @@ void group_charge_sub(struct group *group, uint64_t bytes);
 /* charge/group_charge.c: */
 bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nested);
 void group_charge_return(uint32_t number, size_t bytes);
-/* A zombie that has no stocks any more, and no charges, is no more. */
+/* Frees the place of a zombie that has no stocks and no charges any more. */
 void group_charge_settle(struct group *group);
-/* What was returned without the lock, as far as it has come. */
+/* Collects the bytes that were returned without the lock so far. */
 void group_charge_collect(void);
 /* Closes the stocks of a group and of all below. */
 void group_charge_drain(struct group *group);

@@ -487,7 +487,7 @@ bool topology_text_load(const char *text, struct topology *t)
                     "can be read",
                     name);
     else if (n == sizeof(work->file) - 1 || strlen(work->file) != (size_t)n)
-        report_warn("topology: %.200s is no text of less than %d bytes", name,
+        report_warn("topology: %.200s is not a text of less than %d bytes", name,
                     TOPOLOGY_TEXT_MAX - 1);
     else if (!(ok = topology_text_parse(&work->topology, name ? work->file : text, work->error)))
         report_warn("topology: %.200s%s%s", name ? name : "", name ? ": " : "", work->error);

@@ -89,7 +89,7 @@ static bool traced_begin_numbered(void)
     char path[PATH_MAX];
 
     if (!traced_numbered(path, sizeof(path))) {
-        report_warn("STOOK_TRACE: the path is too long");
+        report_warn("STOOK_TRACE: the path is too long; this process is not traced");
         return false;
     }
     return traced_begin(path);

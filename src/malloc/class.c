@@ -29,7 +29,7 @@ static const void *const class_malloc __attribute__((used)) = (const void *)MALL
 
 static size_t class_bytes; /* from fast.base on, which may hold objects */
 
-/* Why the fast way is closed: bits, set and cleared by anyone at any time. */
+/* Why the fast path is closed: bits, set and cleared by anyone at any time. */
 enum { CLASS_ACCOUNTED = 1, CLASS_PERTURBED = 2 };
 static unsigned class_closed = CLASS_ACCOUNTED; /* until it is said whether they are */
 
@@ -38,7 +38,7 @@ static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
 static const void *class_slot[SIZES_CLASSES]; /* in CPU 0's area; NULL: not made yet */
 
 /*
- * Lets malloc's fast way find a class, or hides it.  If the class was made meanwhile, the exchange fails
+ * Lets malloc's fast path find a class, or hides it.  If the class was made meanwhile, the exchange fails
  * and this thread stores again; else the one that makes it sees these stores, and stores later.
  */
 static void class_show(unsigned class, bool closed)
@@ -54,7 +54,7 @@ static void class_show(unsigned class, bool closed)
 }
 
 /*
- * Objects that need more than to be moved all go the cold way.  Release: pairs with FAST_TESTED(), which
+ * Objects that need more work than a move all take the cold path.  Release: pairs with FAST_TESTED(), which
  * comes first, so that a thread that passes the test sees the rest.  A thread that stores what has changed
  * meanwhile finds that out and stores again: the last store is that of the last change.
  */
@@ -155,8 +155,8 @@ static void class_name(char name[CLASS_NAME], size_t size)
 }
 
 /*
- * Sizes whose class is there from the start: what handlers and threads that cannot make one get.  32, 128,
- * 512 and so on to SIZES_MAX.
+ * Sizes whose class exists from the start, for handlers and threads that cannot make one: 32, 128, 512 and so
+ * on to SIZES_MAX.
  */
 static bool class_is_first(unsigned class)
 {
@@ -165,7 +165,7 @@ static bool class_is_first(unsigned class)
     return (size & (size - 1)) == 0 && __builtin_ctzll(size) % 2 == __builtin_ctzll(SIZES_MAX) % 2;
 }
 
-/* Makes a class and lets the fast way know it; NULL without memory.  One thread at a time. */
+/* Makes a class and makes it known to the fast path; NULL without memory.  One thread at a time. */
 static struct stook_cache *class_add(unsigned class)
 {
     struct stook_private_slab slab;

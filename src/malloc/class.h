@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * class.h - the cold way of every entry point: the start, classes whose slot does not serve, large
+ * class.h - the cold path of every entry point: the start, classes whose slot has no object or no room, large
  * objects, wrong pointers.
  */
 #ifndef STOOK_MALLOC_CLASS_H
@@ -14,7 +14,7 @@
 /* Where a call of malloc returns to. */
 #define CLASS_FROM __builtin_return_address(0)
 
-/* Makes the caches of the first classes, and the fast way fast; once.  Those below see to it. */
+/* Makes the caches of the first classes and opens the fast path, once.  The calls below do it if needed. */
 void class_make(void);
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fast.h - the way of malloc and free that is gone nearly always; everything else is class.h's.
+ * fast.h - the fast path of malloc and free; class.h has all other cases.
  *
  *   malloc:  size of a class; its slot from a table; pop
  *   free:    address where objects may lie; the cache's index from the page map; the start of an object
@@ -8,8 +8,8 @@
  *
  * One struct of constants beside the code serves both.  Before the start `size` is 0 and all slots are
  * NULL, so nothing is fast.  A page that is in no slab has cache 0, which is no class, as the library's own
- * caches are none: there is nothing else to test.  In locked mode all pops and pushes fail here and go
- * the cold way.
+ * caches are none: there is nothing else to test.  In locked mode all pops and pushes fail here and
+ * take the cold path.
  */
 #ifndef STOOK_MALLOC_FAST_H
 #define STOOK_MALLOC_FAST_H

@@ -62,9 +62,9 @@ struct mallinfo MALLOC_NAME(mallinfo)(void)
 }
 
 /*
- * Known parameters are accepted, as by glibc.  M_PERTURB has its effect; those that lay out glibc's heaps
- * have nothing to lay out here, and what M_CHECK_ACTION once chose (glibc has not heeded it since 2.26)
- * is always a report and the end.
+ * Known parameters are accepted, as by glibc.  M_PERTURB has its effect.  Parameters that lay out glibc's heaps
+ * have none.  M_CHECK_ACTION has none either (as in glibc since 2.26): an error is always reported, and the
+ * process aborts.
  */
 int MALLOC_NAME(mallopt)(int parameter, int value)
 {

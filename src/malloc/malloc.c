@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * malloc.c - malloc, calloc, free, and free with what the caller knows.
+ * malloc.c - malloc, calloc, free, free_sized and free_aligned_sized.
  *
- * Each is the fast way and one tail call into the cold one.
+ * Each is the fast path and one tail call into the cold path.
  */
 #include "malloc/class.h"
 #include "malloc/fast.h"

@@ -2,11 +2,10 @@
 /*
  * operators.c - every C++ operator new and delete, under its mangled name.
  *
- * What they do when memory is short is the C++ library's: the handler, and the exception.  The
- * shared library must load into C programs, so it only asks for those (weak); a static program
- * that uses operator new has the C++ library, and takes this file from the archive compiled with
- * STOOK_OPERATORS_STATIC, which insists on them.  There, the C++ library's own nothrow forms of
- * new serve: they call the plain ones and catch what those throw.
+ * When memory is short, they call the C++ library's handler, and throw its exception.  The shared library must
+ * load into C programs, so its references to these are weak.  A static program that uses operator new has the
+ * C++ library, and takes this file from the archive compiled with STOOK_OPERATORS_STATIC, which requires them.
+ * There, the C++ library's own nothrow forms of new are used: they call the plain ones and catch the exception.
  */
 #include "kmalloc/private.h"
 #include "malloc/class.h"
@@ -122,8 +121,8 @@ OPERATOR(void *, operators_new_array_aligned, "_ZnamSt11align_val_t", size_t siz
 
 #ifndef STOOK_OPERATORS_STATIC
 /*
- * No handler: NULL.  One that throws is caught by the C++ library's own form, which calls the
- * plain operator, which is ours.
+ * Without a handler: NULL.  If the handler throws, the C++ library's own form catches that; it calls the plain
+ * operator, which is ours.
  */
 static __attribute__((noinline, cold)) void *operators_new_nothrow(size_t align, size_t size,
                                                                    const void *nothrow,
@@ -162,7 +161,7 @@ OPERATOR_NEW_ALIGNED_NOTHROW(operators_nothrow_aligned, "_ZnwmSt11align_val_tRKS
 OPERATOR_NEW_ALIGNED_NOTHROW(operators_nothrow_array_aligned, "_ZnamSt11align_val_tRKSt9nothrow_t")
 #endif
 
-/* Whatever else a form of delete is told, the page map knows. */
+/* The other parameters of a form of delete are not needed: the page map has the cache. */
 #define OPERATOR_DELETE(name, mangled, ...)                                                        \
     OPERATOR(void, name, mangled, void *object, ##__VA_ARGS__)                                     \
     {                                                                                              \

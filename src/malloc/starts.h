@@ -6,15 +6,15 @@
  * Let n = q * stride + r be an offset in a slab of o objects, M a number somewhat above 2^64 / stride,
  * and e = M * stride - 2^64.  Then n * M is q * e + r * M modulo 2^64; if (o + 1) * e < M that does not
  * reach 2^64, so it is below M where r is 0 and nowhere else.  If besides (o - 1) * e < M / 2 <= o * e,
- * it is below M / 2 for the starts of the o objects and for nothing else, not even for the place where
- * one more object would begin that does not fit.
+ * it is below M / 2 for the starts of the o objects and for nothing else.  That excludes the place where one
+ * more object would begin that does not fit.
  *
  * The word is M / 2.  Its low bits are those that twice an offset can have: an address, doubled, and these
  * bits are 2 * n, for slabs are aligned to their size.
  *
- * A slab of the minimum order is not aligned to the preferred one's size.  Before the first of these
- * hands out an object, its class's word becomes 0, which no product is below, and malloc's cold way
- * decides for good.
+ * A slab of the minimum order is not aligned to the size of the preferred order.  Before the first of these
+ * hands out an object, its class's word becomes 0, which no product is below.  From then on malloc's cold path
+ * decides.
  */
 #ifndef STOOK_MALLOC_STARTS_H
 #define STOOK_MALLOC_STARTS_H

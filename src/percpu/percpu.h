@@ -2,10 +2,10 @@
 /*
  * percpu.h - memory of each CPU that sections change, and the mode of the process.
  *
- * A section runs from its BEGIN to its commit, one store, which is its last instruction.  The kernel
- * guarantees: a thread that is preempted, migrated or gets a signal in between goes on at the section's
- * abort exit, in front of which it has found the signature; membarrier (percpu_fence) does the same to
- * the sections that run on a CPU.  Until the commit a section may write only what nobody reads yet.
+ * A section runs from its BEGIN to its commit, one store, which is its last instruction.  If a
+ * thread is preempted, migrated or gets a signal in between, the kernel sends it to the section's abort exit.
+ * It checks the signature in front of that exit before.  membarrier (percpu_fence) does the same to the sections
+ * that run on a CPU.  Until the commit a section may write only memory that no other thread reads yet.
  *
  * A port to another architecture is two tables of operations, and their names in three places.
  *   include/stook/arch/ops_ARCH.h   of pop and push; compiled into programs
@@ -24,16 +24,16 @@
  *   COMMIT_ADD_TWO                   release; 16 bytes in one store that is done or not, or else it leaves
  *   END                              abort exit behind the signature; both exits reach any label
  *
- * What proves a port: tests/scripts/test_port.py (each operation, under qemu-user), then on a kernel of
- * that kind unit.percpu* and unit.rows_steps, unit.stock_steps (a stop at every instruction),
- * stress.percpu_storm, stress.percpu_violations (each rule broken must be seen).
+ * Tests of a port: tests/scripts/test_port.py (each operation, under qemu-user).  On a kernel of that kind then
+ * unit.percpu*, unit.rows_steps and unit.stock_steps (a stop at every instruction), stress.percpu_storm, and
+ * stress.percpu_violations (each rule broken must be seen).
  *
  * Modes, fixed at start for the whole process (both on one slot would hand objects out twice):
  *   rseq    sections.  A thread that is not registered has CPU number -1 or -2: no section of it commits.
  *   locked  no section commits; lock words and atomic instructions do their work.
  *
- * A CPU's area holds one slot a cache, at the cache's offset ([cpu][cache]); what is in a slot, only
- * sheaf/slot.h knows.  Areas lie at a fixed stride in one mapping, for every CPU that may ever be and for
+ * A CPU's area holds one slot a cache, at the cache's offset ([cpu][cache]); only sheaf/slot.h knows the
+ * contents of a slot.  Areas lie at a fixed stride in one mapping, for every CPU that may ever be and for
  * -1 and -2.  They begin as zero pages: CPUs that the process never runs on cost address space alone.
  * Words of rows (percpu/rows.h) lie a row a CPU apart instead.
  */
@@ -102,7 +102,7 @@ extern struct percpu percpu __attribute__((visibility("hidden")));
 /* Decides the mode.  Once, after topology_init(), before the first slot. */
 void percpu_init(void);
 
-/* Undoes percpu_init(), while no slot is in use and nobody else is in the library. */
+/* Undoes percpu_init(), while no slot is in use and no other thread is in the library. */
 void percpu_exit(void);
 
 /* Slot `index` may be used from here on; it is open and without sheaves on every CPU. */
@@ -146,7 +146,7 @@ static inline struct slot *percpu_slot_at(int cpu, uintptr_t offset)
     return (struct slot *)(void *)(percpu.areas + (intptr_t)cpu * PERCPU_AREA_SIZE + offset);
 }
 
-/* The slot of a CPU that somebody has used, or NULL. */
+/* The slot of a CPU that a thread has used, or NULL. */
 static inline struct slot *percpu_slot(unsigned cpu, uintptr_t offset)
 {
     /* Pairs with the release that set it. */
@@ -156,8 +156,8 @@ static inline struct slot *percpu_slot(unsigned cpu, uintptr_t offset)
 }
 
 /*
- * No thread may run on a CPU any more: its sheaves are about to be taken.  Whoever closes a slot there
- * afterwards makes it a used one again.  The other way round: not all of them could be taken.
+ * percpu_leave(): no thread may run on the CPU any more, and its sheaves are about to be taken.  A thread that
+ * closes a slot there afterwards makes it a used CPU again.  percpu_stay(): not all of them could be taken.
  */
 void percpu_leave(unsigned cpu);
 void percpu_stay(unsigned cpu);
@@ -173,7 +173,7 @@ static inline enum percpu_use percpu_use_of(unsigned cpu)
 
 /*
  * Aborts the sections running on `cpu`.  false: a tunable isolates that CPU, or the kernel refused
- * (a sandbox entered after start): what was taken there must be opened again unread.
+ * (a sandbox entered after start).  Then slots that were taken there must be opened again unread.
  */
 bool percpu_fence(unsigned cpu);
 bool percpu_may_fence(unsigned cpu);

@@ -5,9 +5,9 @@
  * An operation is a line of the specification; percpu/ops_*.h and stook/arch/ops_*.h turn it into
  * machine code.
  *
- * Nothing that a section copied counts until its commit, which is its last instruction.  A caller of a
- * section that left or was aborted goes the slow way; where there are no sections (other machines, other C
- * libraries, builds with -DSTOOK_RSEQ=OFF) they all leave, so that no caller needs an #if.
+ * Nothing that a section copied counts until its commit, which is its last instruction.  If a
+ * section left or was aborted, its caller takes the slow path.  Without sections (other machines, other C
+ * libraries, builds with -DSTOOK_RSEQ=OFF) they all leave, so no caller needs an #if.
  */
 #ifndef STOOK_PERCPU_SECTIONS_H
 #define STOOK_PERCPU_SECTIONS_H
@@ -83,8 +83,8 @@ SECTION enum rseq_result rseq_add_two(void *words, const unsigned shift, intptr_
  * give:       the same; b = s.bytes + n; if b > most leave; s.bytes = b                    <- commits
  *
  * A stock is {number, bytes}, 4 bytes each.  The thread that closes one stores another number, fences
- * the CPU, and only then reads the bytes: a section that read the old number has committed before the
- * fence, or never will.  n and most are below 2^31: their sum does not wrap.
+ * the CPU, and only then reads the bytes.  A section that read the old number has committed before the fence, or
+ * never will.  n and most are below 2^31: their sum does not wrap.
  */
 SECTION enum rseq_result rseq_take(void *stock, const unsigned shift, intptr_t rseq,
                                    uint32_t number, uint32_t n)

@@ -48,7 +48,7 @@ static void kfree_rcu_large(void *object)
     } else {
         if (!rcu_ops.reading || rcu_ops.reading())
             report_fatal(
-                "stook_free_any_rcu: no memory to defer the free of %p, and no place to wait",
+                "stook_free_any_rcu: no memory to defer the free of %p, and this thread cannot wait for readers",
                 object);
         rcu_ops.synchronize();
         stook_free_any(object);

@@ -31,8 +31,9 @@ struct sheaf *prefilled_of(const struct stook_cache *cache, const struct stook_s
     struct sheaf *sheaf = (struct sheaf *)(uintptr_t)given;
 
     if (__builtin_expect(sheaf->next != (const void *)cache, 0))
-        report_fatal("sheaf %p is not one that was prefilled from cache %s, or was returned",
-                     (const void *)given, cache->name);
+        report_fatal(
+            "sheaf %p is not one that was prefilled from cache %s, or was returned already",
+            (const void *)given, cache->name);
     return sheaf;
 }
 

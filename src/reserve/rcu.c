@@ -31,8 +31,8 @@ enum {
 static _Atomic unsigned rcu_state;
 enum { RCU_UNSET, RCU_SETTING, RCU_SET };
 /*
- * Objects are put by a section, and whoever takes an rcu sheaf on another CPU needs a fence.  Not where
- * a tunable forbids to interrupt some CPU.  Constant once rcu_is_set().
+ * True: a section puts objects into rcu sheaves, and a thread that takes another CPU's rcu sheaf needs a fence.
+ * False if a tunable forbids to interrupt some CPU.  Constant once rcu_is_set().
  */
 static bool rcu_sections;
 
@@ -74,7 +74,7 @@ static struct sheaf *rcu_restore(struct stook_cache *cache, struct sheaf *sheaf,
 
 /*
  * The node whose barn a sheaf goes to: the one it was filled on, or the one that all its objects are
- * of.  What else is not of that barn's home goes the usual way, as any free from here.
+ * of.  Objects that are not of that barn's home are freed like any other.
  */
 static unsigned rcu_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
 {
@@ -168,7 +168,7 @@ static struct sheaf *rcu_sheaf(struct stook_cache *cache, unsigned node, bool no
         capacity = RCU_SINGLES;
     if (ours) {
         sheaf = barn_make_empty(cache, node, nospin);
-        /* No memory: one that is full has been paid for. */
+        /* No memory: take a full sheaf of the barn and flush it. */
         if (!sheaf && (sheaf = barn_get_full(cache, node, &none, nospin)) != NULL)
             sheaf_flush(cache, sheaf, nospin);
         /* Of a capacity that the cache had before. */
@@ -197,9 +197,9 @@ static void rcu_sheaf_back(struct stook_cache *cache, unsigned node, struct shea
 }
 
 /*
- * Into this CPU's rcu sheaf, where the section could not: there is none, or this is its last object.
- * A sheaf is fetched before the slot is closed to install it.  One that is full goes onto the stack
- * before the slot opens, so a drain finds it here or there.  *full: it is there.
+ * Puts an object into this CPU's rcu sheaf if the section could not: there is no sheaf, or this is its last
+ * object.  A sheaf is fetched before the slot is closed to install it.  A full sheaf goes onto the stack before
+ * the slot opens, so a drain finds it in one of both places.  *full: it is on the stack.
  */
 static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *full)
 {
@@ -243,8 +243,9 @@ static bool rcu_put(struct stook_cache *cache, void *object, bool nospin, bool *
 static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
 {
     if (nested || !rcu_ops.reading || rcu_ops.reading() || !rcu_outside(rcu_ops.synchronize))
-        report_fatal("cache %s: no memory to defer the free of %p, and no place to wait",
-                     cache->name, object);
+        report_fatal(
+            "cache %s: no memory to defer the free of %p, and this thread cannot wait for readers",
+            cache->name, object);
     slot_free(cache, &object, 1, false);
 }
 
@@ -278,7 +279,8 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
                      cache->name);
     if (__builtin_expect(slab_cache_of(object) != cache, 0))
         slab_report(cache, object, "is of no slab of this cache");
-    if (__builtin_expect(cache_hooks(cache) != 0, 0)) /* readers charge nobody */
+    if (__builtin_expect(cache_hooks(cache) != 0,
+                         0)) /* an object that waits for readers is charged to no group */
         account_clear(cache, &object, 1);
     nested = context_enter();
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
@@ -364,17 +366,18 @@ static void rcu_take_slots(unsigned index, unsigned end, bool all)
 /* What was in a slot or a cell before has come back.  Inside the library, without locks. */
 static void rcu_wait(void)
 {
-    /* Where there is no memory some have to come back first. */
+    /* Without memory, some objects have to come back first. */
     while (!rcu_loose_collect(percpu_node(percpu_cpu()), true, false)) {
         rcu_hand_over_inside();
         if (!rcu_outside(rcu_ops.barrier))
             break;
     }
-    rcu_hand_wait(); /* who took cells before has put them onto the stack … */
+    rcu_hand_wait(); /* threads that took cells before have put them onto the stack … */
     rcu_hand_over_inside();
-    rcu_hand_wait(); /* … and who took the stack before has called */
+    rcu_hand_wait(); /* … and threads that took the stack before have called the RCU */
     if (!rcu_outside(rcu_ops.barrier))
-        report_fatal("a wait for deferred frees from a handler that interrupted the library");
+        report_fatal(
+            "a signal handler that interrupted the library cannot wait for deferred frees");
 }
 
 /* hooks_rcu.deferred */

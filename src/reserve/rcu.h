@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rcu.h - deferred frees: objects that readers may still look at, and slabs of type-stable caches.
+ * rcu.h - deferred frees: objects that readers may still read, and slabs of type-stable caches.
  *
- * The way of an object that stook_free_rcu() takes, each step visible to who drains:
+ * The path of an object that stook_free_rcu() takes, each step visible to a thread that drains:
  *
  *   slot     this CPU's rcu sheaf of the cache (slot->rcu): by a section (percpu/sections.h), or under
  *            the closed slot, as where there are none, the first and the last of each sheaf
- *   (loose   a cell of a small table, where there is no slot or no sheaf to be had)
+ *   (loose   a cell of a small table, if there is no slot or no sheaf)
  *   late     full sheaves, a lock-free stack; pushed while the slot is still closed
  *   hand     a thread has taken the stack and gives each sheaf to ops.call
  *   RCU      until the grace period is over
  *   back     the barn of the node it was filled on, or the slabs
  *
- * What the RCU needs to carry a sheaf lies in the sheaf, behind its objects (struct rcu_ride); readers
- * look at the objects, so nothing is ever written to these before they are back.
+ * The RCU's memory for a sheaf lies in the sheaf, behind its objects (struct rcu_ride).  Readers may read the
+ * objects, so the library does not write to them before they are back.
  *
- * ops.call is called outside the library (depth 0), without a lock, and never interrupts itself on
- * one thread: a handler that finds its thread handing over leaves its sheaves on the stack, and the
- * interrupted thread looks again.
+ * ops.call is called outside the library (depth 0), without a lock, and never interrupts itself on one thread.
+ * If a handler finds its thread handing sheaves over, it leaves its own on the stack, and the interrupted
+ * thread checks the stack again.
  *
- * A drain (stook_rcu_barrier, stook_cache_destroy) empties slots and cells onto the stack, waits until
- * whoever has something in hand is done (rcu_hand_wait), and then asks the RCU: a thread that comes
- * later has taken nothing that was deferred before.
+ * A drain (stook_rcu_barrier, stook_cache_destroy) empties slots and cells onto the stack.  It waits until the
+ * threads that hold a hand are done (rcu_hand_wait), and then asks the RCU.  A thread that begins a hand
+ * later takes no object that was deferred before.
  */
 #ifndef STOOK_RESERVE_RCU_H
 #define STOOK_RESERVE_RCU_H
@@ -64,12 +64,12 @@ struct sheaf *rcu_hand_pop_all(void);
 /* The stack to the RCU, which calls `done` for each.  Outside the library. */
 void rcu_hand_over(void (*done)(struct stook_rcu_head *head));
 
-/* Whoever takes something that was deferred out of where a drain looks holds a hand meanwhile. */
+/* A thread that takes deferred objects out of the places that a drain empties holds a hand meanwhile. */
 unsigned rcu_hand_begin(void);
 void rcu_hand_end(unsigned side);
 /* Waits for all hands that were begun before, and for no others. */
 void rcu_hand_wait(void);
-/* The forked child: other threads' hands are not here. */
+/* In the forked child: other threads' hands do not exist here. */
 void rcu_hand_child(void);
 
 /*

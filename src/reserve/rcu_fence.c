@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fence of who takes rcu sheaves.  What was deferred must come back, so there is a way besides the
- * one that the kernel may refuse (a sandbox entered after the start).
+ * The fence of a thread that takes other CPUs' rcu sheaves.  Deferred objects must come back.  So there is a
+ * second kind of fence, for when the kernel refuses membarrier (in a sandbox entered after the start).
  */
 #include "base/report.h"
 #include "percpu/percpu.h"
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 /*
- * Where this thread runs no other one does: if one was in a section there, it was interrupted.  A CPU
- * that is offline, or that the process may not use, runs none either (EINVAL).
+ * Runs this thread on the CPU: a thread that was in a section there has then been interrupted.  A CPU that is
+ * offline, or that the process may not use, runs no section (EINVAL).
  */
 static bool rcu_fence_visit(unsigned cpu)
 {
@@ -36,7 +36,7 @@ static bool rcu_fence_visit(unsigned cpu)
 void rcu_fence(unsigned cpu)
 {
     if (!percpu_fence(cpu) && !rcu_fence_visit(cpu))
-        report_fatal("deferred frees: no way to see what CPU %u has put aside: membarrier and "
+        report_fatal("deferred frees: cannot reach the objects of CPU %u: membarrier and "
                      "sched_setaffinity are refused",
                      cpu);
 }

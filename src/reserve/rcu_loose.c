@@ -60,7 +60,7 @@ static bool rcu_loose_put_cell(void *object)
     for (unsigned i = 0; i < RCU_CELLS; i++) {
         _Atomic(void *) *cell = &rcu_loose_cell[(start + i) % RCU_CELLS];
         void *none = NULL;
-        /* Release: what the user wrote to the object, before whoever carries it on. */
+        /* Release: the user's stores to the object come before the thread that takes it from here. */
         if (!atomic_load_explicit(cell, memory_order_relaxed) &&
             atomic_compare_exchange_strong_explicit(cell, &none, object, memory_order_release,
                                                     memory_order_relaxed)) {
@@ -85,7 +85,7 @@ static void rcu_loose_fill(struct sheaf *sheaf)
         void *object = atomic_load_explicit(&rcu_loose_cell[i], memory_order_relaxed);
         if (!object)
             continue;
-        /* Release, too: whoever finds nothing here any more sees this hand. */
+        /* Release, too: a thread that finds the cell empty afterwards sees this hand. */
         object = atomic_exchange_explicit(&rcu_loose_cell[i], NULL, memory_order_acq_rel);
         if (object) {
             atomic_fetch_sub_explicit(&rcu_loose_cells, 1, memory_order_relaxed);

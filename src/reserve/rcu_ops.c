@@ -11,7 +11,7 @@
 struct stook_rcu_ops rcu_ops;
 static _Atomic(struct sheaf *) rcu_hand_late;
 
-/* Which of the two counts new hands go to, the counts, and whether somebody waits for one. */
+/* The count that new hands go to, both counts, and whether a thread waits for one. */
 static _Atomic unsigned rcu_hand_side, rcu_hand_hands[2];
 static _Atomic bool rcu_hand_waiting;
 
@@ -70,7 +70,7 @@ void rcu_hand_push(struct sheaf *sheaf)
 
 struct sheaf *rcu_hand_pop_all(void)
 {
-    /* Release, too: whoever finds nothing here any more sees this hand. */
+    /* Release, too: a thread that finds the stack empty afterwards sees this hand. */
     return atomic_exchange_explicit(&rcu_hand_late, NULL, memory_order_acq_rel);
 }
 

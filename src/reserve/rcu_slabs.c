@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs of type-stable caches go back a grace period after they became empty: whoever found an
- * object before may still look at its memory.  They wait on a stack, through their own links, and
- * take turns with one head: those that waited when the grace period began go when it is over, then
- * those that came meanwhile.  So it needs no memory, and cannot fail.
+ * Slabs of type-stable caches go back to the arena a grace period after they became empty, since a reader that
+ * found an object before may still read its memory.  They wait on a stack, linked by their own links, and share
+ * one callback head.  The slabs that waited when a grace period began go back when it ends; the slabs that came
+ * meanwhile wait for the next one.  So this needs no memory, and cannot fail.
  */
 #include "base/cancel.h"
 #include "base/large_bss.h"
@@ -17,7 +17,7 @@
 
 static struct {
     _Atomic(struct slab *) came; /* through link.next */
-    struct slab *waiting;        /* whoever set `busy` */
+    struct slab *waiting;        /* of the thread that set `busy` */
     _Atomic bool busy;           /* a batch waits, or is about to */
     struct stook_rcu_head head;
     _Atomic uint32_t of[STOOK_CACHES_MAX]; /* slabs that wait, by cache */
@@ -44,7 +44,7 @@ void rcu_slabs_begin(void)
     int saved = errno, cancel = cancel_off();
     unsigned side = rcu_hand_begin();
 
-    /* Who finds it busy has pushed before; who ends a batch looks after. */
+    /* A thread that finds it busy has pushed before; the thread that ends a batch checks the stack after. */
     while (atomic_load(&rcu_slabs.came) && !atomic_exchange(&rcu_slabs.busy, true)) {
         rcu_slabs.waiting = atomic_exchange(&rcu_slabs.came, NULL);
         if (rcu_slabs.waiting) {
@@ -71,7 +71,7 @@ static void rcu_slabs_done(struct stook_rcu_head *head)
         uint32_t index = cache->index;
         slab->link.next = slab->link.prev = NULL;
         slab_release(cache, slab);
-        /* The last touch: who destroys the cache waits for this. */
+        /* The last access: a thread that destroys the cache waits for this. */
         atomic_fetch_sub_explicit(&rcu_slabs.of[index], 1, memory_order_release);
         slab = next;
     }
@@ -84,7 +84,7 @@ void rcu_slabs_defer(struct stook_cache *cache, struct slab *slab)
 {
     atomic_fetch_add_explicit(&rcu_slabs.of[cache->index], 1, memory_order_relaxed);
     rcu_slabs_push(slab);
-    if (!rcu_outside(rcu_slabs_begin)) /* whoever was interrupted does it */
+    if (!rcu_outside(rcu_slabs_begin)) /* the interrupted thread does it */
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 

@@ -2,15 +2,15 @@
 /*
  * barn.h - the full and the empty sheaves of one cache on one node (struct barn: slab/cache.h).
  *
- * "Full" means: holds objects.  The limit of full sheaves adapts: while sheaves only come and
- * none is asked for, it falls to 0 and the barn hands out what it holds to be flushed, so that a
- * program that only frees ends with nothing parked here; each miss raises it again, up to the
- * cache's barn_limit, and beyond it, within 1 MiB, each miss that comes after a refusal: who goes up
- * and down finds what he needs.  Whatever the limit, a barn takes nothing in that it has no budget for
- * (budget.h).  All calls take the barn's lock once; with `nospin` they only try.
+ * "Full" means: holds objects.  The limit of full sheaves adapts.  While sheaves only arrive, it falls to 0
+ * and the barn returns its sheaves for a flush, so a program that only frees ends with none here.  Each
+ * miss raises the limit again, up to the cache's barn_limit.  A miss that follows a refusal raises it
+ * further, up to 1 MiB, so that a workload that oscillates finds its sheaves cached.  A barn never takes a
+ * sheaf that it has no budget for (budget.h).  All calls take the barn's lock once; with `nospin` they only
+ * try.
  *
- * A barn changes its own limit only.  What it cannot mend by that it leaves in its cache as a verdict
- * (enum barn_verdict); every BARN_TICKS exchanges of a thread a look at idle caches is due.  The policy
+ * A barn changes its own limit only.  If that is not enough, it leaves a verdict in its cache (enum
+ * barn_verdict).  After every BARN_TICKS exchanges of a thread, a check of idle caches is due.  The policy
  * (cache/adapt.h) acts on both when the call is over, with no slot closed and no lock held.
  */
 #ifndef STOOK_SHEAF_BARN_H
@@ -57,7 +57,7 @@ void barn_fit(struct stook_cache *cache, unsigned node);
 /* Flushes and frees everything. */
 void barn_drain(struct stook_cache *cache, unsigned node);
 
-/* Racy on purpose: sheaves only come here; a slot should not park any either. */
+/* Whether sheaves only arrive here, so that slots should keep none either.  Racy on purpose. */
 static inline bool barn_declines(const struct stook_cache *cache, unsigned node)
 {
     return __atomic_load_n(&cache->nodes[node].barn.full_limit, __ATOMIC_RELAXED) == 0;

@@ -2,13 +2,13 @@
 /*
  * budget.h - how many bytes barns may hold, a cache and in all.
  *
- * Granted bytes are never more than the cache's budget and the process's; a barn never holds more
- * than it was granted, so the bound is exact.  Granted are: to a barn, what its full sheaves hold and
- * a little ahead, in big steps, so that an exchange of sheaves touches no line that all share; to an
- * adaptive cache, what its CPUs' sheaves can hold more than before they grew.  A grant changes under
- * the lock of a barn of that cache.
+ * Granted bytes are never more than the cache's budget and the process's.  A barn never holds more than it was
+ * granted, so the bound is exact.  A barn is granted the bytes of its full sheaves and some in advance, in
+ * large steps, so that an exchange of sheaves touches no line that all CPUs share.  An adaptive cache is granted
+ * the bytes that its CPUs' sheaves can hold beyond its base capacity.  A grant changes under the lock of a barn
+ * of that cache.
  *
- * Outside of it lies what CPUs hold in sheaves of the capacity that was asked for: slot.h.
+ * CPUs' sheaves of the base capacity do not count (slot.h).
  */
 #ifndef STOOK_SHEAF_BUDGET_H
 #define STOOK_SHEAF_BUDGET_H
@@ -36,9 +36,9 @@ void budget_init(void);
 bool budget_take(struct stook_cache *cache, size_t bytes);
 void budget_give(struct stook_cache *cache, size_t bytes);
 
-/* A barn that is to hold `bytes` more; under its lock. */
+/* A grant for a barn that is to hold `bytes` more; under its lock. */
 bool budget_take_barn(struct stook_cache *cache, struct barn *barn, size_t bytes);
-/* What it was granted and does not use goes back; under its lock. */
+/* Returns the unused part of a barn's grant; under its lock. */
 void budget_give_barn(struct stook_cache *cache, struct barn *barn);
 
 #endif

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 /*
- * Offsets 8, 12 and 16 are known to the sections.  Sheaves, slots and caches begin at cache lines;
- * size is not where a slot or a cache has the word that the next section loads, or that load would
- * wait for the store of size whenever the two lie 4 KiB apart (0.4 ns a pair).
+ * The sections know the offsets 8, 12 and 16.  Sheaves, slots and caches begin at cache lines.  The offset of
+ * size differs from that of the word of a slot or a cache that the next section loads.  Otherwise that load
+ * would wait for the store of size whenever the two lie 4 KiB apart (0.4 ns a pair).
  */
 struct sheaf {
     /* The sheaf is one thread's alone, a barn's (under its lock), or a slot's: then that of the thread that
@@ -56,8 +56,8 @@ extern struct stook_cache *sheaf_cache[SHEAF_CLASSES] __attribute__((visibility(
 /* An empty sheaf with memory near `node`, or NULL; errno is kept. */
 struct sheaf *sheaf_alloc(unsigned capacity, unsigned node, bool nospin);
 /*
- * The same with room for more objects than its capacity: whoever owns it may fill it with up to
- * `room`; pushes stop at the capacity, so it comes down to it by itself.
+ * The same with room for more objects than its capacity: the owner may fill it with up to `room` objects.
+ * Pushes stop at the capacity, so its size falls back to the capacity by itself.
  */
 struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, bool nospin);
 /* Objects it has room for, and whether that is more than its capacity asks for. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot.h - what one CPU has of one cache: the main and the spare sheaf, behind restartable sections.
+ * slot.h - one CPU's part of one cache: the main and the spare sheaf, behind restartable sections.
  *
  * Pops and pushes work on `main` (stook/sections.h; several at once, close and defer:
  * sheaf/slot_sections.h; in locked mode behind a lock word: sheaf/slot_locked.h).  The rest are plain:
@@ -19,10 +19,9 @@
  * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
  * two sheaves, put-then-get at a boundary does not bounce.
  *
- * What a CPU holds of a cache is bounded by the sheaves' own capacities, not by a budget: main and
- * spare with as many objects each, of which one may instead have what a refill brought, 64 KiB or 510
- * objects if that is more than a capacity (32 KiB of malloc's classes); and less than one sheaf for
- * every other node with memory.
+ * The sheaves' own capacities bound the objects that a CPU holds of a cache, not a budget: main and spare
+ * hold a capacity each.  One of them may hold a refill instead, 64 KiB or 510 objects, if that is more (32 KiB
+ * of malloc's classes).  There is less than one remote sheaf for every other node with memory.
  */
 #ifndef STOOK_SHEAF_SLOT_H
 #define STOOK_SHEAF_SLOT_H
@@ -76,13 +75,13 @@ static inline void slot_tick(int cpu, bool nospin)
 }
 
 /*
- * Closes this CPU's slot: its main sheaf (sheaf_none perhaps), or NULL: it is closed, this thread is
- * not registered, its CPU is new and `nospin` forbids to wait, or it is offline (in a simulated
- * machine).  Only slots of CPUs that are marked as used are ever closed: a fork finds them all.
+ * Closes this CPU's slot and returns its main sheaf (sheaf_none perhaps).  NULL: the slot is closed already,
+ * or this thread is not registered.  Or its CPU is new and `nospin` forbids to wait, or is offline (in a
+ * simulated machine).  Only slots of CPUs that are marked as used are ever closed: a fork finds them all.
  */
 struct sheaf *slot_close(uintptr_t offset, struct slot **slot, bool nospin);
 
-/* Opens a slot that this thread closed or took; what `held` said is over. */
+/* Opens a slot that this thread closed or took, and clears `held`. */
 void slot_open(struct slot *slot, struct sheaf *main);
 
 /*

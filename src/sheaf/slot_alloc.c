@@ -19,7 +19,7 @@ enum {
     SLOT_FILL_MALLOC = 32 << 10, /* … of malloc's classes: there are many of them */
 };
 
-/* How many objects a refill may bring at most: more than a sheaf's capacity to who only takes. */
+/* The most objects that a refill may bring: more than a sheaf's capacity on a CPU that only allocates. */
 static uint32_t slot_fill_max(const struct stook_cache *cache)
 {
     uint32_t most =
@@ -31,8 +31,8 @@ static uint32_t slot_fill_max(const struct stook_cache *cache)
 }
 
 /*
- * How much the next refill brings: a slab's worth first, then twice as much each time as long as
- * nobody frees in between, so what lies here unused is never more than what was taken before.
+ * How many objects the next refill brings: a slab's worth first, then twice as many each time, as long as the
+ * CPU does not free in between.  So a CPU never has more unused objects than it allocated before.
  */
 static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 {
@@ -140,9 +140,9 @@ static struct sheaf *slot_get_full(struct stook_cache *cache, unsigned node, str
 }
 
 /*
- * Objects for a slot with nothing left: from the barn, whole sheaves straight into the array while
- * it holds that many; else from slabs, straight into the array or, where less is wanted than a
- * refill brings, by way of a sheaf, which stays.  Consumes `empty`.
+ * Objects for a slot without objects.  While the barn has enough, whole sheaves go straight into the array.
+ * Otherwise objects of slabs go straight into the array.  If the caller wants fewer than a refill brings,
+ * they go through a sheaf, which stays.  Consumes `empty`.
  */
 static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct sheaf *empty,
                             uint32_t fill, void **objects, uint32_t n, bool nospin)

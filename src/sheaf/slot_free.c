@@ -62,8 +62,8 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
             owner = (unsigned)all;
     }
     remote = owner != node;
-    /* What a memoryless node's barn has no room for goes on to its home's, where all CPUs of that
-     * home look. */
+    /* If the barn of a node without memory has no room, the sheaf goes to its home's barn, which all CPUs
+     * of that home ask. */
     if (!remote && home != node && !barn_accepts(cache, node) && !barn_declines(cache, home))
         owner = home;
     stat_add(cache, STAT_remote_free, remote ? full->size : 0);

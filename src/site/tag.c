@@ -24,16 +24,16 @@ struct tag_key {
 };
 
 /*
- * What is known of a site.  Written by whoever made the number, before the number is published; one
- * that lost the race for its key keeps the number for the next.  A record is read by others only
- * once its tag has counts, and then it never changes.
+ * The record of a site.  The thread that makes the number writes it before it publishes the number.  A thread
+ * that loses the race for its key keeps the number for the next key.  Other threads read a record only once
+ * its tag has counts, and then it never changes.
  */
 struct tag_record {
     union {
         struct {
             const char *file, *function;
         };
-        const struct tag_stack *stack; /* whose first address is `value`, too */
+        const struct tag_stack *stack; /* its first address is also `value` */
     };
     uint64_t value;        /* the line, or the address */
     _Atomic uint64_t kind; /* enum tag_kind; 0: not yet */
@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct tag_record) == sizeof(struct tag_counts), "as long 
  * only a key that finds its place there taken goes to the large one.
  */
 struct tag_entry {
-    _Atomic uint64_t key;    /* 0: free; whoever sets it may be interrupted before the number */
+    _Atomic uint64_t key; /* 0: free; the thread that sets it may stop before it sets the number */
     _Atomic uint32_t number; /* 0: not yet */
     uint32_t reserved;
 };
@@ -74,7 +74,7 @@ struct tag_counts *tag_chunks[TAG_CHUNKS];
 
 static struct {
     _Atomic uint32_t made;  /* numbers given */
-    _Atomic uint32_t spare; /* a number that nobody has, or 0 */
+    _Atomic uint32_t spare; /* an unused number, or 0 */
     struct tag_entry near[1 << TAG_NEAR_BITS];
     _Atomic(struct tag_entry *) far;
     _Atomic(struct tag_text *) text;
@@ -240,7 +240,7 @@ static bool tag_fill(struct tag_record *record, const struct tag_key *key)
     }
 }
 
-/* The number of a claimed entry: that of whoever comes first with a complete record. */
+/* The number of a claimed entry: of the first thread that completes a record for it. */
 static __attribute__((noinline, cold)) uint32_t tag_number_make(struct tag_entry *entry,
                                                                 const struct tag_key *key)
 {
@@ -255,7 +255,7 @@ static __attribute__((noinline, cold)) uint32_t tag_number_make(struct tag_entry
         return 0;
     }
     atomic_store_explicit(&record->kind, key->kind, memory_order_release);
-    /* Pairs with the acquire of whoever finds the number. */
+    /* Pairs with the acquire of a thread that finds the number. */
     if (atomic_compare_exchange_strong_explicit(&entry->number, &none, number, memory_order_acq_rel,
                                                 memory_order_acquire))
         return number;

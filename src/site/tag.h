@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tag.h - call sites and what each of them has: calls and bytes, allocated and freed, by CPU.
+ * tag.h - call sites and their counts: calls and bytes, allocated and freed, by CPU.
  *
  * A tag is a number: of a site that a macro of <stook/stook.h> made, or of a return address.  Numbers
  * are given once and kept for the process's life.  0: none.
  *
- * All is append-only and without locks: who finds a step half done (by a thread that was preempted, a
- * handler's victim, or one that a forked child does not have) does the rest himself.  Memory comes in
- * chunks of TAG_CHUNK tags from the OS; what is not used is not touched.
+ * All tables are append-only and without locks.  A thread may stop in the middle of a step: it was preempted,
+ * a handler interrupted it, or a forked child does not have it.  The next thread that needs the step finishes
+ * it.  Memory comes in chunks of TAG_CHUNK tags from the OS; unused parts are not touched.
  */
 #ifndef STOOK_SITE_TAG_H
 #define STOOK_SITE_TAG_H
@@ -84,8 +84,8 @@ static inline struct tag_counts *tag_counts_of(uint32_t tag)
 }
 
 /*
- * What this thread allocated less what it freed since it last told: when that is much, somebody looks
- * whether all sites together have more than ever, and keeps what each of them has (tag_peak.c).
+ * Bytes that this thread allocated less those that it freed since its last report.  When that is much, the
+ * thread reports it; if all sites together have more than ever, the bytes of each are kept (tag_peak.c).
  */
 extern __thread int64_t tag_peak_drift
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
@@ -139,11 +139,11 @@ static inline __attribute__((always_inline)) bool tag_count_section(uint32_t tag
                         *(const op_two *)one) == RSEQ_DONE;
 }
 
-/* What a tag had when all had the most; kept within its chunk. */
+/* The counts of a tag when all sites together had the most; in the tag's chunk. */
 struct rows_two *tag_peak_of(uint32_t tag);
 /* The numbers that were given so far. */
 uint32_t tag_made(void);
-/* Looks now, and what all had at the most, then. */
+/* Updates the peak now; returns the most bytes that all sites ever had together. */
 uint64_t tag_peak(void);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tag_peak.c - what every site had when all of them together had the most.
+ * tag_peak.c - the counts of every site when all of them together had the most.
  *
- * At its end a program has freed nearly everything, and what is asked then is where the memory was.
- * No sum of all sites is kept on the way of an object: each thread knows what it has taken less what it
- * gave back, and tells when that is a 64th of the peak.  These sums go astray (threads end, and what
- * they have not told is lost; a handler's may be), so the true one is read now and then, and always
- * before a peak is believed.  What is kept is within a 32nd of the highest that was ever told.
+ * At its end a program has freed nearly everything, and the user wants to know where the memory was.  The path
+ * of an object keeps no sum of all sites.  Each thread counts the bytes that it allocated less those that it
+ * freed, and reports them when they reach a 64th of the peak.  The sum of these reports drifts: a thread that
+ * ends loses its last bytes, and a handler may lose some.  So the true sum is read now and then, and always
+ * before a new peak is kept.  The kept peak is within a 32nd of the highest sum that was ever reported.
  */
 #include "site/tag.h"
 
@@ -16,7 +16,7 @@
 enum {
     TAG_PEAK_MIN = 4 << 10, /* bytes that a thread keeps to itself, */
     TAG_PEAK_MAX = 1 << 20, /* at least and at most */
-    TAG_PEAK_TOLD = 16,     /* tellings after which the true sum is read */
+    TAG_PEAK_TOLD = 16,     /* reports after which the true sum is read */
 };
 
 __thread int64_t tag_peak_drift;
@@ -70,8 +70,8 @@ static void tag_keep(void)
     __atomic_store_n(&tag_peak_limit, limit, __ATOMIC_RELAXED);
 }
 
-/* One thread at a time; who finds another looking leaves it to that one.  Two may look in a child that
- * has not asked for its number yet: then what is kept is some of either's. */
+/* One thread at a time; a thread that finds another one here leaves the work to it.  Two threads may be here in
+ * a child that has not read its process number yet: then the kept counts are partly of either. */
 static void tag_look(int64_t more)
 {
     int looks = atomic_load_explicit(&tag_peaks.looks, memory_order_relaxed);

@@ -91,7 +91,7 @@ static void node_remove_empty(struct node *node, struct slab *slab)
     node_list_count(&node->nr_empty, -1);
 }
 
-/* Slabs of a node whose memory went offline are kept by nobody: no allocation looks there. */
+/* Empty slabs of a node whose memory went offline are not kept: no allocation asks that node. */
 static bool node_is_there(const struct stook_cache *cache, const struct node *node)
 {
     return topology_has_memory(
@@ -99,9 +99,9 @@ static bool node_is_there(const struct stook_cache *cache, const struct node *no
 }
 
 /*
- * The slab has just become empty, or was pending and is: off the partial list; onto the empty
- * list while there are few, or when the caller cannot take the arena's lock; else it is the
- * caller's to give back once the lock is dropped.
+ * The slab has just become empty, or was pending and is empty: takes it off the partial list.  It goes onto the
+ * empty list while there are few, or if the caller cannot take the arena's lock.  Otherwise the caller gets
+ * it, and returns it to the arena after it has dropped the lock.
  */
 static struct slab *node_retire(struct stook_cache *cache, struct node *node, struct slab *slab,
                                 bool nospin)
@@ -121,7 +121,7 @@ static void node_forget(struct node *node, const struct slab *slab)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
 
-    /* Stored whole, for whoever counts without the lock. */
+    /* Stored whole, for threads that count without the lock. */
     __atomic_store_n(&node->gone, node->gone + 1, __ATOMIC_RELAXED);
     if (slab_flags(word) & SLAB_MIN)
         __atomic_store_n(&node->gone_min, node->gone_min + 1, __ATOMIC_RELAXED);
@@ -160,8 +160,8 @@ bool node_settle(struct slab *slab)
 
 /* ---- bringing objects back ------------------------------------------------------------------ */
 
-/* Takes effect, or reads the word anew.  Release: the links, and what the user wrote to the
- * objects, before whoever takes them. */
+/* Changes the word, or reads it anew.  Release: the links, and the user's stores to the objects, come before
+ * any thread that takes the objects. */
 static bool node_swap(struct stook_cache *cache, struct slab *slab, uint64_t *word,
                       uint64_t changed)
 {
@@ -226,7 +226,7 @@ LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct 
             }
         }
         if (locked && slab_inuse(pushed) == 0 && !(slab_flags(word) & SLAB_PENDING)) {
-            /* Free as a whole, and nobody can take from it: its links mean nothing. */
+            /* All objects are free, and no thread can take from the slab: its links mean nothing. */
             pushed = slab_word(SLAB_NONE, 0, slab_seq(pushed), slab_flags(pushed));
             slab_counts.whole += !list->linked;
         } else {
@@ -261,8 +261,8 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
 }
 
 /*
- * What was taken of a slab beyond what is wanted, linked from `head` on, goes back under the lock:
- * the slab is on no list, but who frees to it meanwhile may put it onto one.
+ * Returns a slab's surplus objects, linked from `head` on, under the lock.  The slab is on no list, but a thread
+ * that frees to it meanwhile may put it onto one.
  */
 LOCK_UNCHECKED static void node_put_rest(struct stook_cache *cache, struct node *node,
                                          struct slab *slab, uint32_t head, uint32_t count,
@@ -277,7 +277,7 @@ LOCK_UNCHECKED static void node_put_rest(struct stook_cache *cache, struct node 
         defer = !locked && !(slab_flags(word) & SLAB_PENDING);
         if (defer)
             pushed |= (uint64_t)SLAB_PENDING << 56;
-        if (slab_head(word) != SLAB_NONE) { /* somebody freed to it: behind ours */
+        if (slab_head(word) != SLAB_NONE) { /* another thread freed to it: behind ours */
             if (tail == SLAB_NONE) {
                 tail = head;
                 for (uint32_t i = 1; i < count; i++)
@@ -417,7 +417,7 @@ static struct slab *node_take_empty(struct stook_cache *cache, struct node *node
         uint64_t word;
         slab = LIST_ENTRY(node->empty.next, struct slab, link);
         node_remove_empty(node, slab);
-        /* Acquire: pairs with the last push, whoever made it. */
+        /* Acquire: pairs with the last push of any thread. */
         word = atomic_load_explicit(&slab->state, memory_order_acquire);
         atomic_store_explicit(
             &slab->state,

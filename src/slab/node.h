@@ -8,23 +8,24 @@
 #include "slab/slab.h"
 
 /*
- * Between min and max objects into the array, partial slabs first, then new ones; fewer than min
- * only when memory is short or, with `nospin`, a lock is held.  How many; errno ENOMEM below min.
+ * Takes between min and max objects into the array, from partial slabs first, then from new ones.  Fewer than
+ * min only when memory is short or, with `nospin`, a lock is held.  Returns how many; errno is ENOMEM below
+ * min.
  */
 uint32_t node_take(struct stook_cache *cache, unsigned node, void **objects, uint32_t min,
                    uint32_t max, bool nospin);
 
 /*
- * Objects of this cache, of any slabs and nodes, in any order, NULL entries skipped.  Those of one
- * slab become one detached freelist, published by one compare-and-swap.  Cannot fail: with
- * `nospin`, list work that would need a held lock is left to the thread's interrupted holder.
+ * Returns objects of this cache, of any slabs and nodes, in any order; NULL entries are skipped.  The objects
+ * of one slab become one detached freelist, published by one compare-and-swap.  Cannot fail: with `nospin`,
+ * list work that needs a held lock is left to the thread's interrupted holder.
  */
 void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin);
 
-/* Gives empty slabs back; bytes. */
+/* Returns empty slabs to the arena; the result is their bytes. */
 size_t node_shrink(struct stook_cache *cache, unsigned node);
 
-/* A racy look without the lock; exact where nobody makes or gives back slabs. */
+/* Counts read without the lock; exact while no thread makes or returns slabs. */
 struct node_counts {
     uint64_t slabs, objects, pages; /* now: the objects that they could hold */
     uint64_t peak_pages;            /* at most ever, all counted with the preferred order */
@@ -49,12 +50,12 @@ void node_init(struct node *node);
 void node_settle_deferred(struct slab *unused);
 /* The same of slabs that were left because a fork had the lock, unless there is a fork now. */
 void node_settle_left(void);
-/* For a call that finds slabs which other threads may be about to settle after a fork: it looks again, and once
- * more as long as this says true. */
+/* For a call that finds slabs whose list work other threads may be about to finish after a fork: the call
+ * checks again as long as this returns true. */
 bool node_wait_left(unsigned turn);
-/* In a child of several threads: those that settled slabs are not there. */
+/* In a child of several threads: the threads that did list work do not exist here. */
 void node_child(void);
-/* A fork has dropped the node's lock: the slab that was parked is this thread's to settle. */
+/* A fork has dropped the node's lock: this thread finishes the list work of the parked slab. */
 void node_fork_end(struct node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * node_settle.c - the list work of pending slabs is done: those of a thread when it leaves the library,
- * those that a fork made threads leave when it has ended.
+ * node_settle.c - does the list work of pending slabs.  A thread does that of its own slabs when it leaves the
+ * library.  When a fork has ended, a thread does that of the slabs that were left because of the fork.
  */
 #include "slab/node_pending.h"
 
@@ -11,11 +11,11 @@
 
 enum { NODE_LEFT_TURNS = 1024 }; /* some 100 ms */
 
-static _Atomic uint32_t node_left;     /* the first one's page + 1 */
-static _Atomic uint32_t node_settling; /* threads that settle slabs which they took off that list */
+static _Atomic uint32_t node_left;     /* page + 1 of the first slab */
+static _Atomic uint32_t node_settling; /* threads at work on slabs of that list */
 
-/* Threads push one at a time, and all are taken at once: no slab comes back between two looks.  The one that
- * is first is not looked at: it may be settled, and gone, by now. */
+/* Threads push one slab at a time, and take all at once: no slab comes back between two reads.  The first slab
+ * is not read: its work may be done, and the slab gone, by now. */
 static void node_leave(struct slab *slab)
 {
     uint32_t next = atomic_load_explicit(&node_left, memory_order_relaxed);
@@ -40,14 +40,15 @@ static struct slab *node_slab_at(uint32_t page)
 static void node_settle_list(struct slab *slab)
 {
     while (slab) {
-        struct slab *next = node_slab_at(slab->deferred); /* once settled, the slab may be gone */
+        struct slab *next =
+            node_slab_at(slab->deferred); /* the slab may be gone after its list work */
         if (!node_settle(slab))
             node_leave(slab);
         slab = next;
     }
 }
 
-/* Pairs with the end of a fork: it finds what was left before, or this thread sees that it has ended. */
+/* Pairs with the end of a fork: the fork finds the slabs that were left, or this thread sees that it ended. */
 void node_settle_left(void)
 {
     while (atomic_load_explicit(&node_left, memory_order_acquire) && !lock_forked()) {

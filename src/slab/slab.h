@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slab.h - one slab: its state word, its freelist, and the checks on what comes back.
+ * slab.h - one slab: its state word, its freelist, and the checks on objects that come back.
  *
  * state word (64 bits):  head 16 | in use 16 | sequence 24 | flags 8
  *   head     index of the first free object, or SLAB_NONE
@@ -16,12 +16,12 @@
  *   partial  head some, in use > 0     node->partial
  *   empty    in use 0                  node->empty, or given back; its freelist means nothing
  *
- * Who may change the word:
+ * Threads that may change the word:
  *   without a lock  push a detached list onto a partial slab that stays partial; push onto a
  *                   pending slab; set pending together with such a push
  *   with node->lock everything else: full -> partial, -> empty, taking objects, ending pending
- * So a slab with an object in use cannot vanish under whoever frees that object, and one that
- * becomes empty is seen empty by exactly one thread.
+ * So a slab with an object in use cannot vanish under the thread that frees that object, and exactly one
+ * thread sees a slab become empty.
  */
 #ifndef STOOK_SLAB_SLAB_H
 #define STOOK_SLAB_SLAB_H
@@ -46,8 +46,8 @@ struct slab {
     struct list link;       /* node->partial or node->empty; under node->lock */
     uint32_t page;          /* number of its first page in the arena; constant after create */
     uint32_t deferred; /* 1 + page of the next slab, 0: none; the thread that marked it pending */
-    uint16_t links[];  /* outside links, when the layout has them here; whoever detached them, or a
-                        * push before its swap of the state */
+    uint16_t links[];  /* outside links, when the layout has them here; of the thread that detached
+                        * them, or of a push before its swap of the state */
 };
 _Static_assert(sizeof(struct slab) == LAYOUT_DESCRIPTOR, "the planner counts on it");
 
@@ -93,7 +93,7 @@ static inline unsigned slab_order(const struct stook_cache *cache, uint64_t word
     return slab_flags(word) & SLAB_MIN ? cache->layout.min_order : cache->layout.order;
 }
 
-/* The freelist column: base and stride say where, nobody else knows. */
+/* The freelist column.  No other code knows where a link lies. */
 static inline uint16_t *slab_link(const struct stook_cache *cache, const struct slab *slab,
                                   uint32_t index)
 {
@@ -115,13 +115,13 @@ static inline void slab_set_link(const struct stook_cache *cache, struct slab *s
     *slab_link(cache, slab, index) = slab_encode(cache, index, next);
 }
 
-/* Events of this thread's way through slabs: what a time cannot tell.  See tests/unit/test_events.c. */
+/* Events of this thread's path through slabs, which times would not show.  See tests/unit/test_events.c. */
 struct slab_counts {
     uint64_t swaps;   /* compare-and-swaps of state words that took effect */
     uint64_t links;   /* links written */
-    uint64_t lists;   /* takings of a node's lock */
+    uint64_t lists;   /* acquisitions of a node's lock */
     uint64_t whole;   /* slabs that came back, or were handed out, without a link being written */
-    uint64_t touches; /* ways into slabs, but for the library's own sheaves and caches */
+    uint64_t touches; /* paths into slabs, except for the library's own sheaves and caches */
 };
 extern __thread struct slab_counts slab_counts
     __attribute__((visibility("hidden"), tls_model("initial-exec")));

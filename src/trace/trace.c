@@ -28,8 +28,7 @@ enum {
 /* In a page that a forked child has as zeros, however it was made: it records nothing. */
 struct trace_gate {
     _Atomic uint32_t on; /* the number of the trace; 0: none */
-    struct lock
-        lock; /* of what claims chunks and writers; unranked: nobody takes another under it */
+    struct lock lock;    /* of what claims chunks and writers; unranked: its holder takes no lock */
 };
 
 static struct {
@@ -83,7 +82,7 @@ static void trace_lose(size_t n)
     atomic_fetch_add_explicit(&trace.missed, n, memory_order_relaxed);
 }
 
-/* By who is busy or has the lock: the header is there. */
+/* The caller is busy or has the lock, so the header exists. */
 static void trace_tell(uint32_t on)
 {
     if (__builtin_expect(atomic_load_explicit(&trace.missed, memory_order_relaxed) != 0, 0) &&
@@ -113,7 +112,7 @@ static bool trace_ended(pid_t thread)
     return ended;
 }
 
-/* A writer that nobody has, or has any more.  Under the lock. */
+/* A writer of no thread, or of one that has ended.  Under the lock. */
 static struct trace_writer *trace_find(pid_t thread)
 {
     for (uint32_t i = 0; i < TRACE_PROBES && i < trace.used; i++) {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.h - writes down which object was allocated and freed, where and when (trace_format.h).
+ * trace.h - records every allocation and free with its thread, CPU and time (trace_format.h).
  *
- * A cache that is traced has CACHE_CLOSED_TRACE: its calls go by the hooks (account.h), which come
- * here.  Nobody else is told anything, tests anything or pays anything.
+ * A cache that is traced has CACHE_CLOSED_TRACE: its calls go through the hooks (account.h), which call this
+ * file.  Other caches pay nothing.
  *
- * Each thread writes to a chunk of the file that it has mapped; a full one is exchanged for the next
- * under a lock that no handler waits for: one that interrupts its own thread's record counts what it
- * would have written as lost, as does whoever finds no room.  What was written outlives the process,
- * however that ends.
+ * Each thread writes to a chunk of the file that it has mapped, and exchanges a full chunk for the next one
+ * under a lock that no handler waits for.  A handler that interrupts its own thread's record counts its events
+ * as lost, and so does a thread that finds no room.  The records outlive the process, however it ends.
  */
 #ifndef STOOK_TRACE_TRACE_H
 #define STOOK_TRACE_TRACE_H
@@ -20,14 +19,14 @@
 #include <stdint.h>
 
 /*
- * Begins a trace of this process: 0, or an errno.  EBUSY: one is being written, by this process or,
- * to that file, by another.  Nothing is recorded before caches are closed for it.  These three: not
- * from handlers, one at a time.
+ * Begins a trace of this process: 0, or an errno.  EBUSY: this process writes a trace already, or another one
+ * writes that file.  Nothing is recorded before caches are closed for it.  These three calls: not from
+ * handlers, one at a time.
  */
 int trace_begin(const char *path, uint64_t limit);
-/* Ends it: when this returns the file is complete.  False: there was none. */
+/* Ends the trace: when this returns, the file is complete.  False: there was none. */
 bool trace_end(void);
-/* The forked child, which has no other thread: true when the parent was traced.  It is not. */
+/* In the forked child, which has no other thread and is not traced: true if the parent was traced. */
 bool trace_child(void);
 
 /* Objects that the caller has got, of one cache; of a large object (no cache) its bytes.  Any context;

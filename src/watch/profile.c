@@ -174,7 +174,7 @@ static void profile_file_write(unsigned number)
     if (profile_file.only != 0 && profile_file.only != (long)getpid())
         return;
     if (!profile_file_path(number, path, sizeof(path))) {
-        report_warn("STOOK_PROFILE: the path is too long");
+        report_warn("STOOK_PROFILE: the path is too long; no profile is written");
     } else if ((fd = raw_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)) <
                0) {
         report_warn("the profile cannot be written to %s (%s)", path, strerror(errno));

@@ -138,7 +138,7 @@ tiny = run("ublk", "--operations", "50k", "--capacity", 1)
 assert tiny["barn_locks"] + tiny["list_locks"] > 25000, tiny["barn_locks"]
 
 # What is refused, and that it is said why.
-for arguments, why in ((("nothing",), "there is no scenario nothing"), ((), "which scenario"),
+for arguments, why in ((("nothing",), "there is no scenario nothing"), ((), "a scenario is needed"),
                        (("ublk", "--design", "magic"), "there is no such design; there are stook"),
                        (("ublk", "--pairing", "odd"), "adjacent, same, cross-node or all-to-one"),
                        (("ublk", "--queues", 40), "40 queues need 80 CPUs; the topology has 64"),
@@ -148,7 +148,7 @@ for arguments, why in ((("nothing",), "there is no scenario nothing"), ((), "whi
                        (("ublk", "--topology", "node:1 core:16", "--pairing", "cross-node"),
                         "on two nodes"),
                        (("ublk", "--topology", "node:x"), "topology: line 1"),
-                       (("ublk", "more"), "more is no option")):
+                       (("ublk", "more"), "there is no option more")):
     said = lab(*arguments, status=2)
     assert why in said, (arguments, said)
 said = lab(status=2)

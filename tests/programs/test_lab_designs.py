@@ -199,14 +199,14 @@ lines = lab("ublk", "--operations", "10k", "--design", "upstream-first", "--sens
 doubled = {line.split()[0]: float(line.split()[3].rstrip("%")) for line in lines[3:]}
 assert doubled["handover"] < -5 and abs(doubled["link"]) < 10 and "object" in doubled, doubled
 
-for arguments, why in ((("ublk", "--race"), "--race is of --design upstream-first"),
-                       (("ublk", "--refill"), "--refill is of --design upstream-first"),
-                       (("local", "--time"), "time is modelled of ublk"),
-                       (("ublk", "--time", "--threads"), "without --threads"),
-                       (("ublk", "--cores", 2, "--threads"), "--cores is without --threads"),
-                       (("ublk", "--cores", 2, "--time"), "--cores is without --threads"),
-                       (("sweep", "ublk", "--designs", "stook,magic"), "magic is none"),
-                       (("sweep", "ublk", "--cpus", "9..8"), "1..512, say"),
+for arguments, why in ((("ublk", "--race"), "--race needs --design upstream-first"),
+                       (("ublk", "--refill"), "--refill needs --design upstream-first"),
+                       (("local", "--time"), "--time needs the scenario ublk"),
+                       (("ublk", "--time", "--threads"), "excludes --threads"),
+                       (("ublk", "--cores", 2, "--threads"), "--cores excludes --threads"),
+                       (("ublk", "--cores", 2, "--time"), "--cores excludes --threads"),
+                       (("sweep", "ublk", "--designs", "stook,magic"), "there is no design magic"),
+                       (("sweep", "ublk", "--cpus", "9..8"), "such as 1..512"),
                        (("ublk", "--costs", "/nowhere"), "No such file")):
     assert why in lab(*arguments, status=2), arguments
 print("ok")

@@ -3,7 +3,7 @@
 # needs: tool
 """The lab's designs of Linux beside counters of the kernels that they imitate.  tests/data/kernel_counters.json
 has what kernels counted in an emulated machine that made the calls of the lab's own orders, one at a time
-(docs/lab.md); here the lab plays these orders, and is to count the same."""
+(decision 31); here the lab plays these orders, and is to count the same."""
 import hashlib
 import json
 import os

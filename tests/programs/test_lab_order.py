@@ -135,34 +135,34 @@ for name, cut in (("short", content[:20]), ("empty", b""), ("cut", content[:-3])
     with open(path(name), "wb") as file:
         file.write(cut)
 for arguments, status, why in (
-        ((), 2, "which file"), ((known, far), 2, "one file at a time"),
+        ((), 2, "a file is needed"), ((known, far), 2, "one file at a time"),
         ((path("nothing"),), 1, "No such file"), ((FOLDER.name,), 1, "this is no order file"),
         ((path("short"),), 1, "this is no order file"), ((path("empty"),), 1, "this is no order file"),
-        ((path("cut"),), 1, "17 records are announced, 133 bytes of them are there"),
-        ((path("less"),), 1, "17 records are announced"), ((path("more"),), 1, "17 records are announced"),
+        ((path("cut"),), 1, "the header says 17 records, but 133 bytes of records follow"),
+        ((path("less"),), 1, "the header says 17 records"), ((path("more"),), 1, "the header says 17 records"),
         ((write("a", one, magic=b"STKORDEX"),), 1, "this is no order file"),
         ((write("b", one, version=2),), 1, "an order of version 2"),
         ((write("c", one, cpus=0),), 1, "0 CPUs"), ((write("d", one, cpus=1 << 20),), 1, "1048576 CPUs"),
         ((write("e", one, size=0),), 1, "objects of 0 bytes"),
         ((write("f", one, size=1 << 30),), 1, "objects of 1073741824 bytes"),
         ((write("g", one, objects=0xffffffff),), 1, "4294967295 objects"),
-        ((write("h", one, count=1 << 61),), 1, "records are announced"),
+        ((write("h", one, count=1 << 61),), 1, "records, but"),
         ((write("i", [(0, 2, 0)]),), 1, "record 0: neither an allocation nor a free"),
         ((write("j", one + [(0, FREE, 0, 1)]),), 1, "record 1: flags"),
         ((write("k", [(0, ALLOC, 0, 4)]),), 1, "record 0: flags"),
         ((write("l", [(4, ALLOC, 0)]),), 1, "record 0: a CPU beyond"),
         ((write("m", [(0, ALLOC, 5)], objects=5),), 1, "record 0: an object beyond"),
-        ((write("n", one + one),), 1, "record 1: an object is allocated that is out"),
-        ((write("o", one + 2 * [(0, FREE, 0)]),), 1, "record 2: an object is freed that is not out"),
+        ((write("n", one + one),), 1, "record 1: an object is allocated that is allocated already"),
+        ((write("o", one + 2 * [(0, FREE, 0)]),), 1, "record 2: an object is freed that is not allocated"),
         ((write("p", [(0, ALLOC, 0, FAILED), (0, FREE, 0)]),), 1, "record 1: an object is freed"),
         ((write("q", [(63, ALLOC, 0)], cpus=64), *ONE), 2, "record 0: the topology has no CPU 63"),
         ((known, "--design", "magic"), 2, "there is no such design"), ((known, "--depth", 3), 2, "--depth"),
-        ((known, "--refill"), 2, "--refill is of --design upstream-first"),
+        ((known, "--refill"), 2, "--refill needs --design upstream-first"),
         ((known, "--topology", "node:x"), 2, "topology: line 1"), ((known, "--size", 4), 2, "a number from 8")):
     said = lab("order", *arguments, status=status)
     assert why in said, (arguments, said)
 for arguments in (("ublk", "--threads"), ("hotplug",), ("ublk", "--sensitivity"), ("sweep", "ublk")):
-    assert "--order-out is of one run" in lab(*arguments, "--order-out", path("x"), status=2)
+    assert "--order-out excludes" in lab(*arguments, "--order-out", path("x"), status=2)
 assert "cannot be written" in lab("ublk", "--operations", "1k", "--order-out", path("no/where"), status=1)
 if os.path.exists("/dev/full"):
     assert "cannot be written" in lab("local", "--operations", "9k", "--order-out", "/dev/full", status=1)

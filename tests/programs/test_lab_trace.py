@@ -307,7 +307,7 @@ cut = pairs.bytes()[:HEADER + 100]
 unknown = Trace(threads=1)
 unknown.alloc(0, 64)
 for arguments, status, why in (
-        ((), 2, "which file"), ((PAIRS, HANDED), 2, "one trace at a time"),
+        ((), 2, "a file is needed"), ((PAIRS, HANDED), 2, "one trace at a time"),
         ((PAIRS, "--design", "magic"), 2, "there are cpu-partial, upstream-first"),
         ((PAIRS, "--map", "node"), 2, "thread or cpu is expected"),
         ((PAIRS, "--capacity", "0"), 2, "a number from 1"),

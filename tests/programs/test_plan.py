@@ -263,9 +263,9 @@ def check_refusals():
             (("--size", "64", "--order", "8", "--page-size", "64k"), "1 MiB"),
             (("--size", "64", "--frobnicate"), "frobnicate"),
             (("--size", "64", "more"), "more"),
-            (("--size", "64", "--table"), "--size does not go with --table"),
-            (("--table", "--slabinfo"), "two things"),
-            (("--slabinfo", "--svg", "x"), "does not go"),
+            (("--size", "64", "--table"), "--size cannot be combined with --table"),
+            (("--table", "--slabinfo"), "--table excludes --slabinfo"),
+            (("--slabinfo", "--svg", "x"), "cannot be combined"),
             (("--size", "64", "--json", "--svg", "-"), "standard output")):
         error = plan(*arguments, status=2)
         assert said in error, (arguments, error)

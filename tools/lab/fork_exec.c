@@ -57,6 +57,6 @@ static int fork_exec_prepare(struct lab *lab)
 
 const struct lab_scenario lab_fork_exec = {
     "fork-exec",
-    "bursts of some hundred objects, given back on another CPU",
+    "bursts of some hundred objects, freed on another CPU",
     fork_exec_prepare,
 };

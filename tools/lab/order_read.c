@@ -51,7 +51,7 @@ static int order_check_header(const struct order_header *h, const char *file, ui
     if (bytes % sizeof(struct order_record) != 0 ||
         bytes / sizeof(struct order_record) != h->records)
         return complain(STATUS_FAILED,
-                        "%s: %llu records are announced, %llu bytes of them are there", file,
+                        "%s: the header says %llu records, but %llu bytes of records follow", file,
                         (order_count)h->records, (order_count)bytes);
     return 0;
 }
@@ -70,9 +70,9 @@ static int order_check_record(struct order *order, const char *file, uint64_t at
     if (r->object >= order->header.objects)
         return order_refuse_at(file, at, "an object beyond those that the header states");
     if (r->op == ORDER_ALLOC && out[r->object])
-        return order_refuse_at(file, at, "an object is allocated that is out");
+        return order_refuse_at(file, at, "an object is allocated that is allocated already");
     if (r->op == ORDER_FREE && !out[r->object])
-        return order_refuse_at(file, at, "an object is freed that is not out");
+        return order_refuse_at(file, at, "an object is freed that is not allocated");
     out[r->object] = r->op == ORDER_ALLOC && !failed;
     order->allocs += r->op == ORDER_ALLOC && !failed;
     order->failed += failed;

@@ -148,7 +148,7 @@ void *lab_alloc(struct lab_actor *actor)
     }
     if (__atomic_exchange_n(object, player_stamp(object), __ATOMIC_RELAXED) ==
         player_stamp(object)) {
-        complain(STATUS_FAILED, "CPU %u was given an object that is out", actor->cpu);
+        complain(STATUS_FAILED, "CPU %u got an object that is allocated already", actor->cpu);
         exit(STATUS_FAILED);
     }
     actor->out++;
@@ -162,7 +162,7 @@ void *lab_alloc(struct lab_actor *actor)
 void lab_free(struct lab_actor *actor, void *object)
 {
     if (__atomic_exchange_n((uint64_t *)object, 0, __ATOMIC_RELAXED) != player_stamp(object)) {
-        complain(STATUS_FAILED, "CPU %u frees an object that is not out", actor->cpu);
+        complain(STATUS_FAILED, "CPU %u frees an object that is not allocated", actor->cpu);
         exit(STATUS_FAILED);
     }
     actor->out--;
@@ -192,7 +192,7 @@ void lab_set_cpu(struct lab_actor *actor, unsigned cpu, bool there)
     if (!there && design->held)
         design->held(lab, cpu, &sheaves, &objects);
     if (stook_topology_cpu_online((int)cpu, there) != 0) {
-        complain(STATUS_FAILED, "CPU %u cannot %s", cpu, there ? "come" : "go");
+        complain(STATUS_FAILED, "CPU %u cannot go %s", cpu, there ? "online" : "offline");
         exit(STATUS_FAILED);
     }
     if (there)
@@ -314,7 +314,7 @@ static int player_turns(struct lab *lab, struct player_core *core, uint64_t *ran
         if (lab_step_actor(player_draw(lab, core, random)))
             still = 0;
         else if (++still > PLAYER_STILL * lab->nr_actors * slice)
-            return complain(STATUS_FAILED, "the actors wait for each other");
+            return complain(STATUS_FAILED, "the actors wait for each other (deadlock)");
     }
     return 0;
 }

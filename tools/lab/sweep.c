@@ -68,7 +68,7 @@ static int sweep_apart(const struct lab_options *options, sweep_one one,
     pid_t child;
 
     if (pipe(pipes) != 0)
-        return complain(STATUS_FAILED, "no pipe: %s", strerror(errno));
+        return complain(STATUS_FAILED, "no pipe can be made: %s", strerror(errno));
     fflush(stdout); /* or the child has it, too */
     child = fork();
     if (child == 0) {
@@ -84,7 +84,7 @@ static int sweep_apart(const struct lab_options *options, sweep_one one,
     while (got < 0 && errno == EINTR);
     close(pipes[0]);
     if (child < 0 || waitpid(child, &status, 0) != child)
-        return complain(STATUS_FAILED, "no process for a run: %s", strerror(errno));
+        return complain(STATUS_FAILED, "no process can be made for a run: %s", strerror(errno));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || got != (ssize_t)sizeof(*result))
         return complain(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status)
                                                                  : STATUS_FAILED,

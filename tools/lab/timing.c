@@ -378,7 +378,7 @@ int timing_play(struct lab *lab)
                 still = 0;
             else if (timing_spend(t, TIMING_IDLE, timing->costs.cost[TIMING_POLL]),
                      ++still > 100000 * lab->nr_actors)
-                return complain(STATUS_FAILED, "the actors wait for each other");
+                return complain(STATUS_FAILED, "the actors wait for each other (deadlock)");
         }
         if (runs)
             timing_push(timing, number);

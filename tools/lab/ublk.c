@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ublk.c - queues of a block device served by a process: a submitter allocates in bursts, up to a
- * depth in flight; a completer on another CPU takes whatever is queued and frees one by one.
+ * depth in flight; a completer on another CPU takes all queued objects and frees them one by one.
  *
  * As on the machine of the report that it is named after, queue q's submitter is on the CPU at
- * position 2q + 1 and its completer at 2q, so what CPU c allocates, c - 1 frees.  Other pairings move
+ * position 2q + 1 and its completer at 2q: CPU c - 1 frees the objects of CPU c.  Other pairings move
  * the completers.
  */
 #include "lab/timing.h"
@@ -14,15 +14,15 @@
 
 /*
  * The block layer keeps up to 257 freed bios of each CPU for its next ones (bio_put_percpu_cache,
- * ALLOC_CACHE_MAX).  Who only frees never takes one out again: they stay.  Those of slabs that are kept
- * whole are as if they were not there; the report's listing at rest shows some 94 a completer that lie in
- * slabs which others are allocated from (docs/lab.md).  So of the first 257 objects it keeps so many.
+ * ALLOC_CACHE_MAX).  A CPU that only frees never takes one out again: they stay.  Slabs with nothing but kept
+ * bios have no effect.  The report's listing at rest shows some 94 kept bios a completer in slabs that other
+ * bios are allocated from (decision 30).  So a completer keeps that many of its first 257 objects.
  */
 enum { UBLK_POOL = 257 };
 
 /*
- * Where steps are one call (lab_one_by_one()) a step is one object.  A burst is plugged: it is queued when it is complete, as
- * the block layer does.
+ * If steps are single calls (lab_one_by_one()), a step is one object.  A burst is plugged: it is queued when it
+ * is complete, as the block layer does.
  */
 struct ublk_submitter {
     struct lab_channel *queue;
@@ -231,7 +231,8 @@ static int ublk_prepare(struct lab *lab)
     if (pairing == LAB_ALL_TO_ONE)
         return ublk_all_to_one(lab, queues);
     if (pairing == LAB_CROSS_NODE && (by = ublk_cross(queues)) == 0)
-        return complain(STATUS_USAGE, "no way to put each of %u pairs on two nodes", queues);
+        return complain(STATUS_USAGE, "the topology cannot put each of %u pairs on two nodes",
+                        queues);
     for (unsigned q = 0; q < queues; q++) {
         struct ublk_completer *completer = ublk_completer(lab, 1);
         unsigned submitter = lab_cpu_at(lab_cpus() > 1 ? 2 * q + 1 : 0);

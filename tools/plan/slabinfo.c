@@ -89,7 +89,7 @@ static bool slabinfo_proc_line(struct slabinfo *info, const char *text, const ch
                &objects, &pages) != 6 ||
         pages == 0 || pages > 1u << SLABINFO_ORDER_MAX || (pages & (pages - 1)) ||
         objects > UINT_MAX) {
-        complain(STATUS_FAILED, "plan: %s:%u: no line of a slabinfo", path, line);
+        complain(STATUS_FAILED, "plan: %s:%u: the line is not of a slabinfo", path, line);
         return false;
     }
     if (!(cache = slabinfo_add(info)))

@@ -346,8 +346,8 @@ static int info_command(int argc, char **argv)
         else if (strcmp(argv[i], "--settings") == 0)
             settings = true;
         else
-            return complain(STATUS_USAGE, "%s is no option of stook info; see stook help info",
-                            argv[i]);
+            return complain(STATUS_USAGE,
+                            "there is no option %s of stook info; see stook help info", argv[i]);
     }
     settings_warn();
     info_read(&info);
@@ -367,16 +367,17 @@ const struct command command_info = {
     .name = "info",
     .summary = "what the library finds on this machine: CPUs, nodes, mode, huge pages, limits",
     .run = info_command,
-    .help = "usage: stook info [--settings] [--json]\n"
-            "\n"
-            "Says what the library finds in this environment, as a program under stook run would\n"
-            "get it: CPUs and their quota, nodes and their memory, the per-CPU mode and why,\n"
-            "huge pages, address space and memory limits, and the limits of the library itself.\n"
-            "The topology is written as STOOK_TOPOLOGY takes it.\n"
-            "\n"
-            "  --settings  instead, every setting of the environment: its value, where that came\n"
-            "              from, what it does, what it takes and its default\n"
-            "  --json      the same as one JSON object\n"
-            "\n"
-            "exit status: 0; 1 standard output cannot be written; 2 a wrong option\n",
+    .help =
+        "usage: stook info [--settings] [--json]\n"
+        "\n"
+        "Shows what the library finds in this environment, as a program under stook run would:\n"
+        "CPUs and their quota, nodes and their memory, the per-CPU mode with its reason, huge\n"
+        "pages, address space and memory limits, and the limits of the library itself.\n"
+        "The line topology has the form that STOOK_TOPOLOGY takes.\n"
+        "\n"
+        "  --settings  instead, every setting of the environment: its value and the source of\n"
+        "              that, its effect, the accepted values and the default\n"
+        "  --json      the same as one JSON object\n"
+        "\n"
+        "exit status: 0; 1 standard output cannot be written; 2 a wrong option\n",
 };

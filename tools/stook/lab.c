@@ -182,7 +182,7 @@ static bool lab_find_cpus(const char *text)
     if (sscanf(text, "%u..%u", &lab_sweep.least, &lab_sweep.most) == 2 && lab_sweep.least >= 1 &&
         lab_sweep.least <= lab_sweep.most && lab_sweep.most <= SWEEP_CPUS_MAX)
         return true;
-    complain(STATUS_USAGE, "lab: --cpus %s: 1..512, say, is expected", text);
+    complain(STATUS_USAGE, "lab: --cpus %s: a range such as 1..512 is expected", text);
     return false;
 }
 
@@ -199,7 +199,7 @@ static bool lab_find_designs(const char *text)
         if (strcmp(name, "all") == 0 || sweep_find(name) >= 0)
             lab_sweep.designs |= *name == 'a' ? ~0u : 1u << sweep_find(name);
         else
-            return complain(STATUS_USAGE, "lab: --designs: %s is none", name) == 0;
+            return complain(STATUS_USAGE, "lab: --designs: there is no design %s", name) == 0;
     }
     return true;
 }
@@ -300,11 +300,11 @@ static bool lab_option_named(struct lab_options *o, const char *name, const char
 static bool lab_agree(struct lab_options *o)
 {
     if (o->race && (o->design != &lab_upstream_first || o->refill)) {
-        complain(STATUS_USAGE, "lab: --race is of --design upstream-first without --refill");
+        complain(STATUS_USAGE, "lab: --race needs --design upstream-first, and excludes --refill");
         return false;
     }
     if (o->refill && o->design != &lab_upstream_first && !lab_sweep.sweeps) {
-        complain(STATUS_USAGE, "lab: --refill is of --design upstream-first");
+        complain(STATUS_USAGE, "lab: --refill needs --design upstream-first");
         return false;
     }
     if (o->order == LAB_ORDER_UNSAID) /* the report's slabs for the report's objects */
@@ -323,7 +323,7 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
     int option;
 
     if (argc < 2 || argv[1][0] == '-') {
-        complain(STATUS_USAGE, "lab: which scenario?");
+        complain(STATUS_USAGE, "lab: a scenario is needed:");
         lab_list();
         return false;
     }
@@ -346,7 +346,7 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         if (!lab_option(o, option, optarg))
             return false;
     if (optind < argc) {
-        complain(STATUS_USAGE, "lab: %s is no option", argv[optind]);
+        complain(STATUS_USAGE, "lab: there is no option %s; see stook help lab", argv[optind]);
         return false;
     }
     if (o->batch > o->depth) {
@@ -354,17 +354,16 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         return false;
     }
     if (o->costs && (o->threads || o->scenario != &lab_ublk)) {
-        complain(STATUS_USAGE, "lab: time is modelled of ublk, and without --threads");
+        complain(STATUS_USAGE, "lab: --time needs the scenario ublk, and excludes --threads");
         return false;
     }
     if (o->cores && (o->threads || o->costs)) {
-        complain(STATUS_USAGE, "lab: --cores is without --threads and without --time");
+        complain(STATUS_USAGE, "lab: --cores excludes --threads and --time");
         return false;
     }
     if (o->order_out &&
         (o->threads || o->scenario == &lab_hotplug || lab_sweep.sweeps || lab_sweep.sensitivity)) {
-        complain(STATUS_USAGE,
-                 "lab: --order-out is of one run without --threads, and not of hotplug");
+        complain(STATUS_USAGE, "lab: --order-out excludes sweep, --threads and hotplug");
         return false;
     }
     return lab_agree(o);

@@ -43,7 +43,7 @@ static bool lab_order_parse(struct lab_options *options, int argc, char **argv,
             return false; /* it or getopt has said why */
     if (optind + 1 != argc) {
         complain(STATUS_USAGE,
-                 optind == argc ? "lab order: which file?" : "lab order: one file at a time");
+                 optind == argc ? "lab order: a file is needed" : "lab order: one file at a time");
         return false;
     }
     *file = argv[optind];

@@ -151,7 +151,7 @@ static bool lab_trace_parse(struct trace_options *o, int argc, char **argv, cons
             return false;
     if (optind + 1 != argc) {
         complain(STATUS_USAGE,
-                 optind == argc ? "lab trace: which file?" : "lab trace: one trace at a time");
+                 optind == argc ? "lab trace: a file is needed" : "lab trace: one trace at a time");
         return false;
     }
     *file = argv[optind];
@@ -215,7 +215,7 @@ static int lab_trace_begin(struct trace *trace, const struct trace_options *opti
     int pipes[2];
 
     if (pipe(pipes) != 0)
-        return complain(STATUS_FAILED, "no pipe: %s", strerror(errno));
+        return complain(STATUS_FAILED, "no pipe can be made: %s", strerror(errno));
     fflush(stdout); /* or the child has it, too */
     child->pid = fork();
     if (child->pid == 0) {
@@ -224,7 +224,8 @@ static int lab_trace_begin(struct trace *trace, const struct trace_options *opti
     }
     close(pipes[1]);
     child->pipe = pipes[0];
-    return child->pid > 0 ? 0 : complain(STATUS_FAILED, "no process: %s", strerror(errno));
+    return child->pid > 0 ? 0
+                          : complain(STATUS_FAILED, "no process can be made: %s", strerror(errno));
 }
 
 static int lab_trace_end(const struct trace *trace, struct trace_row *row,
@@ -239,7 +240,7 @@ static int lab_trace_end(const struct trace *trace, struct trace_row *row,
         return STATUS_FAILED;
     while (waitpid(child->pid, &status, 0) < 0)
         if (errno != EINTR)
-            return complain(STATUS_FAILED, "no process: %s", strerror(errno));
+            return complain(STATUS_FAILED, "no process can be made: %s", strerror(errno));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && all)
         return 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) != 0)

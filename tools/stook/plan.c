@@ -122,8 +122,8 @@ static bool plan_column(struct plan_options *o, const char *text)
         return false;
     if (bytes % 2 || (i == LAYOUT_LINK && bytes != LAYOUT_LINK_SIZE)) {
         complain(STATUS_USAGE,
-                 i == LAYOUT_LINK ? "plan: links have %u bytes"
-                                  : "plan: the bytes of a column are even",
+                 i == LAYOUT_LINK ? "plan: links must have %u bytes"
+                                  : "plan: the bytes of a column must be even",
                  LAYOUT_LINK_SIZE);
         return false;
     }
@@ -219,13 +219,13 @@ static bool plan_check(struct plan_command *c, const bool said[OPTION_TABLE + 1]
     struct plan_options *o = &c->options;
 
     if (c->table && c->slabinfo) {
-        complain(STATUS_USAGE, "plan: --table and --slabinfo are two things");
+        complain(STATUS_USAGE, "plan: --table excludes --slabinfo");
         return false;
     }
     for (int i = 1; mode && i <= OPTION_TABLE; i++)
         if (said[i] && !plan_of_many(i, c->table)) {
-            complain(STATUS_USAGE, "plan: --%s does not go with %s", plan_long_options[i - 1].name,
-                     mode);
+            complain(STATUS_USAGE, "plan: --%s cannot be combined with %s",
+                     plan_long_options[i - 1].name, mode);
             return false;
         }
     if (mode)
@@ -260,7 +260,7 @@ static bool plan_parse(struct plan_command *c, int argc, char **argv)
     if (optind < argc && c->slabinfo && !c->caches) /* --slabinfo FILE */
         c->caches = argv[optind++];
     if (optind < argc) {
-        complain(STATUS_USAGE, "plan: %s is no option", argv[optind]);
+        complain(STATUS_USAGE, "plan: there is no option %s; see stook help plan", argv[optind]);
         return false;
     }
     return plan_check(c, said);
@@ -306,7 +306,7 @@ static int plan_run(int argc, char **argv)
 
 const struct command command_plan = {
     .name = "plan",
-    .summary = "where the metadata of objects lies, and what a machine's caches waste",
+    .summary = "where the metadata of objects lies, and how much a machine's caches waste",
     .help =
         "usage: stook plan --size BYTES [--align BYTES] [OPTIONS]\n"
         "       stook plan --table [--json]\n"
@@ -314,23 +314,23 @@ const struct command command_plan = {
         "\n"
         "Draws the layout of an object and of a slab, with the waste by cause.\n"
         "\n"
-        "  --columns LIST   NAME or NAME:BYTES each, with commas; link.  The names:\n"
-        "                  " PLAN_NAMES "\n"
-        "  --ctor --typesafe --poison   free objects may not be written to\n"
-        "  --page-size N    4096 to 65536; 4096\n"
-        "  --order N        2^N pages a slab; by default the planner's choice\n"
-        "  --library        links as in this library's caches (by default where they cost\n"
-        "                   fewest bytes), and no more outside than its blocks hold\n"
-        "  --outside        columns in arrays outside the slab, for comparison\n"
-        "  --explain        why each place was chosen\n"
-        "  --json           for programs\n"
-        "  --svg FILE       a picture; - is standard output\n"
+        "  --columns LIST   NAME or NAME:BYTES each, with commas; default link.  The names:\n"
+        "                   " PLAN_NAMES "\n"
+        "  --ctor --typesafe --poison   the library may not write to free objects\n"
+        "  --page-size N    4096 to 65536; default 4096\n"
+        "  --order N        2^N pages a slab; by default the planner chooses\n"
+        "  --library        place links as this library's caches do, and no more outside than\n"
+        "                   its blocks hold (default: links where they cost the fewest bytes)\n"
+        "  --outside        place columns in arrays outside the slab, for comparison\n"
+        "  --explain        print why each place was chosen\n"
+        "  --json           print JSON\n"
+        "  --svg FILE       write a picture; - is standard output\n"
         "\n"
         "  --table          bytes an object that group, tag and both cost, by size and alignment\n"
-        "  --slabinfo       the kernel's caches: of this machine; or of FILE, which is in the\n"
-        "                   format of /proc/slabinfo, a directory like /sys/kernel/slab, or a\n"
-        "                   table of name, object_size, align, slab_size, order,\n"
-        "                   objs_per_slab and objects with these names in its first line\n"
+        "  --slabinfo       the caches of this machine's kernel, or of FILE: a file like\n"
+        "                   /proc/slabinfo, a directory like /sys/kernel/slab, or a table with\n"
+        "                   name, object_size, align, slab_size, order, objs_per_slab and\n"
+        "                   objects in its first line\n"
         "\n"
         "  stook plan --size 992 --align 64 --columns link,group,tag --explain\n",
     .run = plan_run,

@@ -36,7 +36,7 @@ static int profile_by(const char *text, struct profile_options *options)
             options->by_given = true;
             return STATUS_OK;
         }
-    return complain(STATUS_USAGE, "--by is live, peak, calls or growth, not %s", text);
+    return complain(STATUS_USAGE, "--by takes live, peak, calls or growth, not %s", text);
 }
 
 static int profile_top(const char *text, struct profile_options *options)
@@ -99,7 +99,7 @@ static int profile_parse(int argc, char **argv, struct profile_options *options)
                             argv[optind - 1]);
         default:
             return complain(STATUS_USAGE,
-                            "%s is no option of stook profile; see stook help profile",
+                            "there is no option %s of stook profile; see stook help profile",
                             argv[optind - 1]);
         }
     }
@@ -243,7 +243,7 @@ static int profile_wait(pid_t child)
     sigaction(SIGQUIT, &ignore, NULL);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
-            return complain(STATUS_RUN, "the program's end was missed: %s", strerror(errno));
+            return complain(STATUS_RUN, "cannot wait for the program's end: %s", strerror(errno));
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -301,35 +301,38 @@ static int profile_command(int argc, char **argv)
     if (status != STATUS_OK)
         return status;
     if (optind > 1 && strcmp(argv[optind - 1], "--") == 0)
-        return optind < argc ? profile_start(argv + optind, &options)
-                             : complain(STATUS_USAGE, "which program? see stook help profile");
+        return optind < argc
+                   ? profile_start(argv + optind, &options)
+                   : complain(STATUS_USAGE, "a program is needed; see stook help profile");
     if (argc - optind < 1 || argc - optind > 2)
-        return complain(STATUS_USAGE, "one profile or two, or -- PROGRAM; see stook help profile");
+        return complain(
+            STATUS_USAGE,
+            "one profile, two profiles or -- PROGRAM is needed; see stook help profile");
     return profile_show(argv[optind], argv[optind + 1], &options, stdout);
 }
 
 const struct command command_profile = {
     .name = "profile",
-    .summary = "where a program's memory is, by call site",
+    .summary = "which call sites of a program have its memory",
     .run = profile_command,
     .help =
         "usage: stook profile [OPTIONS] -- PROGRAM [ARGUMENTS]...\n"
         "       stook profile [OPTIONS] FILE [LATER]\n"
         "\n"
-        "Runs PROGRAM as stook run does, with every allocation counted at the place that asked for\n"
-        "it, and says on standard error at its end which places hold or took the most memory; or\n"
-        "reads what a program wrote, and with LATER, what has grown from one to the other.\n"
+        "Runs PROGRAM as stook run does and counts every allocation at its call site.  When PROGRAM\n"
+        "ends, prints on standard error which call sites had the most memory.  Or reads a profile\n"
+        "that a program wrote, and with LATER, shows what grew between the two.\n"
         "\n"
-        "  --top N           sites that are shown, 10 by default, 0 for all\n"
-        "  --by KEY          order by live (bytes now, at a program's end: what it has not freed),\n"
-        "                    peak (bytes when the program had the most), calls, or growth; peak\n"
-        "                    with PROGRAM, live with FILE, and growth with LATER by default\n"
-        "  --json            the sites as JSON\n"
+        "  --top N           show N sites, 10 by default, 0 for all\n"
+        "  --by KEY          order by live (bytes that are not freed), peak (bytes when the program\n"
+        "                    had the most), calls, or growth; the default is peak with PROGRAM,\n"
+        "                    live with FILE, and growth with LATER\n"
+        "  --json            print the sites as JSON\n"
         "  --pprof PATH      write a profile for go tool pprof and others instead; - for stdout\n"
-        "  --collapsed PATH  write collapsed stacks for flame graphs instead, of what --by says\n"
-        "  --stacks SIZE     who called these places, too: a call stack every SIZE bytes that a\n"
-        "                    thread allocates, 64K for instance\n"
-        "  --save PATH       keep what PROGRAM wrote, to read it again\n"
+        "  --collapsed PATH  write collapsed stacks for flame graphs instead, by the key of --by\n"
+        "  --stacks SIZE     also show callers: take a call stack every SIZE bytes that a thread\n"
+        "                    allocates, 64K for instance\n"
+        "  --save PATH       keep PROGRAM's profile, to read it again\n"
         "  --signal NAME     with --save: a snapshot PATH.1, PATH.2, ... at each such signal,\n"
         "                    USR2 for instance\n"
         "\n"

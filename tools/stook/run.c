@@ -110,16 +110,16 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         case ':':
             return complain(STATUS_RUN, "%s needs a value; see stook help run", argv[optind - 1]);
         default:
-            return complain(STATUS_RUN, "%s is no option of stook run; see stook help run",
+            return complain(STATUS_RUN, "there is no option %s of stook run; see stook help run",
                             argv[optind - 1]);
         }
     }
     if (status != STATUS_OK)
         return status;
     if (optind >= argc)
-        return complain(STATUS_RUN, "which program? see stook help run");
+        return complain(STATUS_RUN, "a program is needed; see stook help run");
     if (!options->trace && (options->trace_limit || options->trace_all))
-        return complain(STATUS_RUN, "--trace-%s without --trace FILE",
+        return complain(STATUS_RUN, "--trace-%s needs --trace FILE",
                         options->trace_all ? "all" : "limit");
     return STATUS_OK;
 }
@@ -131,7 +131,7 @@ static int run_preload(void)
     int status;
 
     if (!locate_library(library, sizeof(library)))
-        return complain(STATUS_RUN, LOCATE_LIBRARY " is missing; looked in %s", library);
+        return complain(STATUS_RUN, LOCATE_LIBRARY " is missing in %s", library);
     if (strpbrk(library, " :"))
         return complain(STATUS_RUN, "%s cannot be preloaded: its path has a space or a colon",
                         library);
@@ -318,7 +318,7 @@ static int run_environment(const struct run_options *options)
         const char *asked = setting_text(SETTING_MODE);
         bool locked = asked && strcmp(asked, "locked") == 0;
         if (strcmp(options->mode, "rseq") == 0 && !locked && strcmp(stook_mode(&why), "rseq") != 0)
-            complain(0, "warning: the rseq mode cannot be had here: %s", why);
+            complain(0, "warning: the rseq mode is not available here: %s", why);
         status = run_set(SETTING_MODE, options->mode);
     }
     return status == STATUS_OK ? run_tell() : status;
@@ -386,26 +386,28 @@ const struct command command_run = {
         "usage: stook run [OPTIONS] [--] PROGRAM [ARGUMENTS]...\n"
         "\n"
         "Runs PROGRAM with " LOCATE_LIBRARY " preloaded (added to LD_PRELOAD): its malloc and\n"
-        "free, and those of the programs it starts, are served from slab caches.  It becomes\n"
-        "PROGRAM, so signals and exit status are PROGRAM's own.\n"
+        "free, and those of the programs it starts, are served from slab caches.  stook executes\n"
+        "PROGRAM in its own process, so signals and exit status are PROGRAM's own.\n"
         "\n"
-        "  --report               at exit, write what each cache holds to standard error\n"
+        "  --report               at exit, write a table of all caches to standard error\n"
         "  --report-format FORM   table (the default) or json; implies --report\n"
-        "  --report-file PATH     write it there; %p becomes the process number; implies --report\n"
-        "  --report-all           each process of the tree writes its own, not only the first;\n"
+        "  --report-file PATH     write the report to PATH; %p becomes the process number; implies\n"
+        "                         --report\n"
+        "  --report-all           each process of the tree writes a report, not only the first;\n"
         "                         implies --report; with a file, use %p\n"
-        "  --mode MODE            rseq (the default where it can be had) or locked\n"
-        "  --reserve SIZE         free memory kept warm at most, 32M by default\n"
-        "  --limit SIZE           what each process may have allocated at one time; beyond it\n"
+        "  --mode MODE            rseq (the default where the system supports it) or locked\n"
+        "  --reserve SIZE         keep at most SIZE of free memory warm, 32M by default\n"
+        "  --limit SIZE           each process may have SIZE allocated at one time; beyond it\n"
         "                         malloc fails with ENOMEM\n"
-        "  --trace FILE           write down what is allocated and freed, when and on which CPU,\n"
-        "                         for stook lab trace; an older trace there is replaced\n"
-        "  --trace-limit SIZE     FILE grows to that at most, 1G by default; later events are lost\n"
-        "  --trace-all            other processes of the tree write theirs, to FILE.PID\n"
+        "  --trace FILE           record all allocations and frees, with time, thread and CPU, for\n"
+        "                         stook lab trace; an older trace in FILE is replaced\n"
+        "  --trace-limit SIZE     let FILE grow to SIZE, 1G by default; later events are lost\n"
+        "  --trace-all            also trace the other processes of the tree, each to FILE.PID\n"
         "\n"
         "A process that ends without exit(), by a signal or _exit(), writes no report.\n"
-        "Programs that are linked statically, gain privileges or run on another libc cannot be served;\n"
-        "that is said.  One that is linked with libstook-malloc.a has Stook's malloc, and reports.\n"
+        "Programs that are linked statically, gain privileges or run on another libc keep their own\n"
+        "malloc; stook warns of that.  A program that is linked with libstook-malloc.a has Stook's\n"
+        "malloc already, and reports.\n"
         "\n"
         "exit status: PROGRAM's own; 125 stook failed, 126 PROGRAM cannot be executed,\n"
         "             127 there is no such program\n",

@@ -17,8 +17,8 @@
 #define STOOK_OP_STRING(text) STOOK_OP_STRING_(text)
 
 /*
- * Between operations: empty, but in tests, which spin there to widen every window.  What stands there
- * may only write memory, since the section can end at any point.
+ * Between operations: empty except in tests, which spin there to widen every window.  The code there may only
+ * write memory, since the section can end at any point.
  */
 #ifndef STOOK_OP_STEP
 #define STOOK_OP_STEP ""

@@ -108,7 +108,7 @@ static enum stook_step sender_step(struct stook_actor *actor)
     return STOOK_BUSY;
 }
 
-/* Of the first 257 objects a completer keeps `kept`, as the block layer does (docs/lab.md). */
+/* Of the first 257 objects a completer keeps `kept`, as the block layer does (decision 30). */
 static void receiver_free(struct own *own, u32 id)
 {
     if (own->seen < STOOK_POOL && own->n < stook_run.kept &&
