@@ -32,8 +32,7 @@ STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((nore
 /*
  * A bag of at most `limit` pointers, for who gets them from functions of his own; what they point to
  * is no concern of it.  stook_pool_create() is the reserve of one cache.  Any number of threads may
- * use it, signal handlers and forked children too: its lock is held with signals blocked, and only
- * where something is put or taken.
+ * use it, signal handlers and forked children too: it has no lock.
  */
 struct stook_kmem_bag;
 
@@ -42,7 +41,7 @@ STOOK_API struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit) STOOK_WAR
 /* What is in it is forgotten: take it out before.  NULL is accepted. */
 STOOK_API void stook_kmem_bag_destroy(struct stook_kmem_bag *bag);
 
-/* Put one in and wake one who waits: 1, or 0 if it is full.  A bag with limit 0 takes as many as wait. */
+/* Put one in and wake one who waits: 1, or 0 if it is full.  A bag with limit 0 takes one while a thread waits. */
 STOOK_API int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer) STOOK_NONNULL(1, 2);
 /* Take one out, or NULL.  The second one does only while it has more than its limit. */
 STOOK_API void *stook_kmem_bag_take(struct stook_kmem_bag *bag) STOOK_NONNULL(1);
