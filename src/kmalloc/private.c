@@ -97,7 +97,7 @@ static void private_add_class(struct stook_cache *cache)
 
     if (n < PRIVATE_CLASSES) {
         private_class[n] = cache;
-        /* Pairs with the load in stook_private_trim(). */
+        /* Pairs with the loads in stook_private_trim() and stook_private_totals(). */
         atomic_store_explicit(&private_classes, n + 1, memory_order_release);
     }
 }
@@ -220,24 +220,12 @@ void *stook_private_alloc(struct stook_cache *cache, const void *from)
     return object;
 }
 
-/* The home node first, then the others; of each, its other zone where address space is limited. */
 static void *private_large(size_t size, size_t align, bool *zeroed)
 {
-    unsigned home;
-    uint32_t turn;
-    bool nested;
     void *object;
 
     init_once();
-    home = topology.home_of_node[percpu_node(percpu_cpu())];
-    turn = lock_turn();
-    nested = context_enter();
-    object = large_alloc(home, size, align, nested, zeroed);
-    for (unsigned zone = 0; !object && zone < pagemap.zones; zone++)
-        if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
-            object = large_alloc(zone, size, align, nested, zeroed);
-    if (!object)
-        object = large_alloc_outside(turn, size, align, zeroed);
+    object = large_alloc_any(size, align, context_enter(), zeroed);
     context_leave();
     return object;
 }
@@ -333,17 +321,16 @@ size_t stook_private_trim(void)
 
 void stook_private_totals(struct stook_private_totals *totals)
 {
+    unsigned classes = atomic_load_explicit(&private_classes, memory_order_acquire);
     struct arena_stat arena;
     uint64_t objects, bytes;
 
     memset(totals, 0, sizeof(*totals));
     init_once();
     if (!context_enter()) {
-        for (unsigned i = 1; i < STOOK_CACHES_MAX; i++) {
-            struct stook_cache *cache = __atomic_load_n(&cache_table[i], __ATOMIC_ACQUIRE);
+        for (unsigned i = 0; i < classes; i++) {
+            struct stook_cache *cache = private_class[i];
             struct cache_counts counts;
-            if (!cache || !(cache->flags & CACHE_MALLOC))
-                continue;
             cache_count(cache, &counts);
             totals->slabs += counts.pages * PAGE_SIZE;
             totals->active += counts.active * cache->layout.stride;
