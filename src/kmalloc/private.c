@@ -102,8 +102,7 @@ static void private_add_class(struct stook_cache *cache)
     }
 }
 
-/* Beside a fork: waits for it, or NULL with ENOMEM. */
-LOCK_UNCHECKED static struct stook_cache *private_make(const char *name, size_t size,
+LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t size,
                                                        const struct stook_cache_args *args,
                                                        bool wait)
 {
@@ -128,7 +127,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8, .flags = CACHE_MALLOC};
     /* Within a call of malloc, which does not wait for a fork; at the start there is no other class. */
     bool first = atomic_load_explicit(&private_adding, memory_order_relaxed) == 0;
-    struct stook_cache *cache = private_make(name, size, &args, first);
+    struct stook_cache *cache = stook_private_cache(name, size, &args, first);
 
     if (!cache)
         return NULL;
@@ -149,22 +148,6 @@ void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *sl
     slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
     slab->stride = cache->layout.stride;
     slab->objects = cache->layout.objects;
-}
-
-struct stook_cache *stook_private_link_first_cache(const char *name, size_t size, unsigned flags)
-{
-    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
-                                    .flags = flags | STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST};
-
-    return private_make(name, size, &args, true);
-}
-
-struct stook_cache *stook_private_columns_outside_cache(const char *name, size_t size, size_t align,
-                                                        unsigned flags)
-{
-    struct stook_cache_args args = {.align = align, .flags = flags | CACHE_COLUMNS_OUTSIDE};
-
-    return private_make(name, size, &args, true);
 }
 
 void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
