@@ -32,7 +32,7 @@ STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((nore
 /*
  * A bag of at most `limit` pointers: the reserve of a mempool with allocation functions of its own.  It never
  * follows the pointers.  (For the reserve of one cache there is stook_pool_create().)  Any number of threads
- * may use it, signal handlers and forked children too.
+ * may use it, signal handlers and forked children too: it has no lock.
  */
 struct stook_kmem_bag;
 
@@ -41,7 +41,7 @@ STOOK_API struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit) STOOK_WAR
 /* Drops the pointers that are still in it; take them out before.  NULL is accepted. */
 STOOK_API void stook_kmem_bag_destroy(struct stook_kmem_bag *bag);
 
-/* Put one in and wake a waiting thread: 1, or 0 if it is full.  Limit 0: room for one a waiting thread. */
+/* Put one in and wake a waiting thread: 1, or 0 if it is full.  A bag with limit 0 takes one while a thread waits. */
 STOOK_API int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer) STOOK_NONNULL(1, 2);
 /* Take one out, or NULL.  stook_kmem_bag_spill() does so only while the bag holds more than its limit. */
 STOOK_API void *stook_kmem_bag_take(struct stook_kmem_bag *bag) STOOK_NONNULL(1);

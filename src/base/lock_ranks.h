@@ -31,8 +31,7 @@
     X("hotplug.busy", "process", "cache/hotplug.c")                                                \
     X("trace.gate->lock", "process", "trace/trace.c")                                              \
     X("rcu_hand_waiting", "process", "reserve/rcu_ops.c")                                          \
-    X("rcu_slabs.busy", "process", "reserve/rcu_slabs.c")                                          \
-    X("stook_bag.lock", "bag", "reserve/bag.h")
+    X("rcu_slabs.busy", "process", "reserve/rcu_slabs.c")
 
 enum lock_rank {
     LOCK_NO_RANK,

@@ -57,7 +57,7 @@ void account_cache_made(struct stook_cache *cache)
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
-/* Charges and counts of neighbours in an array are made as one while they are for the same. */
+/* Charges and counts of neighbours in an array are made as one while they are for the same, or for none (0). */
 struct account_run {
     uint32_t which, n;
 };
@@ -195,37 +195,31 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
         void *taken = (void *)(uintptr_t)object;
         trace_alloc(cache, &taken, 1);
     }
-    if (!(cache_hooks(cache) & CACHE_CLOSED_TAG))
-        return;
-    if (!column)
+    if (!(cache_hooks(cache) & CACHE_CLOSED_TAG) || !column)
         return;
     tag = straight_tag(where, cache->account.charge);
     account_write_tag(cache, object, column, tag);
     tag_count_alloc(tag, 1, cache->account.charge);
 }
 
-static void account_flush_group(const struct stook_cache *cache, struct account_run *run)
+static void account_flush_group(const struct stook_cache *cache, const struct account_run *run)
 {
-    if (run->which && run->n > 0)
-        group_uncharge(run->which, (size_t)run->n * cache->account.charge);
-    run->n = 0;
+    group_uncharge(run->which, (size_t)run->n * cache->account.charge);
 }
 
-static void account_flush_tag(const struct stook_cache *cache, struct account_run *run)
+static void account_flush_tag(const struct stook_cache *cache, const struct account_run *run)
 {
-    if (run->which && run->n > 0)
-        tag_count_free(run->which, run->n, (uint64_t)run->n * cache->account.charge);
-    run->n = 0;
+    tag_count_free(run->which, run->n, (uint64_t)run->n * cache->account.charge);
 }
 
 /* n more for `which`; those for another one are done with. */
 static inline __attribute__((always_inline)) void account_add(
     const struct stook_cache *cache, struct account_run *run, uint32_t which, uint32_t n,
-    void (*flush)(const struct stook_cache *cache, struct account_run *run))
+    void (*flush)(const struct stook_cache *cache, const struct account_run *run))
 {
     if (__builtin_expect(which != run->which, 0)) {
         flush(cache, run);
-        run->which = which;
+        *run = (struct account_run){which, 0};
     }
     run->n += n;
 }
@@ -282,8 +276,7 @@ static inline void account_clear_slab(const struct stook_cache *cache,
                 account_flush_tag);
 }
 
-/* Clears the elements, gives the charges back and counts. */
-static void account_undo(const struct stook_cache *cache, void *const *objects, size_t n)
+void account_return(const struct stook_cache *cache, void *const *objects, size_t n)
 {
     struct account_run group = {0}, tag = {0};
     int saved = errno;
@@ -305,14 +298,9 @@ static void account_undo(const struct stook_cache *cache, void *const *objects, 
 
 void account_clear(const struct stook_cache *cache, void *const *objects, size_t n)
 {
-    account_undo(cache, objects, n);
+    account_return(cache, objects, n);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
         trace_free(objects, n);
-}
-
-void account_return(const struct stook_cache *cache, void *const *objects, size_t n)
-{
-    account_undo(cache, objects, n);
 }
 
 /* Tags were switched while the program ran: threads that had not noticed yet freed objects past the hooks,
@@ -432,6 +420,7 @@ void account_large_clear(void *object)
         trace_free(&object, 1);
 }
 
+/* What a live object's columns say; 0 for nothing. */
 static uint32_t account_read(const void *object, enum layout_which which)
 {
     struct stook_cache *cache = slab_cache_of(object);
@@ -456,12 +445,12 @@ static uint32_t account_read(const void *object, enum layout_which which)
     return column && column_decode(cache, object, *column, &value) ? value : 0;
 }
 
-uint32_t account_owner_of(const void *object)
+struct stook_group stook_group_of(const void *object)
 {
-    return account_read(object, LAYOUT_GROUP);
+    return group_by_number(account_read(object, LAYOUT_GROUP));
 }
 
-uint32_t account_tag_of(const void *object)
+unsigned stook_tag_of(const void *object)
 {
     return account_read(object, LAYOUT_TAG);
 }

@@ -91,8 +91,4 @@ void account_switched(void);
 void account_cache_made(struct stook_cache *cache);
 void account_slab_gone(const struct stook_cache *cache, const struct slab *slab);
 
-/* What a live object's columns say; 0 for nothing. */
-uint32_t account_owner_of(const void *object);
-uint32_t account_tag_of(const void *object);
-
 #endif

@@ -48,19 +48,7 @@ int stook_alloc_bulk_group(struct stook_cache *cache, unsigned flags, size_t n, 
                : -1;
 }
 
-struct stook_group stook_group_of(const void *object)
-{
-    uint32_t number = account_owner_of(object);
-
-    return number ? group_by_number(number) : STOOK_NO_GROUP;
-}
-
 /* ---- tags ----------------------------------------------------------------------------------- */
-
-unsigned stook_tag_of(const void *object)
-{
-    return account_tag_of(object);
-}
 
 static void accounted_share(const struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
 {

@@ -19,7 +19,10 @@ bool group_charge(uint32_t *number, size_t bytes, unsigned flags, bool nested)
     if (*number == 0)
         return true;
     if (__builtin_expect(bytes <= STOOK_GROUP_STOCK_MAX, 1) &&
-        __builtin_expect(group_stock_take_fast(*number, (uint32_t)bytes), 1))
+        __builtin_expect(percpu.rseq &&
+                             group_stock_try_take(group_stock_row(*number), percpu.rseq_offset,
+                                                  *number, (uint32_t)bytes),
+                         1))
         return true;
     return group_charge_slow(number, bytes, flags, nested);
 }
@@ -32,7 +35,10 @@ void group_uncharge(uint32_t number, size_t bytes)
         return;
     most = group_stock_most(number);
     if (__builtin_expect(bytes <= most, 1) &&
-        __builtin_expect(group_stock_give_fast(number, (uint32_t)bytes, most), 1))
+        __builtin_expect(percpu.rseq &&
+                             group_stock_try_give(group_stock_row(number), percpu.rseq_offset,
+                                                  number, (uint32_t)bytes, most),
+                         1))
         return;
     group_charge_return(number, bytes);
 }

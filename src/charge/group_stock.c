@@ -44,39 +44,6 @@ static struct group_stock *group_stock_at(int cpu, uint32_t number)
     return rows_at(group_stock_row(number), ROWS_LARGE, cpu);
 }
 
-/* Both words of a stock at once: the number is the low half on all machines of this library. */
-static _Atomic uint64_t *group_stock_word(struct group_stock *stock)
-{
-    return (_Atomic uint64_t *)(void *)stock;
-}
-
-static bool group_stock_word_take(struct group_stock *stock, uint32_t number, uint32_t n)
-{
-    _Atomic uint64_t *word = group_stock_word(stock);
-    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
-
-    do {
-        if ((uint32_t)old != (number | GROUP_STOCK_WORD) || old >> 32 < n)
-            return false;
-    } while (!atomic_compare_exchange_weak_explicit(word, &old, old - ((uint64_t)n << 32),
-                                                    memory_order_relaxed, memory_order_relaxed));
-    return true;
-}
-
-static bool group_stock_word_give(struct group_stock *stock, uint32_t number, uint32_t n,
-                                  uint32_t most)
-{
-    _Atomic uint64_t *word = group_stock_word(stock);
-    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
-
-    do {
-        if ((uint32_t)old != (number | GROUP_STOCK_WORD) || (old >> 32) + n > most)
-            return false;
-    } while (!atomic_compare_exchange_weak_explicit(word, &old, old + ((uint64_t)n << 32),
-                                                    memory_order_relaxed, memory_order_relaxed));
-    return true;
-}
-
 /* ---- both kinds ----------------------------------------------------------------------------- */
 
 bool group_stock_take(uint32_t number, uint32_t n)
@@ -84,7 +51,8 @@ bool group_stock_take(uint32_t number, uint32_t n)
     int cpu = group_stock_cpu();
 
     if (!group_stock_sections(cpu, number))
-        return group_stock_word_take(group_stock_at(cpu, number), number, n);
+        return group_stock_word_take(group_stock_word(group_stock_at(cpu, number)), number, n,
+                                     true);
     for (int i = 0; i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
             rseq_take(group_stock_row(number), ROWS_LARGE, percpu.rseq_offset, number, n);
@@ -99,7 +67,8 @@ bool group_stock_give(uint32_t number, uint32_t n, uint32_t most)
     int cpu = group_stock_cpu();
 
     if (!group_stock_sections(cpu, number))
-        return group_stock_word_give(group_stock_at(cpu, number), number, n, most);
+        return group_stock_word_give(group_stock_word(group_stock_at(cpu, number)), number, n, most,
+                                     true);
     for (int i = 0; i < PERCPU_RETRIES; i++) {
         enum rseq_result r =
             rseq_give(group_stock_row(number), ROWS_LARGE, percpu.rseq_offset, number, n, most);

@@ -96,10 +96,49 @@ static inline __attribute__((always_inline)) bool group_stock_try_give(char *row
     return rseq_give(row, ROWS_LARGE, rseq, number, n, most) == RSEQ_DONE;
 }
 
-/*
- * The same of a stock that is a word, in one try: false for a section's, whose number is another, and for
- * threads without a CPU.  The thread may be on another CPU by then, whose stock it leaves alone.
- */
+/* A stock that is a word, both halves at once: the number is the low one on all machines of this library. */
+static inline _Atomic uint64_t *group_stock_word(struct group_stock *stock)
+{
+    return (_Atomic uint64_t *)(void *)stock;
+}
+
+/* False: it has fewer, or would have more, or is a section's.  Unless `again`, also if another thread changes
+ * it meanwhile. */
+static inline __attribute__((always_inline)) bool group_stock_word_take(_Atomic uint64_t *word,
+                                                                        uint32_t number, uint32_t n,
+                                                                        const bool again)
+{
+    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+
+    do {
+        if ((uint32_t)old != (number | GROUP_STOCK_WORD) || old >> 32 < n)
+            return false;
+        if (atomic_compare_exchange_strong_explicit(word, &old, old - ((uint64_t)n << 32),
+                                                    memory_order_relaxed, memory_order_relaxed))
+            return true;
+    } while (again);
+    return false;
+}
+
+static inline __attribute__((always_inline)) bool group_stock_word_give(_Atomic uint64_t *word,
+                                                                        uint32_t number, uint32_t n,
+                                                                        uint32_t most,
+                                                                        const bool again)
+{
+    uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+
+    do {
+        if ((uint32_t)old != (number | GROUP_STOCK_WORD) || (old >> 32) + n > most)
+            return false;
+        if (atomic_compare_exchange_strong_explicit(word, &old, old + ((uint64_t)n << 32),
+                                                    memory_order_relaxed, memory_order_relaxed))
+            return true;
+    } while (again);
+    return false;
+}
+
+/* This CPU's; NULL for threads without a CPU.  The thread may be on another CPU by then, whose stock it
+ * leaves alone. */
 static inline __attribute__((always_inline)) _Atomic uint64_t *group_stock_word_here(
     intptr_t rseq, uint32_t number)
 {
@@ -108,43 +147,6 @@ static inline __attribute__((always_inline)) _Atomic uint64_t *group_stock_word_
     return (unsigned)cpu < group_stocks.cpus
                ? (_Atomic uint64_t *)rows_at(group_stock_row(number), ROWS_LARGE, cpu)
                : NULL;
-}
-
-static inline __attribute__((always_inline)) bool group_stock_word_try_take(intptr_t rseq,
-                                                                            uint32_t number,
-                                                                            uint32_t n)
-{
-    _Atomic uint64_t *word = group_stock_word_here(rseq, number);
-    uint64_t old = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
-
-    return (uint32_t)old == (number | GROUP_STOCK_WORD) && old >> 32 >= n &&
-           atomic_compare_exchange_strong_explicit(word, &old, old - ((uint64_t)n << 32),
-                                                   memory_order_relaxed, memory_order_relaxed);
-}
-
-static inline __attribute__((always_inline)) bool group_stock_word_try_give(intptr_t rseq,
-                                                                            uint32_t number,
-                                                                            uint32_t n,
-                                                                            uint32_t most)
-{
-    _Atomic uint64_t *word = group_stock_word_here(rseq, number);
-    uint64_t old = word ? atomic_load_explicit(word, memory_order_relaxed) : 0;
-
-    return (uint32_t)old == (number | GROUP_STOCK_WORD) && (old >> 32) + n <= most &&
-           atomic_compare_exchange_strong_explicit(word, &old, old + ((uint64_t)n << 32),
-                                                   memory_order_relaxed, memory_order_relaxed);
-}
-
-static inline bool group_stock_take_fast(uint32_t number, uint32_t n)
-{
-    return percpu.rseq &&
-           group_stock_try_take(group_stock_row(number), percpu.rseq_offset, number, n);
-}
-
-static inline bool group_stock_give_fast(uint32_t number, uint32_t n, uint32_t most)
-{
-    return percpu.rseq &&
-           group_stock_try_give(group_stock_row(number), percpu.rseq_offset, number, n, most);
 }
 
 /*

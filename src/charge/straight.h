@@ -37,17 +37,23 @@ STRAIGHT bool straight_tags(uint32_t way)
  * to one group, malloc's, whose stocks are words.  False: the general way knows more. */
 STRAIGHT bool straight_take(uint32_t way, char *stock, intptr_t rseq, uint32_t owner, uint32_t n)
 {
-    return way & CACHE_CLOSED_OWNER ? group_stock_word_try_take(rseq, owner, n)
-                                    : group_stock_try_take(stock, rseq, owner, n);
+    _Atomic uint64_t *word;
+
+    if (!(way & CACHE_CLOSED_OWNER))
+        return group_stock_try_take(stock, rseq, owner, n);
+    word = group_stock_word_here(rseq, owner);
+    return word && group_stock_word_take(word, owner, n, false);
 }
 
 STRAIGHT bool straight_give(uint32_t way, intptr_t rseq, uint32_t owner, uint32_t n)
 {
     uint32_t most = group_stock_most(owner);
+    _Atomic uint64_t *word;
 
-    return way & CACHE_CLOSED_OWNER
-               ? group_stock_word_try_give(rseq, owner, n, most)
-               : group_stock_try_give(group_stock_row(owner), rseq, owner, n, most);
+    if (!(way & CACHE_CLOSED_OWNER))
+        return group_stock_try_give(group_stock_row(owner), rseq, owner, n, most);
+    word = group_stock_word_here(rseq, owner);
+    return word && group_stock_word_give(word, owner, n, most, false);
 }
 
 /* The elements of an object; NULL: the way has no such column. */

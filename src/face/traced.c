@@ -66,17 +66,16 @@ int stook_trace_stop(void)
 
 /* ---- what the environment asks for ------------------------------------------------------------ */
 
-static bool traced_numbered(char *path, size_t size)
-{
-    int n = snprintf(path, size, "%s.%d", traced_wish.path, (int)getpid());
+static bool traced_begin_numbered(void);
 
-    return n > 0 && (size_t)n < size;
-}
-
-static bool traced_begin(const char *path)
+/* `named`: the file is this process's. */
+static bool traced_begin(const char *path, bool named)
 {
     int error = trace_begin(path, traced_wish.limit);
 
+    /* The process that started this one, or started its parent, has that file. */
+    if (error == EBUSY && !named)
+        return traced_wish.all && traced_begin_numbered();
     if (error != 0)
         report_warn("%s: this process is not traced: %s", path,
                     error == EBUSY ? "another one writes to that file" : strerror(error));
@@ -87,28 +86,13 @@ static bool traced_begin(const char *path)
 static bool traced_begin_numbered(void)
 {
     char path[PATH_MAX];
+    int n = snprintf(path, sizeof(path), "%s.%d", traced_wish.path, (int)getpid());
 
-    if (!traced_numbered(path, sizeof(path))) {
+    if (n <= 0 || (size_t)n >= sizeof(path)) {
         report_warn("STOOK_TRACE: the path is too long; this process is not traced");
         return false;
     }
-    return traced_begin(path);
-}
-
-static bool traced_begin_first(bool named)
-{
-    int error;
-
-    if (named)
-        return traced_begin(traced_wish.path);
-    error = trace_begin(traced_wish.path, traced_wish.limit);
-    if (error == 0)
-        return true;
-    /* The one that started us, or started it, has that file. */
-    if (error == EBUSY)
-        return traced_wish.all && traced_begin_numbered();
-    report_warn("%s: this process is not traced: %s", traced_wish.path, strerror(error));
-    return false;
+    return traced_begin(path, true);
 }
 
 bool traced_init(void)
@@ -129,7 +113,7 @@ bool traced_init(void)
         return false;
     }
     if (only == 0 || only == (size_t)getpid())
-        begun = traced_begin_first(only != 0);
+        begun = traced_begin(traced_wish.path, only != 0);
     else
         begun = traced_wish.all && traced_begin_numbered();
     errno = saved;

@@ -117,6 +117,7 @@ static __attribute__((noinline, cold)) bool kmalloc_make(void)
 
 struct kmalloc_large {
     size_t size, align;
+    int node; /* -1: any */
     bool nested, zeroed;
     void *object;
 };
@@ -128,26 +129,21 @@ static size_t kmalloc_large_align(size_t size)
     return size < BLOCK_SIZE ? size : BLOCK_SIZE;
 }
 
-/* Within the context: from this CPU's node, else from any. */
+/* Within the context. */
 static bool kmalloc_large_try(void *arg)
 {
     struct kmalloc_large *large = arg;
-    unsigned home = topology.home_of_node[percpu_node(percpu_cpu())];
-    uint32_t turn = lock_turn();
 
-    large->object = large_alloc(home, large->size, large->align, large->nested, &large->zeroed);
-    for (unsigned zone = 0; !large->object && zone < pagemap.zones; zone++)
-        if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
-            large->object =
-                large_alloc(zone, large->size, large->align, large->nested, &large->zeroed);
-    if (!large->object)
-        large->object = large_alloc_outside(turn, large->size, large->align, &large->zeroed);
+    large->object = large->node < 0
+                        ? large_alloc_any(large->size, large->align, large->nested, &large->zeroed)
+                        : large_alloc((unsigned)large->node, large->size, large->align,
+                                      large->nested, &large->zeroed);
     return large->object != NULL;
 }
 
-static void *kmalloc_large(size_t size, unsigned flags, uint64_t where)
+void *kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
 {
-    struct kmalloc_large large = {.size = size, .align = kmalloc_large_align(size)};
+    struct kmalloc_large large = {.size = size, .align = kmalloc_large_align(size), .node = node};
     int saved = errno;
 
     if (flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO)) {
@@ -182,14 +178,14 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
         kmalloc_make()) {
         struct stook_cache *cache;
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
-            return kmalloc_large(size, flags, where);
+            return kmalloc_large(size, flags, -1, where);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
         /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
         object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NORECLAIM : flags, where,
                                  ACCOUNT_CURRENT);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
-        object = kmalloc_large(size, flags | STOOK_NORECLAIM, where);
+        object = kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where);
     return object;
 }
 

@@ -11,4 +11,7 @@
 /* For a call from there (where_site(), where_address()). */
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where);
 
+/* Whole pages: of a node, or (-1) of any. */
+void *kmalloc_large(size_t size, unsigned flags, int node, uint64_t where);
+
 #endif

@@ -4,31 +4,13 @@
  */
 #include <stook/kmalloc.h>
 
-#include "base/context.h"
 #include "cache/alloc.h"
-#include "charge/account.h"
+#include "base/where.h"
 #include "kmalloc/kmalloc.h"
 #include "os/topology.h"
-#include "large/large.h"
 #include "slab/slab.h"
 
 #include <errno.h>
-#include <string.h>
-
-/* Whole pages of the node. */
-static void *kmalloc_node_large(size_t size, unsigned flags, unsigned node, uint64_t where)
-{
-    size_t align = size & (size - 1) ? PAGE_SIZE : size < BLOCK_SIZE ? size : BLOCK_SIZE;
-    bool nested = context_enter(), zeroed = false;
-    void *object = large_alloc(node, size, align, nested, &zeroed);
-
-    context_leave();
-    if (object && atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
-        (void)account_large(object, ACCOUNT_NOBODY, flags, where); /* cannot refuse */
-    if (object && (flags & STOOK_ZERO) && !zeroed)
-        memset(object, 0, large_size(object));
-    return object;
-}
 
 void *stook_kmalloc_node(size_t size, unsigned flags, int node)
 {
@@ -57,7 +39,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
         cache = slab_cache_of(object);
         plain &= ~STOOK_NOFAIL;
         found = cache ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, where)
-                      : kmalloc_node_large(size, plain, wanted, where);
+                      : kmalloc_large(size, plain | STOOK_NORECLAIM, (int)wanted, where);
     }
     if (found || (flags & STOOK_THISNODE)) {
         stook_free_any(object);

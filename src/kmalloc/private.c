@@ -97,13 +97,12 @@ static void private_add_class(struct stook_cache *cache)
 
     if (n < PRIVATE_CLASSES) {
         private_class[n] = cache;
-        /* Pairs with the load in stook_private_trim(). */
+        /* Pairs with the loads in stook_private_trim() and stook_private_totals(). */
         atomic_store_explicit(&private_classes, n + 1, memory_order_release);
     }
 }
 
-/* Beside a fork: waits for it, or NULL with ENOMEM. */
-LOCK_UNCHECKED static struct stook_cache *private_make(const char *name, size_t size,
+LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t size,
                                                        const struct stook_cache_args *args,
                                                        bool wait)
 {
@@ -128,7 +127,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8, .flags = CACHE_MALLOC};
     /* Within a call of malloc, which does not wait for a fork; at the start there is no other class. */
     bool first = atomic_load_explicit(&private_adding, memory_order_relaxed) == 0;
-    struct stook_cache *cache = private_make(name, size, &args, first);
+    struct stook_cache *cache = stook_private_cache(name, size, &args, first);
 
     if (!cache)
         return NULL;
@@ -149,22 +148,6 @@ void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *sl
     slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
     slab->stride = cache->layout.stride;
     slab->objects = cache->layout.objects;
-}
-
-struct stook_cache *stook_private_link_first_cache(const char *name, size_t size, unsigned flags)
-{
-    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
-                                    .flags = flags | STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST};
-
-    return private_make(name, size, &args, true);
-}
-
-struct stook_cache *stook_private_columns_outside_cache(const char *name, size_t size, size_t align,
-                                                        unsigned flags)
-{
-    struct stook_cache_args args = {.align = align, .flags = flags | CACHE_COLUMNS_OUTSIDE};
-
-    return private_make(name, size, &args, true);
 }
 
 void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
@@ -220,24 +203,12 @@ void *stook_private_alloc(struct stook_cache *cache, const void *from)
     return object;
 }
 
-/* The home node first, then the others; of each, its other zone where address space is limited. */
 static void *private_large(size_t size, size_t align, bool *zeroed)
 {
-    unsigned home;
-    uint32_t turn;
-    bool nested;
     void *object;
 
     init_once();
-    home = topology.home_of_node[percpu_node(percpu_cpu())];
-    turn = lock_turn();
-    nested = context_enter();
-    object = large_alloc(home, size, align, nested, zeroed);
-    for (unsigned zone = 0; !object && zone < pagemap.zones; zone++)
-        if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
-            object = large_alloc(zone, size, align, nested, zeroed);
-    if (!object)
-        object = large_alloc_outside(turn, size, align, zeroed);
+    object = large_alloc_any(size, align, context_enter(), zeroed);
     context_leave();
     return object;
 }
@@ -333,17 +304,16 @@ size_t stook_private_trim(void)
 
 void stook_private_totals(struct stook_private_totals *totals)
 {
+    unsigned classes = atomic_load_explicit(&private_classes, memory_order_acquire);
     struct arena_stat arena;
     uint64_t objects, bytes;
 
     memset(totals, 0, sizeof(*totals));
     init_once();
     if (!context_enter()) {
-        for (unsigned i = 1; i < STOOK_CACHES_MAX; i++) {
-            struct stook_cache *cache = __atomic_load_n(&cache_table[i], __ATOMIC_ACQUIRE);
+        for (unsigned i = 0; i < classes; i++) {
+            struct stook_cache *cache = private_class[i];
             struct cache_counts counts;
-            if (!cache || !(cache->flags & CACHE_MALLOC))
-                continue;
             cache_count(cache, &counts);
             totals->slabs += counts.pages * PAGE_SIZE;
             totals->active += counts.active * cache->layout.stride;

@@ -67,16 +67,11 @@ STOOK_API int stook_private_report(int (*put)(void *context, const char *text, s
 STOOK_API void stook_private_on_closing(void (*fn)(bool closed));
 
 /*
- * For stook-bench and tests: a cache with its links in the objects whose new slabs are linked whole
- * and then drained, which is how slabs were consumed before an iterator emitted them.
+ * For stook-bench and tests: a cache with flags that are not public, CACHE_LINK_FIRST or CACHE_COLUMNS_OUTSIDE
+ * (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.
  */
-STOOK_API struct stook_cache *stook_private_link_first_cache(const char *name, size_t object_size,
-                                                             unsigned flags);
-
-/* For the same: owners and tags lie in arrays outside the slabs, whatever that costs in bytes. */
-STOOK_API struct stook_cache *stook_private_columns_outside_cache(const char *name,
-                                                                  size_t object_size, size_t align,
-                                                                  unsigned flags);
+STOOK_API struct stook_cache *stook_private_cache(const char *name, size_t object_size,
+                                                  const struct stook_cache_args *args, bool wait);
 
 /* What a cache's slabs take now, which all have tags or all have none, and how many objects they have
  * room for. */

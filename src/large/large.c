@@ -6,6 +6,7 @@
 #include "os/os.h"
 #include "page/arena.h"
 #include "page/begin.h"
+#include "percpu/percpu.h"
 #include "large/outside.h"
 
 #include <errno.h>
@@ -94,7 +95,8 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
     return object;
 }
 
-void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool *zeroed)
+/* To a thread that met a fork since lock_turn() was `turn`. */
+static void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool *zeroed)
 {
     void *object = lock_forked_since(turn) ? outside_alloc(size, align) : NULL;
 
@@ -104,6 +106,18 @@ void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool *zeroed
             *zeroed = true;
     }
     return object;
+}
+
+void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed)
+{
+    unsigned home = topology.home_of_node[percpu_node(percpu_cpu())];
+    uint32_t turn = lock_turn();
+    void *object = large_alloc(home, size, align, nospin, zeroed);
+
+    for (unsigned zone = 0; !object && zone < pagemap.zones; zone++)
+        if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
+            object = large_alloc(zone, size, align, nospin, zeroed);
+    return object ? object : large_alloc_outside(turn, size, align, zeroed);
 }
 
 size_t large_size(const void *object)

@@ -16,10 +16,10 @@
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed);
 
 /*
- * The same where large_alloc() gave none of any zone, to a thread that met a fork since lock_turn() was
- * `turn`: the zones' locks may all be the fork's.
+ * The same of this CPU's home node if it has some, then of the others; of each node, of its other zone
+ * where address space is limited.  Beside a fork, which may have the locks of all zones, it is outside of them.
  */
-void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool *zeroed);
+void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed);
 
 /* Usable bytes of the large object that begins at `object`; 0: none does.  Any pointer. */
 size_t large_size(const void *object);

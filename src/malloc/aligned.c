@@ -21,13 +21,13 @@ static bool aligned_power(size_t align)
     return align != 0 && (align & (align - 1)) == 0;
 }
 
-/* `align` is a power of two. */
+/* NULL with errno EINVAL unless `align` is a power of two. */
 static void *aligned_object(size_t align, size_t size, const void *from)
 {
     void *object;
 
-    if (size > PTRDIFF_MAX || align > PTRDIFF_MAX) {
-        errno = ENOMEM;
+    if (!aligned_power(align) || size > PTRDIFF_MAX || align > PTRDIFF_MAX) {
+        errno = aligned_power(align) ? ENOMEM : EINVAL;
         return NULL;
     }
     if (align > SIZES_STEP)
@@ -37,20 +37,12 @@ static void *aligned_object(size_t align, size_t size, const void *from)
 
 void *MALLOC_NAME(memalign)(size_t align, size_t size)
 {
-    if (!aligned_power(align)) {
-        errno = EINVAL;
-        return NULL;
-    }
     return aligned_object(align, size, CLASS_FROM);
 }
 
 /* `size` need be no multiple of `align`. */
 void *MALLOC_NAME(aligned_alloc)(size_t align, size_t size)
 {
-    if (!aligned_power(align)) {
-        errno = EINVAL;
-        return NULL;
-    }
     return aligned_object(align, size, CLASS_FROM);
 }
 

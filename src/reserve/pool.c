@@ -66,8 +66,7 @@ static uint32_t pool_forks(void)
     return 2 * atomic_load_explicit(&fork_count, memory_order_relaxed);
 }
 
-/* Threads that wait in this process. */
-static uint32_t pool_waiting(const struct stook_pool *pool)
+uint32_t pool_waiting(const struct stook_pool *pool)
 {
     uint64_t waiters = atomic_load(&pool->waiters);
 
@@ -76,7 +75,7 @@ static uint32_t pool_waiting(const struct stook_pool *pool)
                : 0;
 }
 
-static void pool_wake(struct stook_pool *pool, int n)
+void pool_wake(struct stook_pool *pool, int n)
 {
     atomic_fetch_add(&pool->turn, 1);
     os_wake(&pool->turn, n);
@@ -160,13 +159,21 @@ static void *pool_take(struct stook_pool *pool, uint32_t keep, bool nested)
     return object;
 }
 
-static void *pool_take_outside(struct stook_pool *pool, uint32_t keep)
+void *pool_take_outside(struct stook_pool *pool, uint32_t keep)
 {
     bool nested = context_enter();
     void *object = pool_take(pool, keep, nested);
 
     context_leave();
     return object;
+}
+
+bool pool_put_outside(struct stook_pool *pool, void *object)
+{
+    bool nested = context_enter(), put = pool_put(pool, object, nested);
+
+    context_leave();
+    return put;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
@@ -180,7 +187,7 @@ static inline void pool_fence(void)
 }
 
 /* What an earlier process left in the count is dropped. */
-static uint64_t pool_announce(struct stook_pool *pool)
+uint64_t pool_announce(struct stook_pool *pool)
 {
     uint64_t before = atomic_load_explicit(&pool->waiters, memory_order_relaxed), after;
     uint64_t process = (uint64_t)atomic_load_explicit(&fork_count, memory_order_relaxed) << 32;
@@ -194,7 +201,7 @@ static uint64_t pool_announce(struct stook_pool *pool)
     return process;
 }
 
-static void pool_withdraw(struct stook_pool *pool, uint64_t process)
+void pool_withdraw(struct stook_pool *pool, uint64_t process)
 {
     uint64_t before = atomic_load_explicit(&pool->waiters, memory_order_relaxed);
 
@@ -370,16 +377,12 @@ static void pool_give_back(struct stook_cache *cache, uint32_t n, void **objects
 static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *pool, void *object)
 {
     uint32_t index;
-    bool nested, put;
 
     if (cache_hooks(pool->cache))
         account_clear(pool->cache, &object, 1);
     else
         slab_of(pool->cache, object, &index); /* the report, if it is none of ours */
-    nested = context_enter();
-    put = pool_put(pool, object, nested);
-    context_leave();
-    if (!put)
+    if (!pool_put_outside(pool, object))
         pool_give_back(pool->cache, 1, &object);
     if (pool_waiting(pool) > 0)
         pool_wake(pool, 1);
@@ -472,22 +475,17 @@ static size_t pool_size(void)
     return sizeof(struct stook_pool) + rows_size(ROWS_LINE);
 }
 
-static void pool_unmake(struct stook_pool *pool)
+void pool_unmake(struct stook_pool *pool)
 {
     for (unsigned chunk = 1; chunk < POOL_CHUNKS && pool->chunk[chunk]; chunk++)
         os_unmap((void *)pool->chunk[chunk], pool_chunk_words(chunk) * sizeof(void *));
     os_unmap(pool, pool_size());
 }
 
-struct stook_pool *stook_pool_create(struct stook_cache *cache, unsigned min_objects)
+struct stook_pool *pool_make(struct stook_cache *cache, unsigned min)
 {
-    struct stook_pool *pool;
+    struct stook_pool *pool = os_map(pool_size());
 
-    if (min_objects > STOOK_POOL_OBJECTS_MAX) {
-        errno = E2BIG;
-        return NULL;
-    }
-    pool = os_map(pool_size());
     if (!pool) {
         errno = ENOMEM;
         return NULL;
@@ -495,30 +493,41 @@ struct stook_pool *stook_pool_create(struct stook_cache *cache, unsigned min_obj
     pool->cache = cache;
     pool->chunk[0] = pool->first;
     pool->words = POOL_FIRST;
-    pool->min = min_objects;
     pool->forks = pool_forks();
-    if (!pool_extend(pool, min_objects) || !pool_fill(pool)) {
-        pool_spill(pool, 0);
-        pool_unmake(pool);
-        errno = ENOMEM;
-        return NULL;
+    if (pool_set_min(pool, min) == 0)
+        return pool;
+    pool_unmake(pool);
+    return NULL;
+}
+
+int pool_set_min(struct stook_pool *pool, unsigned min)
+{
+    if (min > STOOK_POOL_OBJECTS_MAX || !pool_extend(pool, min)) {
+        errno = min > STOOK_POOL_OBJECTS_MAX ? E2BIG : ENOMEM;
+        return -1;
     }
-    return pool;
+    atomic_store(&pool->min, min);
+    return 0;
+}
+
+struct stook_pool *stook_pool_create(struct stook_cache *cache, unsigned min_objects)
+{
+    struct stook_pool *pool = pool_make(cache, min_objects);
+
+    if (!pool || pool_fill(pool))
+        return pool;
+    pool_spill(pool, 0);
+    pool_unmake(pool);
+    errno = ENOMEM;
+    return NULL;
 }
 
 int stook_pool_resize(struct stook_pool *pool, unsigned min_objects)
 {
     int saved = errno;
 
-    if (min_objects > STOOK_POOL_OBJECTS_MAX) {
-        errno = E2BIG;
+    if (pool_set_min(pool, min_objects) != 0)
         return -1;
-    }
-    if (!pool_extend(pool, min_objects)) {
-        errno = ENOMEM;
-        return -1;
-    }
-    atomic_store(&pool->min, min_objects);
     (void)pool_fill(pool);
     pool_spill(pool, min_objects);
     errno = saved;

@@ -45,8 +45,8 @@ enum {
 
 struct stook_pool {
     /* What a call reads that meets no shortage; rarely written. */
-    struct stook_cache *cache;
-    _Atomic uint32_t turn; /* a futex: changes when there may be something for a waiter */
+    struct stook_cache *cache; /* NULL: of a bag (bag.c) */
+    _Atomic uint32_t turn;     /* a futex: changes when there may be something for a waiter */
     _Atomic uint32_t
         count; /* 8 to 15: nothing here that a call reads (percpu/percpu.h, struct sheaf) */
     _Atomic uint64_t waiters; /* fork_count << 32 | threads */
@@ -75,6 +75,25 @@ static inline int64_t pool_out(struct stook_pool *pool)
     return (int64_t)(rows_sum(pool_counter(pool, POOL_CAME), ROWS_LINE) -
                      rows_sum(pool_counter(pool, POOL_WENT), ROWS_LINE));
 }
+
+/* An empty pool; NULL with errno E2BIG or ENOMEM. */
+struct stook_pool *pool_make(struct stook_cache *cache, unsigned min);
+/* What the reserve holds is forgotten. */
+void pool_unmake(struct stook_pool *pool);
+/* Another limit; 0, or -1 with errno E2BIG or ENOMEM. */
+int pool_set_min(struct stook_pool *pool, unsigned min);
+
+/* Into the reserve; false: it is full. */
+bool pool_put_outside(struct stook_pool *pool, void *object);
+/* Out of the reserve while it holds more than `keep`, or NULL. */
+void *pool_take_outside(struct stook_pool *pool, uint32_t keep);
+
+/* Counts this thread among those that wait, and no longer: with what pool_announce() returned. */
+uint64_t pool_announce(struct stook_pool *pool);
+void pool_withdraw(struct stook_pool *pool, uint64_t process);
+/* Threads of this process that wait; wakes n of them. */
+uint32_t pool_waiting(const struct stook_pool *pool);
+void pool_wake(struct stook_pool *pool, int n);
 
 /* Nanoseconds after which who waits looks again; 0: never.  Tests want no second chance. */
 extern uint64_t pool_nap __attribute__((visibility("hidden")));

@@ -154,6 +154,18 @@ static bool prefilled_drop(struct stook_cache *cache, struct sheaf *sheaf, bool 
     return kept;
 }
 
+/* The same from outside the library; errno is kept. */
+static bool prefilled_release(struct stook_cache *cache, unsigned flags, struct sheaf *sheaf)
+{
+    int saved = errno;
+    bool nospin = context_enter() || (flags & STOOK_SIGNAL_SAFE);
+    bool kept = prefilled_drop(cache, sheaf, nospin);
+
+    context_leave();
+    errno = saved;
+    return kept;
+}
+
 /* ---- filling -------------------------------------------------------------------------------- */
 
 /* The objects from `had` on go back. */
@@ -282,7 +294,6 @@ static void prefilled_count(struct stook_cache *cache, uint32_t change)
 struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flags, unsigned size)
 {
     struct sheaf *sheaf;
-    bool nested;
 
     if (size == 0 || (flags & ~(unsigned)PREFILLED_FLAGS)) {
         errno = EINVAL;
@@ -294,11 +305,7 @@ struct stook_sheaf *stook_sheaf_prefill(struct stook_cache *cache, unsigned flag
     stat_add(cache, STAT_sheaf_prefill_oversize, size > cache_capacity(cache));
     if (!prefilled_fill(cache, flags, sheaf, size) ||
         !prefilled_charge(cache, flags, sheaf, 0, size)) {
-        int saved = errno;
-        nested = context_enter();
-        prefilled_drop(cache, sheaf, nested || (flags & STOOK_SIGNAL_SAFE));
-        context_leave();
-        errno = saved;
+        prefilled_release(cache, flags, sheaf);
         return NULL;
     }
     sheaf->next = (struct sheaf *)(void *)cache;
@@ -311,7 +318,6 @@ static struct sheaf *prefilled_grow(struct stook_cache *cache, unsigned flags, s
                                     unsigned size)
 {
     struct sheaf *larger = prefilled_get(cache, flags, size, false);
-    bool nospin;
 
     if (!larger)
         return NULL;
@@ -319,18 +325,12 @@ static struct sheaf *prefilled_grow(struct stook_cache *cache, unsigned flags, s
     larger->size = sheaf->size;
     if (!prefilled_fill(cache, flags, larger, size) ||
         !prefilled_charge(cache, flags, larger, sheaf->size, size)) {
-        int saved = errno;
         larger->size = 0;
-        nospin = context_enter() || (flags & STOOK_SIGNAL_SAFE);
-        prefilled_unmake(larger, nospin);
-        context_leave();
-        errno = saved;
+        prefilled_release(cache, flags, larger);
         return NULL;
     }
-    nospin = context_enter() || (flags & STOOK_SIGNAL_SAFE);
     sheaf->size = 0;
-    prefilled_drop(cache, sheaf, nospin);
-    context_leave();
+    prefilled_release(cache, flags, sheaf);
     larger->next = (struct sheaf *)(void *)cache;
     return larger;
 }
@@ -405,19 +405,14 @@ void *stook_sheaf_alloc_at(struct stook_cache *cache, unsigned flags, struct sto
 void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *given)
 {
     struct sheaf *sheaf;
-    bool nested;
-    int saved = errno;
 
     if (!given)
         return;
     sheaf = prefilled_of(cache, given);
     if (cache_hooks(cache))
         account_return(cache, sheaf->object, sheaf->size);
-    nested = context_enter();
     stat_add(cache,
-             prefilled_drop(cache, sheaf, nested) ? STAT_sheaf_return_fast : STAT_sheaf_return_slow,
+             prefilled_release(cache, 0, sheaf) ? STAT_sheaf_return_fast : STAT_sheaf_return_slow,
              1);
-    context_leave();
     prefilled_count(cache, (uint32_t)-1);
-    errno = saved;
 }

@@ -2,7 +2,7 @@
 /*
  * link_first.h - how a new slab was consumed before an iterator emitted its objects: the whole
  * freelist is built in the objects, then drained.  For comparison only, by stook-bench and tests
- * (stook_private_link_first_cache()): with plain pointers, as fast as that can be; what is not drained
+ * (CACHE_LINK_FIRST): with plain pointers, as fast as that can be; what is not drained
  * gets the links that everybody reads.
  */
 #ifndef STOOK_SLAB_LINK_FIRST_H

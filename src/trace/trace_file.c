@@ -36,11 +36,6 @@ static int trace_file_openat(const char *path, int flags)
     return raw_open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
 }
 
-static void trace_file_drop(int fd)
-{
-    (void)raw_close(fd);
-}
-
 /* ---- making it ------------------------------------------------------------------------------ */
 
 /*
@@ -62,7 +57,7 @@ static int trace_file_remove(const char *path)
         error = EBUSY;
     else if (unlink(path) != 0 && errno != ENOENT)
         error = errno;
-    trace_file_drop(fd);
+    (void)raw_close(fd);
     return error;
 }
 
@@ -121,7 +116,7 @@ static bool trace_file_again(void)
     fd = trace_file_openat(trace_file.path, O_RDWR);
     if (!trace_file_is(fd)) {
         if (fd >= 0)
-            trace_file_drop(fd);
+            (void)raw_close(fd);
         return false;
     }
     trace_file.fd = fd;
@@ -192,7 +187,7 @@ int trace_file_open(const char *path, struct trace_header **header)
         return error;
     high = fcntl(fd, F_DUPFD_CLOEXEC, TRACE_FILE_FD_MIN);
     if (high >= 0) {
-        trace_file_drop(fd);
+        (void)raw_close(fd);
         fd = high;
     }
     trace_file.fd = fd;
@@ -206,7 +201,7 @@ int trace_file_open(const char *path, struct trace_header **header)
     }
     error = errno;
     (void)unlink(trace_file.path);
-    trace_file_drop(fd);
+    (void)raw_close(fd);
     trace_file.fd = -1;
     return error;
 }
@@ -224,7 +219,7 @@ void trace_file_leave(struct trace_header *header)
     if (header)
         (void)munmap(header, TRACE_HEADER_BYTES);
     if (trace_file_is(trace_file.fd))
-        trace_file_drop(trace_file.fd);
+        (void)raw_close(trace_file.fd);
     trace_file.fd = -1;
     trace_file.path[0] = '\0';
 }

@@ -22,7 +22,6 @@
 
 enum {
     CACHE_SHOW_FORMAT = 1, /* of the JSON document: grows when a key changes its meaning or goes */
-    CACHE_SHOW_PIECE = 48, /* bytes of text written at a time at most */
 };
 
 /* A number a cache, a CPU or a node; or an address. */
@@ -36,99 +35,49 @@ struct cache_show {
 
 /* ---- attributes: within the library's context ------------------------------------------------ */
 
-#define SHOW_READ(name, value)                                                                     \
-    static uint64_t cache_show_##name(struct stook_cache *cache, unsigned number)                  \
-    {                                                                                              \
-        (void)number;                                                                              \
-        return (uint64_t)(value);                                                                  \
-    }
-
-SHOW_READ(object_size, cache->object_size)
-SHOW_READ(slab_size, cache->layout.stride)
-SHOW_READ(objs_per_slab, cache->layout.objects)
-SHOW_READ(order, cache->layout.order)
-SHOW_READ(min_order, cache->layout.min_order)
-SHOW_READ(align, cache->align)
-SHOW_READ(ctor, (uintptr_t)cache->ctor)
-SHOW_READ(min_partial, cache->min_partial)
-SHOW_READ(sheaf_capacity, cache_capacity(cache))
-SHOW_READ(barn_limit, cache_barn_limit(cache))
-SHOW_READ(barn_most, cache_barn_most(cache))
-SHOW_READ(adaptive, (cache->flags & STOOK_CACHE_ADAPTIVE) != 0)
-SHOW_READ(capacity_level, cache_level(cache))
-SHOW_READ(cached_bytes, atomic_load_explicit(&cache->policy.cached, memory_order_relaxed))
-SHOW_READ(cached_bytes_max, cache->policy.cached_max)
-SHOW_READ(hwcache_align, (cache->flags & STOOK_CACHE_HWALIGN) != 0)
-SHOW_READ(destroy_by_rcu, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)
-SHOW_READ(random_order, (cache->flags & STOOK_CACHE_RANDOM) != 0)
-SHOW_READ(link_outside, cache->layout.link_outside)
-SHOW_READ(waste, cache->layout.waste)
-SHOW_READ(aliases, cache->users > 0 ? cache->users - 1 : 0)
-SHOW_READ(prefilled, atomic_load_explicit(&cache->prefilled, memory_order_relaxed))
-SHOW_READ(statistics, __atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED))
-
-static uint64_t cache_show_active(struct stook_cache *cache, unsigned number)
+static struct cache_counts cache_show_counts(struct stook_cache *cache)
 {
     struct cache_counts counts;
 
-    (void)number;
     cache_count(cache, &counts);
-    return counts.active;
+    return counts;
 }
 
-static uint64_t cache_show_slabs(struct stook_cache *cache, unsigned node)
+static struct node_counts cache_show_node(const struct stook_cache *cache, unsigned node)
 {
     struct node_counts counts;
 
     node_count(cache, node, &counts);
-    return counts.slabs;
+    return counts;
 }
 
-static uint64_t cache_show_total_objects(struct stook_cache *cache, unsigned node)
+static struct node_lists cache_show_lists(struct stook_cache *cache, unsigned node)
 {
-    struct node_counts counts;
+    struct node_lists lists;
 
-    node_count(cache, node, &counts);
-    return counts.objects;
+    node_count_lists(cache, node, &lists);
+    return lists;
 }
 
-static uint64_t cache_show_slab_bytes(struct stook_cache *cache, unsigned node)
+static struct slot_counts cache_show_slot(const struct stook_cache *cache, unsigned cpu)
 {
-    struct node_counts counts;
+    struct slot_counts counts = {0};
 
-    node_count(cache, node, &counts);
-    return counts.pages << PAGE_SHIFT;
+    slot_count_cpu(cache, cpu, &counts);
+    return counts;
 }
 
 /* Handed out by the slabs: what waits in sheaves counts, as in Linux. */
-static uint64_t cache_show_objects(struct stook_cache *cache, unsigned node)
+static uint64_t cache_show_handed(struct stook_cache *cache, unsigned node)
 {
-    struct node_lists lists;
-    uint64_t total = cache_show_total_objects(cache, node);
+    uint64_t total = cache_show_node(cache, node).objects,
+             free = cache_show_lists(cache, node).free;
 
-    node_count_lists(cache, node, &lists);
-    return total > lists.free ? total - lists.free : 0;
+    return total > free ? total - free : 0;
 }
 
-#define SHOW_READ_LISTS(name, field)                                                               \
-    static uint64_t cache_show_##name(struct stook_cache *cache, unsigned node)                    \
-    {                                                                                              \
-        struct node_lists lists;                                                                   \
-        node_count_lists(cache, node, &lists);                                                     \
-        return lists.field;                                                                        \
-    }
-
-SHOW_READ_LISTS(partial, partial)
-SHOW_READ_LISTS(objects_partial, partial_inuse)
-SHOW_READ_LISTS(empty, empty)
-
-SHOW_READ(barn_full, __atomic_load_n(&cache->nodes[number].barn.nr_full, __ATOMIC_RELAXED))
-SHOW_READ(barn_empty, __atomic_load_n(&cache->nodes[number].barn.nr_empty, __ATOMIC_RELAXED))
-SHOW_READ(barn_full_limit, __atomic_load_n(&cache->nodes[number].barn.full_limit, __ATOMIC_RELAXED))
-
-static uint64_t cache_show_barn_bytes(struct stook_cache *cache, unsigned node)
+static uint64_t cache_show_barn(struct barn *barn)
 {
-    struct barn *barn = &cache->nodes[node].barn;
     uint64_t bytes;
 
     lock_take(&barn->lock, LOCK_BARN);
@@ -137,19 +86,58 @@ static uint64_t cache_show_barn_bytes(struct stook_cache *cache, unsigned node)
     return bytes;
 }
 
-#define SHOW_READ_SLOT(name, field)                                                                \
-    static uint64_t cache_show_##name(struct stook_cache *cache, unsigned cpu)                     \
+/* X(name, kind, value): of `cache`, and of CPU or node `number`. */
+#define SHOW_ATTRIBUTES(X)                                                                         \
+    /* Linux's names. */                                                                           \
+    X(aliases, SHOW_CACHE, cache->users > 0 ? cache->users - 1 : 0)                                \
+    X(align, SHOW_CACHE, cache->align)                                                             \
+    X(ctor, SHOW_ADDRESS, (uintptr_t)cache->ctor)                                                  \
+    X(destroy_by_rcu, SHOW_CACHE, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)                      \
+    X(hwcache_align, SHOW_CACHE, (cache->flags & STOOK_CACHE_HWALIGN) != 0)                        \
+    X(min_partial, SHOW_CACHE, cache->min_partial)                                                 \
+    X(object_size, SHOW_CACHE, cache->object_size)                                                 \
+    X(objects, SHOW_NODE, cache_show_handed(cache, number))                                        \
+    X(objects_partial, SHOW_NODE, cache_show_lists(cache, number).partial_inuse)                   \
+    X(objs_per_slab, SHOW_CACHE, cache->layout.objects)                                            \
+    X(order, SHOW_CACHE, cache->layout.order)                                                      \
+    X(partial, SHOW_NODE, cache_show_lists(cache, number).partial)                                 \
+    X(sheaf_capacity, SHOW_CACHE, cache_capacity(cache))                                           \
+    X(slab_size, SHOW_CACHE, cache->layout.stride)                                                 \
+    X(slabs, SHOW_NODE, cache_show_node(cache, number).slabs)                                      \
+    X(total_objects, SHOW_NODE, cache_show_node(cache, number).objects)                            \
+    /* Ours. */                                                                                    \
+    X(active, SHOW_CACHE, cache_show_counts(cache).active)                                         \
+    X(adaptive, SHOW_CACHE, (cache->flags & STOOK_CACHE_ADAPTIVE) != 0)                            \
+    X(barn_bytes, SHOW_NODE, cache_show_barn(&cache->nodes[number].barn))                          \
+    X(barn_empty, SHOW_NODE,                                                                       \
+      __atomic_load_n(&cache->nodes[number].barn.nr_empty, __ATOMIC_RELAXED))                      \
+    X(barn_full, SHOW_NODE, __atomic_load_n(&cache->nodes[number].barn.nr_full, __ATOMIC_RELAXED)) \
+    X(barn_full_limit, SHOW_NODE,                                                                  \
+      __atomic_load_n(&cache->nodes[number].barn.full_limit, __ATOMIC_RELAXED))                    \
+    X(barn_limit, SHOW_CACHE, cache_barn_limit(cache))                                             \
+    X(barn_most, SHOW_CACHE, cache_barn_most(cache))                                               \
+    X(cached_bytes, SHOW_CACHE, atomic_load_explicit(&cache->policy.cached, memory_order_relaxed)) \
+    X(cached_bytes_max, SHOW_CACHE, cache->policy.cached_max)                                      \
+    X(capacity_level, SHOW_CACHE, cache_level(cache))                                              \
+    X(empty, SHOW_NODE, cache_show_lists(cache, number).empty)                                     \
+    X(link_outside, SHOW_CACHE, cache->layout.link_outside)                                        \
+    X(min_order, SHOW_CACHE, cache->layout.min_order)                                              \
+    X(prefilled, SHOW_CACHE, atomic_load_explicit(&cache->prefilled, memory_order_relaxed))        \
+    X(random_order, SHOW_CACHE, (cache->flags & STOOK_CACHE_RANDOM) != 0)                          \
+    X(remote_objects, SHOW_CPU, cache_show_slot(cache, number).remote)                             \
+    X(sheaf_objects, SHOW_CPU, cache_show_slot(cache, number).objects)                             \
+    X(sheaves, SHOW_CPU, cache_show_slot(cache, number).sheaves)                                   \
+    X(slab_bytes, SHOW_NODE, cache_show_node(cache, number).pages << PAGE_SHIFT)                   \
+    X(statistics, SHOW_CACHE, __atomic_load_n(&cache->stat_mode, __ATOMIC_RELAXED))                \
+    X(waste, SHOW_CACHE, cache->layout.waste)
+
+#define SHOW_READ(name, kind, value)                                                               \
+    static uint64_t cache_show_##name(struct stook_cache *cache, unsigned number)                  \
     {                                                                                              \
-        struct slot_counts counts = {0};                                                           \
-        slot_count_cpu(cache, cpu, &counts);                                                       \
-        return counts.field;                                                                       \
+        (void)number;                                                                              \
+        return (uint64_t)(value);                                                                  \
     }
-
-SHOW_READ_SLOT(sheaves, sheaves)
-SHOW_READ_SLOT(sheaf_objects, objects)
-SHOW_READ_SLOT(remote_objects, remote)
-
-#define SHOW_ATTRIBUTE(name) #name, cache_show_##name
+SHOW_ATTRIBUTES(SHOW_READ)
 
 /* A counter must not have the name of an attribute, which it would hide: "redeclared" here means that. */
 enum {
@@ -158,49 +146,9 @@ enum {
 #undef SHOW_COUNTER
 };
 
-static const struct cache_show cache_show_attributes[] = {
-    /* Linux's names. */
-    {SHOW_ATTRIBUTE(aliases), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(align), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(ctor), SHOW_ADDRESS},
-    {SHOW_ATTRIBUTE(destroy_by_rcu), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(hwcache_align), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(min_partial), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(object_size), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(objects), SHOW_NODE},
-    {SHOW_ATTRIBUTE(objects_partial), SHOW_NODE},
-    {SHOW_ATTRIBUTE(objs_per_slab), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(order), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(partial), SHOW_NODE},
-    {SHOW_ATTRIBUTE(sheaf_capacity), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(slab_size), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(slabs), SHOW_NODE},
-    {SHOW_ATTRIBUTE(total_objects), SHOW_NODE},
-    /* Ours. */
-    {SHOW_ATTRIBUTE(active), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(adaptive), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(barn_bytes), SHOW_NODE},
-    {SHOW_ATTRIBUTE(barn_empty), SHOW_NODE},
-    {SHOW_ATTRIBUTE(barn_full), SHOW_NODE},
-    {SHOW_ATTRIBUTE(barn_full_limit), SHOW_NODE},
-    {SHOW_ATTRIBUTE(barn_limit), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(barn_most), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(cached_bytes), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(cached_bytes_max), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(capacity_level), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(empty), SHOW_NODE},
-    {SHOW_ATTRIBUTE(link_outside), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(min_order), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(prefilled), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(random_order), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(remote_objects), SHOW_CPU},
-    {SHOW_ATTRIBUTE(sheaf_objects), SHOW_CPU},
-    {SHOW_ATTRIBUTE(sheaves), SHOW_CPU},
-    {SHOW_ATTRIBUTE(slab_bytes), SHOW_NODE},
-    {SHOW_ATTRIBUTE(statistics), SHOW_CACHE},
-    {SHOW_ATTRIBUTE(waste), SHOW_CACHE},
-};
-enum { SHOW_ATTRIBUTES = sizeof(cache_show_attributes) / sizeof(cache_show_attributes[0]) };
+#define SHOW_ATTRIBUTE(name, kind, value) {#name, cache_show_##name, kind},
+static const struct cache_show cache_show_attributes[] = {SHOW_ATTRIBUTES(SHOW_ATTRIBUTE)};
+enum { SHOW_COUNT = sizeof(cache_show_attributes) / sizeof(cache_show_attributes[0]) };
 
 /* ---- both kinds of names --------------------------------------------------------------------- */
 
@@ -215,7 +163,7 @@ static bool cache_show_find(const char *name, struct cache_show_item *item)
     int event = stat_find(name);
 
     *item = (struct cache_show_item){NULL, (enum stat_event)event};
-    for (unsigned i = 0; event < 0 && i < SHOW_ATTRIBUTES; i++)
+    for (unsigned i = 0; event < 0 && i < SHOW_COUNT; i++)
         if (strcmp(cache_show_attributes[i].name, name) == 0)
             item->attribute = &cache_show_attributes[i];
     return event >= 0 || item->attribute;
@@ -259,7 +207,7 @@ const char *stook_cache_show_name(unsigned number)
     if (number < STAT_EVENTS)
         return stat_name((enum stat_event)number);
     number -= STAT_EVENTS;
-    return number < SHOW_ATTRIBUTES ? cache_show_attributes[number].name : NULL;
+    return number < SHOW_COUNT ? cache_show_attributes[number].name : NULL;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
@@ -272,16 +220,12 @@ struct cache_show_text {
 static __attribute__((format(printf, 2, 3))) void cache_show_print(struct cache_show_text *text,
                                                                    const char *format, ...)
 {
-    char piece[CACHE_SHOW_PIECE];
+    size_t room = text->used < text->size ? text->size - text->used : 0;
     va_list args;
-    int n;
 
     va_start(args, format);
-    n = vsnprintf(piece, sizeof(piece), format, args);
+    text->used += (size_t)vsnprintf(room > 0 ? text->buf + text->used : NULL, room, format, args);
     va_end(args);
-    for (int i = 0; i < n; i++, text->used++)
-        if (text->used + 1 < text->size)
-            text->buf[text->used] = piece[i];
 }
 
 static void cache_show_write(struct stook_cache *cache, const struct cache_show_item *item,
@@ -368,7 +312,7 @@ static void cache_show_json(struct writer *w, struct stook_cache *cache)
     writer_json(w, cache->name);
     writer_print(w, ", \"internal\": %s,\n   \"attributes\": {",
                  cache->flags & CACHE_INTERNAL ? "true" : "false");
-    for (unsigned i = 0; i < SHOW_ATTRIBUTES; i++) {
+    for (unsigned i = 0; i < SHOW_COUNT; i++) {
         struct cache_show_item item = {&cache_show_attributes[i], 0};
         if (i > 0)
             writer_print(w, ",\n    ");

@@ -145,15 +145,14 @@ void exit_prepare(void)
     errno = saved;
 }
 
-/* The path with %p and %% replaced; false: it is too long. */
-static bool exit_expand(const char *pattern, char *path, size_t size)
+size_t exit_expand(const char *pattern, char *path, size_t size)
 {
     size_t n = 0;
 
     for (; *pattern; pattern++) {
         int wrote = 1;
         if (n + 16 > size)
-            return false;
+            return 0;
         if (pattern[0] == '%' && pattern[1] == 'p') {
             wrote = snprintf(path + n, 16, "%d", (int)getpid());
             pattern++;
@@ -165,7 +164,7 @@ static bool exit_expand(const char *pattern, char *path, size_t size)
         n += (size_t)wrote;
     }
     path[n] = '\0';
-    return n > 0;
+    return n;
 }
 
 static int exit_open(const char *pattern)
@@ -173,7 +172,7 @@ static int exit_open(const char *pattern)
     char path[PATH_MAX];
     int fd;
 
-    if (!exit_expand(pattern, path, sizeof(path))) {
+    if (exit_expand(pattern, path, sizeof(path)) == 0) {
         report_warn("STOOK_REPORT_FILE is no usable path; the report goes to stderr");
         return -1;
     }

@@ -26,4 +26,7 @@ STOOK_API void exit_prepare(void) __asm__("stook_private_exit_prepare");
 /* Writes the report if this process is asked for one.  From a destructor of the program's malloc. */
 STOOK_API void exit_report(void) __asm__("stook_private_exit_report");
 
+/* The path of a pattern with %p and %% replaced: its length, or 0 if it is too long. */
+size_t exit_expand(const char *pattern, char *path, size_t size);
+
 #endif

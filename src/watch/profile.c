@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/profile.h"
 
+#include "large/large.h"
 #include "site/tag.h"
+#include "watch/exit.h"
 #include "base/raw.h"
 #include "base/report.h"
 #include "base/settings.h"
@@ -25,11 +27,6 @@ enum { PROFILE_FORMAT = 1 }; /* grows when a key changes its meaning or goes */
 
 /* ---- the document --------------------------------------------------------------------------- */
 
-static void profile_key(struct writer *w, const char *key, uint64_t value, const char *end)
-{
-    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
-}
-
 static void profile_process(struct writer *w)
 {
     struct timespec now;
@@ -48,7 +45,7 @@ static void profile_process(struct writer *w)
     writer_print(w, ", \"exe\": ");
     writer_json(w, exe);
     writer_print(w, ",\n ");
-    profile_key(w, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, ", ");
+    writer_key(w, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, ", ");
     writer_print(w, "\"mode\": \"%s\",\n ", stook_mode(NULL));
 }
 
@@ -56,10 +53,10 @@ static void profile_process(struct writer *w)
 static void profile_sums(struct writer *w)
 {
     struct stats_cache row, sum = {0};
-    struct stats_large large;
+    uint64_t objects, large;
 
-    profile_key(w, "peak_bytes", tag_peak(), ", ");
-    profile_key(w, "stack_every", __atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED), ", ");
+    writer_key(w, "peak_bytes", tag_peak(), ", ");
+    writer_key(w, "stack_every", __atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED), ", ");
     if (!stats_readable()) {
         writer_print(w, "\"in_use_bytes\": null,\n ");
         return;
@@ -67,8 +64,8 @@ static void profile_sums(struct writer *w)
     for (unsigned i = 1, end = stats_caches(); i < end; i++)
         if (stats_read_cache(i, &row) && !row.internal)
             sum.bytes.in_use += row.active * row.stride;
-    stats_read_large(&large);
-    profile_key(w, "in_use_bytes", sum.bytes.in_use + large.bytes, ",\n ");
+    large_count(&objects, &large);
+    writer_key(w, "in_use_bytes", sum.bytes.in_use + large, ",\n ");
 }
 
 static void profile_sites(struct writer *w)
@@ -82,16 +79,16 @@ static void profile_sites(struct writer *w)
             continue;
         writer_print(w, first ? "\n  {" : ",\n  {");
         first = false;
-        profile_key(w, "tag", tag, ", ");
+        writer_key(w, "tag", tag, ", ");
         if (stat.file) {
             writer_print(w, "\"file\": ");
             writer_json(w, stat.file);
             writer_print(w, ", \"function\": ");
             writer_json(w, stat.function);
             writer_print(w, ", ");
-            profile_key(w, "line", stat.line, ", ");
+            writer_key(w, "line", stat.line, ", ");
         } else {
-            profile_key(w, "address", stat.address, ", ");
+            writer_key(w, "address", stat.address, ", ");
         }
         if (stat.stack) {
             writer_print(w, "\"stack\": [");
@@ -99,12 +96,12 @@ static void profile_sites(struct writer *w)
                 writer_print(w, i > 0 ? ", %llu" : "%llu", (unsigned long long)stat.stack[i]);
             writer_print(w, "], ");
         }
-        profile_key(w, "live_objects", stat.live_objects, ", ");
-        profile_key(w, "live_bytes", stat.live_bytes, ", ");
-        profile_key(w, "total_objects", stat.total_objects, ", ");
-        profile_key(w, "total_bytes", stat.total_bytes, ", ");
-        profile_key(w, "peak_objects", stat.peak_objects, ", ");
-        profile_key(w, "peak_bytes", stat.peak_bytes, "}");
+        writer_key(w, "live_objects", stat.live_objects, ", ");
+        writer_key(w, "live_bytes", stat.live_bytes, ", ");
+        writer_key(w, "total_objects", stat.total_objects, ", ");
+        writer_key(w, "total_bytes", stat.total_bytes, ", ");
+        writer_key(w, "peak_objects", stat.peak_objects, ", ");
+        writer_key(w, "peak_bytes", stat.peak_bytes, "}");
     }
     writer_print(w, "]");
 }
@@ -143,26 +140,10 @@ static struct {
 /* The pattern's path, with .NUMBER behind it unless that is 0; false: it is too long. */
 static bool profile_file_path(unsigned number, char *path, size_t size)
 {
-    const char *from = profile_file.pattern;
-    size_t n = 0;
+    size_t n = exit_expand(profile_file.pattern, path, size - 16);
 
-    for (; *from; from++) {
-        int wrote = 1;
-        if (n + 32 > size)
-            return false;
-        if (from[0] == '%' && from[1] == 'p') {
-            wrote = snprintf(path + n, 16, "%d", (int)getpid());
-            from++;
-        } else {
-            path[n] = *from;
-            if (from[0] == '%' && from[1] == '%')
-                from++;
-        }
-        n += (size_t)wrote;
-    }
-    if (number != 0)
-        n += (size_t)snprintf(path + n, 16, ".%u", number);
-    path[n] = '\0';
+    if (n > 0 && number != 0)
+        (void)snprintf(path + n, 16, ".%u", number);
     return n > 0;
 }
 

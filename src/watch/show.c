@@ -4,6 +4,7 @@
  * docs/report.md explains every column and key; keys are only ever added.
  */
 #include "kmalloc/private.h"
+#include "large/large.h"
 #include "watch/show_groups.h"
 #include "watch/stats.h"
 #include "watch/writer.h"
@@ -19,16 +20,14 @@ enum {
 /* The large objects as a row, into the sum; the peak of all together is the arena's. */
 static void show_add_large(struct stats_cache *row, struct stats_cache *sum)
 {
-    struct stats_large large;
     struct arena_stat arena;
 
     stats_read_arena(&arena);
     sum->bytes.peak = arena.peak;
-
-    stats_read_large(&large);
     memset(row, 0, sizeof(*row));
-    row->active = row->total = large.objects;
-    row->bytes.resident = row->bytes.in_use = large.bytes;
+    large_count(&row->total, &row->bytes.resident);
+    row->active = row->total;
+    row->bytes.in_use = row->bytes.resident; /* all of their pages */
     stats_add(sum, row);
 }
 
@@ -148,28 +147,23 @@ static void show_table(struct writer *w, bool all)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void show_key(struct writer *w, const char *key, uint64_t value, const char *end)
-{
-    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
-}
-
 static void show_json_counts(struct writer *w, const struct stats_cache *row)
 {
-    show_key(w, "active_objects", row->active, ", ");
-    show_key(w, "total_objects", row->total, ", ");
-    show_key(w, "sheaf_objects", row->in_sheaves, ", ");
-    show_key(w, "slab_free_objects", row->in_slabs, ", ");
-    show_key(w, "slabs", row->slabs, ", ");
-    show_key(w, "sheaves", row->sheaves, ", ");
-    show_key(w, "barns", row->barns, ", ");
-    show_key(w, "resident_bytes", row->bytes.resident, ", ");
-    show_key(w, "in_use_bytes", row->bytes.in_use, ", ");
-    show_key(w, "cached_bytes", row->bytes.cached, ", ");
-    show_key(w, "wasted_bytes", row->bytes.wasted, ", ");
-    show_key(w, "peak_bytes", row->bytes.peak, "");
+    writer_key(w, "active_objects", row->active, ", ");
+    writer_key(w, "total_objects", row->total, ", ");
+    writer_key(w, "sheaf_objects", row->in_sheaves, ", ");
+    writer_key(w, "slab_free_objects", row->in_slabs, ", ");
+    writer_key(w, "slabs", row->slabs, ", ");
+    writer_key(w, "sheaves", row->sheaves, ", ");
+    writer_key(w, "barns", row->barns, ", ");
+    writer_key(w, "resident_bytes", row->bytes.resident, ", ");
+    writer_key(w, "in_use_bytes", row->bytes.in_use, ", ");
+    writer_key(w, "cached_bytes", row->bytes.cached, ", ");
+    writer_key(w, "wasted_bytes", row->bytes.wasted, ", ");
+    writer_key(w, "peak_bytes", row->bytes.peak, "");
     for (unsigned event = 0; row->counted && event < STAT_EVENTS; event++) {
         writer_print(w, event ? ", " : ",\n   \"counters\": {");
-        show_key(w, stat_name((enum stat_event)event), row->counter[event], "");
+        writer_key(w, stat_name((enum stat_event)event), row->counter[event], "");
     }
     writer_print(w, row->counted ? "}}" : "}");
 }
@@ -179,12 +173,12 @@ static void show_json_cache(struct writer *w, const struct stats_cache *row)
     writer_print(w, "{\"name\": ");
     writer_json(w, row->name);
     writer_print(w, ", \"internal\": %s, ", row->internal ? "true" : "false");
-    show_key(w, "object_size", row->object_size, ", ");
-    show_key(w, "align", row->align, ", ");
-    show_key(w, "stride", row->stride, ", ");
-    show_key(w, "order", row->order, ", ");
-    show_key(w, "objects_per_slab", row->slab_objects, ", ");
-    show_key(w, "sheaf_capacity", row->capacity, ", ");
+    writer_key(w, "object_size", row->object_size, ", ");
+    writer_key(w, "align", row->align, ", ");
+    writer_key(w, "stride", row->stride, ", ");
+    writer_key(w, "order", row->order, ", ");
+    writer_key(w, "objects_per_slab", row->slab_objects, ", ");
+    writer_key(w, "sheaf_capacity", row->capacity, ", ");
     show_json_counts(w, row);
 }
 
@@ -200,13 +194,13 @@ static void show_json_process(struct writer *w)
     writer_print(w, ", \"mode\": \"%s\", \"mode_why\": ", p.mode);
     writer_json(w, p.why);
     writer_print(w, ",\n ");
-    show_key(w, "membarriers", p.membarriers, ", ");
-    show_key(w, "cpus_possible", p.cpus, ", ");
-    show_key(w, "cpus_allowed", p.cpus_allowed, ", ");
-    show_key(w, "cpus_used", p.cpus_used, ", ");
-    show_key(w, "nodes", p.nodes, ", ");
-    show_key(w, "slot_bytes", p.slot_bytes, ", ");
-    show_key(w, "process_resident_bytes", p.resident, ",\n");
+    writer_key(w, "membarriers", p.membarriers, ", ");
+    writer_key(w, "cpus_possible", p.cpus, ", ");
+    writer_key(w, "cpus_allowed", p.cpus_allowed, ", ");
+    writer_key(w, "cpus_used", p.cpus_used, ", ");
+    writer_key(w, "nodes", p.nodes, ", ");
+    writer_key(w, "slot_bytes", p.slot_bytes, ", ");
+    writer_key(w, "process_resident_bytes", p.resident, ",\n");
 }
 
 static void show_json_arena(struct writer *w)
@@ -215,15 +209,15 @@ static void show_json_arena(struct writer *w)
 
     stats_read_arena(&arena);
     writer_print(w, " \"arena\": {");
-    show_key(w, "reserved_bytes", arena.reserved, ", ");
-    show_key(w, "used_bytes", arena.used, ", ");
-    show_key(w, "warm_bytes", arena.warm, ", ");
-    show_key(w, "warm_limit_bytes", arena.limit, ", ");
-    show_key(w, "reserve_bytes", arena.reserve, ", ");
-    show_key(w, "metadata_bytes", arena.meta, ", ");
-    show_key(w, "blocks", arena.blocks, ", ");
-    show_key(w, "purged_bytes", arena.purged, ", ");
-    show_key(w, "committed_bytes", arena.committed, "}");
+    writer_key(w, "reserved_bytes", arena.reserved, ", ");
+    writer_key(w, "used_bytes", arena.used, ", ");
+    writer_key(w, "warm_bytes", arena.warm, ", ");
+    writer_key(w, "warm_limit_bytes", arena.limit, ", ");
+    writer_key(w, "reserve_bytes", arena.reserve, ", ");
+    writer_key(w, "metadata_bytes", arena.meta, ", ");
+    writer_key(w, "blocks", arena.blocks, ", ");
+    writer_key(w, "purged_bytes", arena.purged, ", ");
+    writer_key(w, "committed_bytes", arena.committed, "}");
 }
 
 static void show_json(struct writer *w)
@@ -245,8 +239,8 @@ static void show_json(struct writer *w)
     writer_print(w, "],\n \"groups\": ");
     show_groups_json(w);
     writer_print(w, ",\n \"large\": {");
-    show_key(w, "objects", row.total, ", ");
-    show_key(w, "resident_bytes", row.bytes.resident, "},\n \"totals\": {");
+    writer_key(w, "objects", row.total, ", ");
+    writer_key(w, "resident_bytes", row.bytes.resident, "},\n \"totals\": {");
     show_json_counts(w, &sum);
     writer_print(w, ",\n");
     show_json_arena(w);

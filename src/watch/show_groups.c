@@ -3,17 +3,7 @@
 
 #include "charge/group.h"
 
-#include <string.h>
-
 enum { SHOW_GROUPS_NAME = 16 };
-
-/* One that goes meanwhile is left out. */
-static bool show_groups_read(struct stook_group group, struct stook_group_stat *stat)
-{
-    memset(stat, 0, sizeof(*stat));
-    stat->size = sizeof(*stat);
-    return stook_group_stat(group, stat) == 0;
-}
 
 static unsigned show_groups_depth(struct stook_group group)
 {
@@ -34,11 +24,11 @@ static void show_groups_limit(struct writer *w, uint64_t bytes)
 
 static void show_groups_row(struct writer *w, struct stook_group group)
 {
-    struct stook_group_stat stat;
+    struct stook_group_stat stat = {.size = sizeof(stat)};
     const char *name = stook_group_name(group);
     int indent = (int)show_groups_depth(group);
 
-    if (!name || !show_groups_read(group, &stat))
+    if (!name || stook_group_stat(group, &stat) != 0) /* it goes meanwhile */
         return;
     writer_print(w, "%*s", indent, "");
     writer_cell(w, name, SHOW_GROUPS_NAME - indent);
@@ -70,17 +60,12 @@ void show_groups_table(struct writer *w)
     show_groups_below(w, STOOK_NO_GROUP);
 }
 
-static void show_groups_key(struct writer *w, const char *key, uint64_t value, const char *end)
-{
-    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
-}
-
 static void show_groups_key_limit(struct writer *w, const char *key, uint64_t bytes)
 {
     if (bytes == STOOK_UNLIMITED)
         writer_print(w, "\"%s\": null, ", key);
     else
-        show_groups_key(w, key, bytes, ", ");
+        writer_key(w, key, bytes, ", ");
 }
 
 void show_groups_json(struct writer *w)
@@ -89,25 +74,25 @@ void show_groups_json(struct writer *w)
 
     writer_print(w, "[");
     for (struct stook_group g = stook_group_next(STOOK_NO_GROUP); g.id; g = stook_group_next(g)) {
-        struct stook_group_stat stat;
+        struct stook_group_stat stat = {.size = sizeof(stat)};
         const char *name = stook_group_name(g);
-        if (!name || !show_groups_read(g, &stat))
+        if (!name || stook_group_stat(g, &stat) != 0)
             continue;
         writer_print(w, "%s\"name\": ", start);
         start = ",\n  {";
         writer_json(w, name);
         writer_print(w, ", ");
-        show_groups_key(w, "number", group_number(g), ", ");
-        show_groups_key(w, "parent", group_number(stook_group_parent(g)), ", ");
+        writer_key(w, "number", group_number(g), ", ");
+        writer_key(w, "parent", group_number(stook_group_parent(g)), ", ");
         show_groups_key_limit(w, "limit_bytes", stat.limit);
         show_groups_key_limit(w, "soft_limit_bytes", stat.soft_limit);
-        show_groups_key(w, "usage_bytes", stat.usage, ", ");
-        show_groups_key(w, "own_bytes", stat.own, ", ");
-        show_groups_key(w, "stocked_bytes", stat.stocked, ", ");
-        show_groups_key(w, "peak_bytes", stat.peak, ", ");
-        show_groups_key(w, "refused", stat.refused, ", ");
-        show_groups_key(w, "reclaims", stat.reclaims, ", ");
-        show_groups_key(w, "soft_events", stat.soft_events, "}");
+        writer_key(w, "usage_bytes", stat.usage, ", ");
+        writer_key(w, "own_bytes", stat.own, ", ");
+        writer_key(w, "stocked_bytes", stat.stocked, ", ");
+        writer_key(w, "peak_bytes", stat.peak, ", ");
+        writer_key(w, "refused", stat.refused, ", ");
+        writer_key(w, "reclaims", stat.reclaims, ", ");
+        writer_key(w, "soft_events", stat.soft_events, "}");
     }
     writer_print(w, "]");
 }

@@ -7,7 +7,6 @@
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
-#include "large/large.h"
 #include "page/pagemap.h"
 
 #include <stdlib.h>
@@ -108,11 +107,6 @@ void stats_add(struct stats_cache *sum, const struct stats_cache *row)
     sum->bytes.in_use += row->bytes.in_use;
     sum->bytes.cached += row->bytes.cached;
     sum->bytes.wasted += row->bytes.wasted;
-}
-
-void stats_read_large(struct stats_large *large)
-{
-    large_count(&large->objects, &large->bytes);
 }
 
 void stats_read_arena(struct arena_stat *arena)

@@ -57,12 +57,6 @@ bool stats_read_cache(unsigned number, struct stats_cache *row);
 /* Adds the counts and bytes of a row to a sum that began as zero. */
 void stats_add(struct stats_cache *sum, const struct stats_cache *row);
 
-/* What malloc serves beside its caches: requests larger than the largest class, whole pages. */
-struct stats_large {
-    uint64_t objects, bytes; /* alive; of their pages, all of which count as in use */
-};
-void stats_read_large(struct stats_large *large);
-
 struct stats_process {
     int pid;
     char program[32];       /* the kernel's name of it */

@@ -102,6 +102,11 @@ void writer_json(struct writer *writer, const char *text)
     writer_print(writer, "\"");
 }
 
+void writer_key(struct writer *writer, const char *key, uint64_t value, const char *end)
+{
+    writer_print(writer, "\"%s\": %llu%s", key, (unsigned long long)value, end);
+}
+
 void writer_cell(struct writer *writer, const char *text, int width)
 {
     char cell[WRITER_PIECE / 2];

@@ -29,6 +29,8 @@ void writer_print(struct writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Text of any origin as a JSON string: quoted, escaped, bytes that are no UTF-8 replaced. */
 void writer_json(struct writer *writer, const char *text);
+/* "key": value, and then `end`. */
+void writer_key(struct writer *writer, const char *key, uint64_t value, const char *end);
 /* Text of any origin in a table, on the left of `width` columns: control characters become '?'. */
 void writer_cell(struct writer *writer, const char *text, int width);
 /* A blank and bytes in eight columns, in the largest unit that leaves a number of one digit or more. */

@@ -82,7 +82,7 @@ for name, words in (("CACHES_MAX", "{} caches at one time"),
 locks = text("src/base/lock_ranks.h")
 ranked = re.findall(r'^    X\((\w+), "([^"]+)", "([^"]+)", "([^"]+)"\)', locks, re.M)
 words = re.findall(r'^    X\("([^"]+)", "([^"]+)", "([^"]+)"\)', locks, re.M)
-expect(len(ranked) >= 8 and len(words) >= 6, f"lock_ranks.h: {len(ranked)} ranked, {len(words)} words")
+expect(len(ranked) >= 8 and len(words) >= 5, f"lock_ranks.h: {len(ranked)} ranked, {len(words)} words")
 order = re.findall(r"^\| (\d) \| `([^`]+)` \| ([^|]+) \|", text("docs/locking.md"), re.M)
 expect([(str(i), name, per) for i, (_, name, per, _) in enumerate(ranked, 1)] == order,
        f"docs/locking.md: {order} against {ranked}")

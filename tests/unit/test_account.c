@@ -527,6 +527,11 @@ static void test_constructed(void **unused)
 static void test_bytes(void **unused)
 {
     struct stook_cache *off, *group_only, *both, *outside;
+    const struct stook_cache_args outside_args = {
+        .size = sizeof(outside_args),
+        .align = 64,
+        .flags = STOOK_CACHE_ACCOUNT | CACHE_COLUMNS_OUTSIDE,
+    };
     struct stook_private_slabs without, with;
 
     (void)unused;
@@ -535,7 +540,7 @@ static void test_bytes(void **unused)
     group_only = make("group", 992, 64, STOOK_CACHE_ACCOUNT);
     assert_int_equal(stook_tags_enable(NULL, 1), 0);
     both = make("both", 992, 64, STOOK_CACHE_ACCOUNT);
-    outside = stook_private_columns_outside_cache("outside", 992, 64, STOOK_CACHE_ACCOUNT);
+    outside = stook_private_cache("outside", 992, &outside_args, true);
     assert_non_null(outside);
     for (unsigned i = 0; i < 2; i++) {
         struct stook_cache *cache = i ? both : group_only;
