@@ -20,7 +20,23 @@
     X(faults_per_1000)    /* minor faults in 1000 allocations and frees */                         \
     X(objects)            /* live at the end */                                                    \
     X(resident_bytes)     /* resident an object, less the program's own */                         \
-    X(counted_bytes)      /* slabs and their descriptors an object that they have room for */
+    X(counted_bytes)      /* slabs and their descriptors an object that they have room for */      \
+    X(alloc_p50)          /* nanoseconds of one allocation that so many percent do not exceed */   \
+    X(alloc_p99)                                                                                   \
+    X(alloc_p999)                                                                                  \
+    X(alloc_p9999)                                                                                 \
+    X(alloc_p99999)                                                                                \
+    X(alloc_max)                                                                                   \
+    X(free_p50) /* the same of one free */                                                         \
+    X(free_p99)                                                                                    \
+    X(free_p999)                                                                                   \
+    X(free_p9999)                                                                                  \
+    X(free_p99999)                                                                                 \
+    X(free_max)                                                                                    \
+    X(clock_ns)      /* what reading the clock adds to each */                                     \
+    X(slow)          /* operations that took 10 us or more */                                      \
+    X(slow_faults)   /* those with a page fault since the slow one before */                       \
+    X(slow_switches) /* those with a switch to another thread since the slow one before */
 
 enum metric {
 #define METRIC_ENUM(name) METRIC_##name,

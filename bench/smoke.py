@@ -26,6 +26,13 @@ ACCOUNTED = SLAB_BULK | {"extra_ns"}
 COLUMNS = {"case", "allocator", "object_size", "align", "n", "mode", "resident_bytes",
            "counted_bytes", "extra_resident", "extra_counted"}
 
+LATENCY = {"case", "allocator", "linked", "n", "clock_ns", "slow", "slow_faults", "slow_switches",
+           *(f"{half}_{name}" for half in ("alloc", "free")
+             for name in ("p50", "p99", "p999", "p9999", "p99999", "max"))}
+PROGRAMS = {"case", "program", "allocator", "runs", "cpu_s", "user_s", "system_s", "wall_s", "peak_mib",
+            "mean_pss_mib", "peak_pss_mib", "faults_minor", "faults_major", "requests_per_s", "p50_us",
+            "p99_us", "p999_us", "cpu_min", "cpu_max"}
+
 AGAINST = {"case", "allocator", "linked", "object_size", "n", "mode", "order", "free_order", "align",
            "raised", "metric", "runs", "this", "against", "difference", "ratio", "ratio_min",
            "ratio_max", "ratio_of_least"}
@@ -165,6 +172,56 @@ def check_kmalloc(bench):
         said_or_there(ALWAYS | {("dpdk", "shared")}, found, missing, f"kmalloc of {size}")
         for one in STOOK:
             check(found.count(one) == 2, f"kmalloc: {one} with two reserves")
+
+
+def check_latency(bench):
+    lines, missing = records(bench, "latency", "--n", "500", "--rounds", "1")
+    for case in ("latency", "latency-phases", "latency-threads"):
+        found = [line for line in lines if line["case"] == case]
+        for line in found:
+            check(set(line) == LATENCY, f"{case}: keys {sorted(line)}")
+            for half in ("alloc", "free"):
+                rising = [line[f"{half}_{name}"] for name in ("p50", "p99", "p999", "p9999", "p99999")]
+                check(rising == sorted(rising) and 0 < rising[0], f"{case}: {line}")
+                # A bucket's end may be a sixty-fourth above what it counts.
+                check(rising[-1] <= line[f"{half}_max"] * 1.03 + 1, f"{case}: {line}")
+            check(max(line["slow_faults"], line["slow_switches"]) <= line["slow"], f"{case}: {line}")
+        mallocs = {one for one in ALWAYS if one[0] in ("stook-malloc", "glibc")}
+        said_or_there(mallocs, {(line["allocator"], line["linked"]) for line in found}, missing, case)
+
+
+def check_verdicts():
+    """What is called a difference: rounds that agree, by more than a hundredth."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs"))
+    import compare  # pylint: disable=import-error,import-outside-toplevel
+    for ratios, less, wanted in (
+            ([0.9, 0.95, 0.93], True, "ahead"), ([0.9, 0.95, 0.93], False, "behind"),
+            ([1.2, 1.1, 1.3], True, "behind"), ([0.9, 1.1, 0.95], True, "even"),
+            ([0.995, 0.993, 0.991], True, "even"), ([0.5, 0.5], True, "too few runs"),
+            ([0.9] * 9 + [1.1], True, "ahead"), ([0.9] * 8 + [1.1] * 2, True, "even")):
+        check(compare.verdict(ratios, less) == wanted, f"verdict of {ratios}: {compare.verdict(ratios, less)}")
+    check(compare.paired([1, None, 3], [2, 2, 0]) == [0.5], "pairs")
+
+
+def check_programs(bench):
+    """Programs of a machine that can build this and of our own, and one that fails."""
+    names = ["awk", "bash", "own-document", "own-mixed", "own-relay"]  # as they are listed
+    text, _ = run(bench, "programs", "--json", "--quick", "--sample-ms", "2", "--allocators", "glibc,stook",
+                  "--programs", ",".join(names))
+    lines = [json.loads(line) for line in text.splitlines()]
+    check([(line["program"], line["allocator"]) for line in lines] ==
+          [(name, malloc) for name in names for malloc in ("glibc", "stook")], f"programs: {text}")
+    for line in lines:
+        ours = line["allocator"] == "stook"
+        check(set(line) == PROGRAMS | ({"against_best"} if ours else set()), f"programs: keys {sorted(line)}")
+        check(line["cpu_s"] > 0 and line["peak_mib"] > 0.5 and line["faults_minor"] > 50, f"programs: {line}")
+        check(line["requests_per_s"] is None and line["runs"] == 1, f"programs: {line}")
+        if ours:
+            check(line["against_best"]["cpu_s"]["allocator"] == "glibc" and
+                  line["against_best"]["cpu_s"]["verdict"] == "too few runs", f"programs: {line}")
+    done = subprocess.run([bench, "programs", "--programs", "nothing"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    check(done.returncode != 0 and "no such program: nothing" in done.stderr, f"programs: {done}")
 
 
 def check_handoff(bench):
@@ -324,6 +381,9 @@ def main():
     check_columns(bench)
     check_idle(bench)
     check_against(bench)
+    check_latency(bench)
+    check_verdicts()
+    check_programs(bench)
     check_memory(bench, "returned", "--mib", "8")
     check_memory(bench, "breathing", "--mib", "4", "--rounds", "2")
     check_memory(bench, "remote-ordered", "--mib", "8", "--threads", "3", "--rounds", "8")

@@ -186,6 +186,7 @@ static int against_shows(const struct plan_case *plan, int metric)
                plan->record == RECORD_HANDOFF_RCU;
     case METRIC_reserve_mib:
     case METRIC_objects:
+    case METRIC_clock_ns:
         return 0;
     default:
         return 1;

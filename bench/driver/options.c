@@ -18,7 +18,8 @@ static void options_usage(FILE *to)
                 plan_cases[i].what);
     fprintf(
         to,
-        "  all\n\n"
+        "  all\n"
+        "  programs           whole programs; options of its own: stook-bench programs --help\n\n"
         "  --json             one JSON object a line instead of tables\n"
         "  --repeats N        runs of each allocator, interleaved; medians are shown\n"
         "  --quick            one run of each, no records with the default reserve; slub_bulk:\n"

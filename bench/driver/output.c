@@ -4,6 +4,7 @@
 #include "output_accounted.h"
 #include "output_bulk.h"
 #include "output_handoff.h"
+#include "output_latency.h"
 #include "pace.h"
 
 #include <stdio.h>
@@ -97,6 +98,11 @@ void output_json(const struct plan_case *plan, const struct output_record *recor
             printf("}\n");
             continue;
         }
+        if (plan->record == RECORD_LATENCY) {
+            output_latency_json(record);
+            printf("}\n");
+            continue;
+        }
         if (plan->record != RECORD_MEMORY)
             output_json_times(record);
         if (plan->record == RECORD_IDLE) {
@@ -177,6 +183,7 @@ static void output_table_row(const struct plan_case *plan, const struct output_r
         output_cell(VALUE(record, faults_per_1000), 9, 3);
         output_cell(VALUE(record, reserve_mib), 9, 1);
         break;
+    case RECORD_LATENCY:
     case RECORD_SLAB_BULK:
     case RECORD_SLUB_BULK:
     case RECORD_KMALLOC:
@@ -207,6 +214,9 @@ static void output_table_body(const struct plan_case *plan, const struct output_
         printf("  %-14s %-7s %9s %9s %9s %9s\n", "allocator", "", "/ live", "MiB", "flt/1000",
                "reserve");
         break;
+    case RECORD_LATENCY:
+        output_latency(records, count);
+        return;
     case RECORD_SLAB_BULK:
         output_slab_bulk(records, count);
         return;

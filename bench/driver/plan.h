@@ -21,6 +21,7 @@ enum plan_group {
     GROUP_HANDOFF_RCU = 512,
     GROUP_ACCOUNTED = 1024,
     GROUP_COLUMNS = 2048,
+    GROUP_LATENCY = 4096,
 };
 
 /* Those from slab_bulk on have the keys of RECORD_TIME and the mode, and what else variant.c varies. */
@@ -28,6 +29,7 @@ enum plan_record {
     RECORD_TIME,
     RECORD_IDLE,
     RECORD_MEMORY,
+    RECORD_LATENCY,
     RECORD_SLAB_BULK,
     RECORD_SLUB_BULK,
     RECORD_KMALLOC,

@@ -12,6 +12,7 @@
 #define HANDOFFS (GROUP_HANDOFF | GROUP_HANDOFF_BURST | GROUP_HANDOFF_POOL)
 #define LOOPS (GROUP_LOOP | HANDOFFS | GROUP_IDLE | GROUP_SLAB_BULK | GROUP_KMALLOC)
 #define MALLOC_LOOPS (LOOPS | GROUP_HANDOFF_RCU)
+#define MALLOCS (MALLOC_LOOPS | GROUP_LATENCY)
 /* Memory records, and those of slub_bulk: of one linking. */
 #define ONCE (GROUP_MEMORY | GROUP_SLUB_BULK)
 
@@ -33,29 +34,28 @@ const struct roster_entry roster[] = {
     {"stook", "static", KIND_STOOK, MALLOC_LOOPS | GROUP_ACCOUNTED, STOOK_MODES},
     {"stook", "shared", KIND_STOOK,
      MALLOC_LOOPS | GROUP_SLUB_BULK | GROUP_ACCOUNTED | GROUP_COLUMNS, STOOK_MODES},
-    {"stook-malloc", "static", KIND_STOOK, MALLOC_LOOPS, 0},
-    {"stook-malloc", "shared", KIND_STOOK, MALLOC_LOOPS | GROUP_MEMORY, 0},
+    {"stook-malloc", "static", KIND_STOOK, MALLOCS, 0},
+    {"stook-malloc", "shared", KIND_STOOK, MALLOCS | GROUP_MEMORY, 0},
     {"dpdk", "shared", KIND_POOL, GROUP_SLAB_BULK | GROUP_SLUB_BULK | GROUP_KMALLOC | HANDOFFS,
      POOL_MODES},
-    {"glibc", "static", KIND_PEER, MALLOC_LOOPS, 0},
-    {"glibc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
-    {"mimalloc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
-    {"jemalloc", "static", KIND_PEER, MALLOC_LOOPS, 0},
-    {"jemalloc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
-    {"tcmalloc", "static", KIND_PEER, MALLOC_LOOPS, 0},
-    {"tcmalloc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
-    {"snmalloc", "static", KIND_PEER, MALLOC_LOOPS, 0},
-    {"snmalloc", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
-    {"mimalloc3", "static", KIND_PEER, MALLOC_LOOPS, 0},
-    {"mimalloc3", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
-    {"jemalloc531", "static", KIND_PEER, MALLOC_LOOPS, 0},
-    {"jemalloc531", "shared", KIND_PEER, MALLOC_LOOPS | ONCE, 0},
+    {"glibc", "static", KIND_PEER, MALLOCS, 0},
+    {"glibc", "shared", KIND_PEER, MALLOCS | ONCE, 0},
+    {"mimalloc", "shared", KIND_PEER, MALLOCS | ONCE, 0},
+    {"jemalloc", "static", KIND_PEER, MALLOCS, 0},
+    {"jemalloc", "shared", KIND_PEER, MALLOCS | ONCE, 0},
+    {"tcmalloc", "static", KIND_PEER, MALLOCS, 0},
+    {"tcmalloc", "shared", KIND_PEER, MALLOCS | ONCE, 0},
+    {"snmalloc", "static", KIND_PEER, MALLOCS, 0},
+    {"snmalloc", "shared", KIND_PEER, MALLOCS | ONCE, 0},
+    {"mimalloc3", "static", KIND_PEER, MALLOCS, 0},
+    {"mimalloc3", "shared", KIND_PEER, MALLOCS | ONCE, 0},
+    {"jemalloc531", "static", KIND_PEER, MALLOCS, 0},
+    {"jemalloc531", "shared", KIND_PEER, MALLOCS | ONCE, 0},
 };
 
 const size_t roster_count = sizeof(roster) / sizeof(roster[0]);
 
-/* The workers lie in ../libexec/stook-bench, seen from the driver's own binary. */
-static const char *roster_folder(void)
+const char *roster_folder(void)
 {
     static char folder[4096];
     ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 64);

@@ -19,6 +19,9 @@ struct roster_entry {
 extern const struct roster_entry roster[];
 extern const size_t roster_count;
 
+/* Where the workers lie: ../libexec/stook-bench, seen from the driver's own binary. */
+const char *roster_folder(void);
+
 /*
  * The worker's path, or NULL with the reason why there is none. Both are valid until the next call.
  */

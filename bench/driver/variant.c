@@ -125,6 +125,7 @@ size_t variant_list(const struct plan_case *plan, const struct roster_entry *ent
     case RECORD_TIME:
     case RECORD_IDLE:
     case RECORD_MEMORY:
+    case RECORD_LATENCY:
         variant_add(&sink, (struct variant){0});
     }
     return sink.count;

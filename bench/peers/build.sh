@@ -5,7 +5,7 @@
 #   build.sh NAME "SYMBOLS" CRATE TARGET OUT CC OBJECT...
 #
 # NAME.static has the crate's archive linked in, NAME.shared calls libpeer_NAME.so made of the same
-# archive. A peer that cannot be built (no network, an old cargo, no C++20) is a note beside the
+# archive, and libpreload_NAME.so is the same as a malloc to preload. A peer that cannot be built (no network, an old cargo, no C++20) is a note beside the
 # workers, which stook-bench shows, and never an error of the build. TARGET/built is made only when both
 # are there: a build that failed for want of a network is tried again by the next one.
 set -u
@@ -27,6 +27,8 @@ missing() { # LINKED REASON
 # The crates' own makefiles must not inherit a jobserver that is not handed down to them.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 export CARGO_NET_RETRY="${CARGO_NET_RETRY:-1}"
+# Thread-local data as the allocators' own builds have it.
+export CFLAGS="${CFLAGS:-} -ftls-model=initial-exec" CXXFLAGS="${CXXFLAGS:-} -ftls-model=initial-exec"
 if ! timeout 900 cargo build --quiet --release --locked --manifest-path "$crate/Cargo.toml" \
     --target-dir "$target" >"$log" 2>&1; then
     reason=$(grep -m 1 -E '^error' "$log" | cut -c 1-160)
@@ -49,6 +51,10 @@ $cc -o "$out/$name.static" "$@" "$archive" $libs >>"$log" 2>&1 ||
     $cc -shared -o "$out/libpeer_$name.so" $roots "$archive" -Wl,--gc-sections $libs &&
         $cc -o "$out/$name.shared" "$@" -L"$out" "-lpeer_$name" -Wl,-rpath,'$ORIGIN' $libs
 } >>"$log" 2>&1 || missing shared "its archive makes no shared library: see $log"
+# shellcheck disable=SC2086
+$cc -O2 -fPIC -shared -fno-builtin -D"PEER_$name" -o "$out/libpreload_$name.so" \
+    "$(dirname "$0")/preload.c" "$archive" -Wl,--gc-sections $libs >>"$log" 2>&1 ||
+    echo "stook-bench: $name makes no malloc to preload: see $log" >&2
 if [ -x "$out/$name.static" ] && [ -x "$out/$name.shared" ]; then
     touch "$target/built"
 fi

@@ -46,6 +46,8 @@ int case_slub_bulk(const struct case_params *params, struct case_result *result)
 int case_kmalloc(const struct case_params *params, struct case_result *result);
 int case_accounted(const struct case_params *params, struct case_result *result);
 int case_columns(const struct case_params *params, struct case_result *result);
+int case_latency(const struct case_params *params, struct case_result *result);
+int case_latency_phases(const struct case_params *params, struct case_result *result);
 int case_idle(const struct case_params *params, struct case_result *result);
 int case_returned(const struct case_params *params, struct case_result *result);
 int case_breathing(const struct case_params *params, struct case_result *result);

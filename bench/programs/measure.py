@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""One run of a command: what the kernel counted for it, or what it had in memory over time."""
+import contextlib
+import hashlib
+import os
+import pathlib
+import signal
+import subprocess
+import threading
+import time
+
+LIBEXEC = pathlib.Path(os.environ.get("STOOK_BENCH_LIBEXEC", "."))
+LAUNCH = str(LIBEXEC / "stook-bench-launch")
+
+
+class Failed(Exception):
+    pass
+
+
+def environment(command):
+    env = {key: value for key, value in os.environ.items()
+           if not key.startswith(("STOOK_", "MALLOC_", "MIMALLOC_", "LD_", "PYTHON", "_RJEM_", "TCMALLOC_"))}
+    env.update(command.env)
+    return env
+
+
+class Run:
+    """A command that was started; it is a process of a launcher, which reports what it used."""
+
+    def __init__(self, command, malloc, stdout=None, cpu=None):
+        if command.prepare:
+            command.prepare()
+        self.command = command
+        self.report, report = os.pipe()
+        with contextlib.ExitStack() as opened:
+            stdin = opened.enter_context(open(command.stdin or os.devnull, "rb"))
+            try:
+                self.launcher = subprocess.Popen(
+                    [LAUNCH, str(report), "-" if cpu is None else str(cpu), str(malloc.preload or "-"), *command.words],
+                    stdin=stdin, stdout=subprocess.DEVNULL if stdout is None else stdout, stderr=subprocess.DEVNULL,
+                    cwd=command.cwd, env=environment(command), pass_fds=(report,), start_new_session=True)
+            finally:
+                os.close(report)
+
+    def pids(self):
+        """The command's processes: none once it has ended."""
+        return family(self.launcher.pid)[1:]
+
+    def has_ended(self):
+        return self.launcher.poll() is not None
+
+    def stop(self, how):
+        self.launcher.send_signal(how)
+
+    def wait(self, seconds):
+        """Waits for its end, or kills it; the figures of it and of the children that it waited for."""
+        try:
+            self.launcher.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.launcher.pid, signal.SIGKILL)
+            self.launcher.wait()
+        with open(self.report, encoding="ascii") as report:
+            line = report.read().split()
+        name = pathlib.Path(self.command.words[0]).name
+        if len(line) != 6:
+            raise Failed(f"{name} did not end within {seconds} s")
+        status, user, system, peak, minor, major = map(int, line)
+        return os.waitstatus_to_exitcode(status), {
+            "user_s": user / 1e6, "system_s": system / 1e6, "cpu_s": (user + system) / 1e6, "peak_mib": peak / 1024,
+            "faults_minor": minor, "faults_major": major}
+
+    def wait_for_success(self, seconds):
+        code, figures = self.wait(seconds)
+        if code != 0:
+            raise Failed(f"{pathlib.Path(self.command.words[0]).name} ended with {code}")
+        return figures
+
+
+def run(command, malloc, cpu, seconds):
+    """Time and faults of the process and its children, and the peak of the largest of them."""
+    reader, writer = os.pipe()
+    sums = []
+
+    def read():
+        digest = hashlib.sha256()
+        while data := os.read(reader, 1 << 16):
+            digest.update(data)
+        sums.append(digest.hexdigest())
+
+    begin = time.monotonic()
+    one = Run(command, malloc, writer, cpu)
+    os.close(writer)
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        figures = one.wait_for_success(seconds)
+        wall = time.monotonic() - begin
+    finally:
+        thread.join()
+        os.close(reader)
+    return figures | {"wall_s": wall, "sum": sums[0]}
+
+
+# ---- memory over time ----
+
+def family(pid):
+    """The process and its descendants."""
+    found, todo = [], [pid]
+    while todo:
+        one = todo.pop()
+        found.append(one)
+        try:
+            for thread in os.listdir(f"/proc/{one}/task"):
+                with open(f"/proc/{one}/task/{thread}/children", encoding="ascii") as children:
+                    todo += [int(child) for child in children.read().split()]
+        except OSError:
+            pass
+    return found
+
+
+def pss(pids):
+    """KiB that the processes have, shared pages divided."""
+    total = 0
+    for one in pids:
+        try:
+            with open(f"/proc/{one}/smaps_rollup", encoding="ascii") as rollup:
+                for line in rollup:
+                    if line.startswith("Pss:"):
+                        total += int(line.split()[1])
+                        break
+        except OSError:
+            pass
+    return total
+
+
+class Sampler:
+    """Samples a run's memory until it is stopped: the mean over time and the peak."""
+
+    def __init__(self, run_, pause):
+        self.run, self.pause, self.ended = run_, pause, threading.Event()
+        self.area = self.length = self.peak = 0.0
+        self.count = 0
+        self.thread = threading.Thread(target=self._sample)
+        self.thread.start()
+
+    def _sample(self):
+        before = time.monotonic()
+        while not self.ended.wait(self.pause):
+            now, kib = time.monotonic(), pss(self.run.pids())
+            if kib:
+                self.area += kib * (now - before)
+                self.length += now - before
+                self.peak = max(self.peak, kib)
+                self.count += 1
+            before = now
+
+    def stop(self):
+        self.ended.set()
+        self.thread.join()
+        if self.count < 3:
+            return {"mean_pss_mib": None, "peak_pss_mib": None, "samples": self.count}
+        return {"mean_pss_mib": self.area / self.length / 1024, "peak_pss_mib": self.peak / 1024,
+                "samples": self.count}
+
+
+def run_sampled(command, malloc, cpu, seconds, pause):
+    one = Run(command, malloc, None, cpu)
+    sampler = Sampler(one, pause)
+    try:
+        one.wait_for_success(seconds)
+    finally:
+        figures = sampler.stop()
+    return figures
