@@ -40,7 +40,12 @@ struct latency {
 static size_t latency_size(struct random *random)
 {
     unsigned kind = random_below(random, 2048);
-    unsigned least = kind == 0 ? 14 : kind < 32 ? 10 : 4, most = kind == 0 ? 18 : kind < 32 ? 14 : 10;
+    unsigned least = kind == 0   ? 14
+                     : kind < 32 ? 10
+                                 : 4,
+             most = kind == 0   ? 18
+                    : kind < 32 ? 14
+                                : 10;
     unsigned log = least + random_below(random, most - least);
 
     return ((size_t)1 << log) + random_below(random, 1u << log);
@@ -140,7 +145,8 @@ static void *latency_run(void *arg)
     return NULL;
 }
 
-static void latency_report(const struct latency *latency, uint64_t clock, struct case_result *result)
+static void latency_report(const struct latency *latency, uint64_t clock,
+                           struct case_result *result)
 {
     const struct histogram *alloc = &latency->alloc, *free = &latency->free;
 

@@ -10,10 +10,11 @@ void output_latency_json(const struct output_record *record)
         printf(", \"%s\": %.0f", metric_name((enum metric)metric), record->median.value[metric]);
 }
 
-static void latency_table(const char *what, enum metric first, const struct output_record *records, size_t count)
+static void latency_table(const char *what, enum metric first, const struct output_record *records,
+                          size_t count)
 {
-    printf("  %-14s %-7s %9s %9s %9s %9s %9s %9s\n", what, "linked", "p50", "p99", "p99.9", "p99.99", "p99.999",
-           "largest");
+    printf("  %-14s %-7s %9s %9s %9s %9s %9s %9s\n", what, "linked", "p50", "p99", "p99.9",
+           "p99.99", "p99.999", "largest");
     for (size_t i = 0; i < count; i++) {
         if (!records[i].measured)
             continue;

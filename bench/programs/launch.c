@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     while (wait4(child, &status, 0, &usage) != child)
         if (errno != EINTR)
             return 1;
-    dprintf(report, "%d %ld %ld %ld %ld %ld\n", status, microseconds(usage.ru_utime), microseconds(usage.ru_stime),
-            usage.ru_maxrss, usage.ru_minflt, usage.ru_majflt);
+    dprintf(report, "%d %ld %ld %ld %ld %ld\n", status, microseconds(usage.ru_utime),
+            microseconds(usage.ru_stime), usage.ru_maxrss, usage.ru_minflt, usage.ru_majflt);
     return 0;
 }

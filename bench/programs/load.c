@@ -73,21 +73,24 @@ static void request_make(struct connection *c)
     if (!value[0])
         memset(value, 'v', VALUE_MOST);
     if (protocol == HTTP)
-        n = snprintf(c->request, sizeof(c->request), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+        n = snprintf(c->request, sizeof(c->request), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                     path);
     else if (protocol == MEMCACHED && kind < 4)
         n = snprintf(c->request, sizeof(c->request), "set key:%u 0 0 %zu\r\n%.*s\r\n", key, length,
                      (int)length, value);
     else if (protocol == MEMCACHED)
         n = snprintf(c->request, sizeof(c->request), "get key:%u\r\n", key);
     else if (kind < 4)
-        n = snprintf(c->request, sizeof(c->request), "SET key:%u %.*s\r\n", key, (int)length, value);
+        n = snprintf(c->request, sizeof(c->request), "SET key:%u %.*s\r\n", key, (int)length,
+                     value);
     else if (kind < 5)
-        n = snprintf(c->request, sizeof(c->request), "LPUSH list:%u %.*s\r\n", key % 97, (int)(length / 8), value);
+        n = snprintf(c->request, sizeof(c->request), "LPUSH list:%u %.*s\r\n", key % 97,
+                     (int)(length / 8), value);
     else if (kind < 6)
         n = snprintf(c->request, sizeof(c->request), "RPOP list:%u\r\n", key % 97);
     else if (kind < 7)
-        n = snprintf(c->request, sizeof(c->request), "HSET hash:%u field:%u %.*s\r\n", key % 499, key % 101,
-                     (int)(length / 8), value);
+        n = snprintf(c->request, sizeof(c->request), "HSET hash:%u field:%u %.*s\r\n", key % 499,
+                     key % 101, (int)(length / 8), value);
     else
         n = snprintf(c->request, sizeof(c->request), "GET key:%u\r\n", key);
     c->request_length = (size_t)n;
@@ -180,7 +183,8 @@ static int connect_to(const char *address)
     snprintf(local.sun_path, sizeof(local.sun_path), "%s", address);
     port.sin_port = htons((uint16_t)atoi(address));
     port.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (connect(fd, is_path ? (void *)&local : (void *)&port, is_path ? sizeof(local) : sizeof(port)) != 0)
+    if (connect(fd, is_path ? (void *)&local : (void *)&port,
+                is_path ? sizeof(local) : sizeof(port)) != 0)
         give_up(address);
     if (!is_path)
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -210,11 +214,14 @@ int main(int argc, char **argv)
 
     wanted = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
     if (argc < 5 || connections < 1 || connections > MOST_CONNECTIONS || wanted < 1) {
-        fprintf(stderr,
-                "usage: stook-bench-load redis|memcached|http ADDRESS CONNECTIONS REQUESTS [PATH]\n");
+        fprintf(
+            stderr,
+            "usage: stook-bench-load redis|memcached|http ADDRESS CONNECTIONS REQUESTS [PATH]\n");
         return 2;
     }
-    protocol = strcmp(argv[1], "redis") == 0 ? REDIS : strcmp(argv[1], "memcached") == 0 ? MEMCACHED : HTTP;
+    protocol = strcmp(argv[1], "redis") == 0       ? REDIS
+               : strcmp(argv[1], "memcached") == 0 ? MEMCACHED
+                                                   : HTTP;
     path = argc > 5 ? argv[5] : path;
     all = calloc((size_t)connections, sizeof(*all));
     latency = calloc(wanted + MOST_CONNECTIONS, sizeof(*latency));
@@ -245,7 +252,7 @@ int main(int argc, char **argv)
     qsort(latency, done, sizeof(*latency), by_value);
     printf("{\"requests\": %llu, \"failed\": %llu, \"requests_per_s\": %.0f, \"p50_us\": %.1f, "
            "\"p99_us\": %.1f, \"p999_us\": %.1f}\n",
-           (unsigned long long)done, (unsigned long long)failed, (double)done / seconds, percentile(0.5),
-           percentile(0.99), percentile(0.999));
+           (unsigned long long)done, (unsigned long long)failed, (double)done / seconds,
+           percentile(0.5), percentile(0.99), percentile(0.999));
     return 0;
 }

@@ -17,7 +17,9 @@ struct histogram {
 
 static inline void histogram_add(struct histogram *histogram, uint64_t time)
 {
-    unsigned log = time < HISTOGRAM_PARTS ? 0 : 63u - (unsigned)__builtin_clzll(time) - HISTOGRAM_PART_BITS + 1;
+    unsigned log = time < HISTOGRAM_PARTS
+                       ? 0
+                       : 63u - (unsigned)__builtin_clzll(time) - HISTOGRAM_PART_BITS + 1;
     uint64_t part = log == 0 ? time : (time >> (log - 1)) - HISTOGRAM_PARTS;
 
     if (log >= HISTOGRAM_POWERS)
@@ -37,7 +39,8 @@ static inline double histogram_percentile(const struct histogram *histogram, dou
         for (uint64_t part = 0; part < HISTOGRAM_PARTS; part++) {
             seen += histogram->count[log][part];
             if (seen > wanted)
-                return log == 0 ? (double)part : (double)((part + HISTOGRAM_PARTS + 1) << (log - 1));
+                return log == 0 ? (double)part
+                                : (double)((part + HISTOGRAM_PARTS + 1) << (log - 1));
         }
     return (double)histogram->largest;
 }

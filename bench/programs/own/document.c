@@ -63,7 +63,8 @@ static struct value *value_parse(const char **text)
         while (*(*text)++ != ']') {
             if (value->list.count == value->list.room) {
                 value->list.room = value->list.room ? value->list.room * 2 : 2;
-                value->list.item = realloc(value->list.item, value->list.room * sizeof(struct value *));
+                value->list.item =
+                    realloc(value->list.item, value->list.room * sizeof(struct value *));
                 if (!value->list.item)
                     exit(1);
             }

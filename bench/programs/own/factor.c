@@ -86,7 +86,8 @@ static struct number *number_multiply(const struct number *a, const struct numbe
     for (uint32_t i = 0; i < a->length; i++) {
         uint64_t carry = 0;
         for (uint32_t j = 0; j < b->length || carry; j++) {
-            carry += product->digit[i + j] + (uint64_t)a->digit[i] * (j < b->length ? b->digit[j] : 0);
+            carry +=
+                product->digit[i + j] + (uint64_t)a->digit[i] * (j < b->length ? b->digit[j] : 0);
             product->digit[i + j] = (uint32_t)carry;
             carry >>= 32;
         }
@@ -148,7 +149,8 @@ static struct number *walk(struct number *x, const struct number *one, const str
 
 static uint64_t factor(uint64_t p, uint64_t q)
 {
-    struct number *a = number_of(p), *b = number_of(q), *n = number_multiply(a, b), *one = number_of(1);
+    struct number *a = number_of(p), *b = number_of(q), *n = number_multiply(a, b),
+                  *one = number_of(1);
     struct number *slow = number_of(2), *fast = number_of(2), *found = number_of(1);
     uint64_t value;
 
@@ -156,7 +158,8 @@ static uint64_t factor(uint64_t p, uint64_t q)
         struct number *apart;
         slow = walk(slow, one, n);
         fast = walk(walk(fast, one, n), one, n);
-        apart = number_compare(slow, fast) < 0 ? number_subtract(fast, slow) : number_subtract(slow, fast);
+        apart = number_compare(slow, fast) < 0 ? number_subtract(fast, slow)
+                                               : number_subtract(slow, fast);
         free(found);
         found = number_gcd(apart, n);
         free(apart);

@@ -5,10 +5,10 @@ static const struct {
     const char *name;
     uint64_t (*run)(unsigned scale);
 } programs[] = {
-    {"nbody", own_nbody},       {"factor", own_factor},     {"minimise", own_minimise},
-    {"large", own_large},       {"larson", own_larson},     {"relay", own_relay},
-    {"stages", own_stages},     {"thrash", own_thrash},     {"sequence", own_sequence},
-    {"strings", own_strings},   {"document", own_document}, {"mixed", own_mixed},
+    {"nbody", own_nbody},     {"factor", own_factor},     {"minimise", own_minimise},
+    {"large", own_large},     {"larson", own_larson},     {"relay", own_relay},
+    {"stages", own_stages},   {"thrash", own_thrash},     {"sequence", own_sequence},
+    {"strings", own_strings}, {"document", own_document}, {"mixed", own_mixed},
 };
 
 int main(int argc, char **argv)

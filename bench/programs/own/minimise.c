@@ -7,7 +7,8 @@ enum { WORDS = 2, BUCKETS = 4096 };
 /* A cube: which inputs count, and what they have to be. */
 struct cube {
     struct cube *next;
-    uint32_t *care, *value; /* WORDS each, objects of their own as in programs that take any width */
+    uint32_t *care,
+        *value; /* WORDS each, objects of their own as in programs that take any width */
     int combined;
 };
 
@@ -122,7 +123,8 @@ uint64_t own_minimise(unsigned scale)
         memset(cover, 0, sizeof(*cover));
         for (int i = 0; i < 1400; i++) {
             uint32_t care[WORDS] = {0xfff, 0xfff};
-            uint32_t value[WORDS] = {own_below(&random, 4096) & 0x3f, own_below(&random, 4096) & 0x3f};
+            uint32_t value[WORDS] = {own_below(&random, 4096) & 0x3f,
+                                     own_below(&random, 4096) & 0x3f};
             cover_add(cover, care, value);
         }
         while (cover->count > 0) {

@@ -46,7 +46,8 @@ static inline uint32_t own_below(struct own_random *random, uint32_t end)
 }
 
 /* Between `least` and `most`, each power of two as likely as the next. */
-static inline size_t own_log_uniform(struct own_random *random, unsigned least_log, unsigned most_log)
+static inline size_t own_log_uniform(struct own_random *random, unsigned least_log,
+                                     unsigned most_log)
 {
     unsigned log = least_log + own_below(random, most_log - least_log);
     return ((size_t)1 << log) + own_below(random, 1u << log);

@@ -18,7 +18,8 @@ static unsigned rounds;
 
 static struct tree *tree_make(struct own_random *random, unsigned depth)
 {
-    size_t more = own_below(random, 64) ? own_log_uniform(random, 3, 9) : own_log_uniform(random, 9, 14);
+    size_t more =
+        own_below(random, 64) ? own_log_uniform(random, 3, 9) : own_log_uniform(random, 9, 14);
     struct tree *tree = own_alloc(sizeof(*tree) + more);
 
     tree->size = more;
