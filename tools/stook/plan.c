@@ -98,7 +98,7 @@ static bool plan_power_of_two(const char *option, const char *text, size_t least
 static bool plan_column(struct plan_options *o, const char *text)
 {
     static const uint16_t usual[LAYOUT_COLUMNS] = {
-#define PLAN_USUAL(id, name, letter, fill, bytes) [LAYOUT_##id] = bytes,
+#define PLAN_USUAL(id, name, letter, fill, bytes) [LAYOUT_##id] = (bytes),
         PLAN_COLUMNS(PLAN_USUAL)
 #undef PLAN_USUAL
     };
