@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A table of routes that many threads read and one changes.  Readers take no lock; a route that was
- * replaced is freed when nobody can be looking at it any more.
+ * replaced is freed when no reader can read it any more.
  *
  *   cc rcu_readers.c $(pkg-config --cflags --libs stook-urcu liburcu-memb)
  */

@@ -37,7 +37,7 @@ static struct tenant {
     pthread_t thread;
 } tenants[TENANTS] = {{.name = "acme"}, {.name = "globex", .remembers = 1}, {.name = "initech"}};
 
-/* The feature: a list that nobody ever shortens. */
+/* The feature: a list that only grows. */
 static int remember_visitor(struct tenant *tenant, unsigned long number)
 {
     struct visitor *visitor = stook_alloc(visitors, STOOK_WAIT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Numbers out of Stook's own report; of these, what it keeps warm for the whole process: free memory
- * that stays resident on purpose, up to a bound, for whoever asks next.
+ * that stays resident on purpose, up to a bound, for the next allocation.
  */
 #ifndef STOOK_BENCH_STOOK_RESERVE_H
 #define STOOK_BENCH_STOOK_RESERVE_H

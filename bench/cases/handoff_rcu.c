@@ -3,14 +3,14 @@
  * handoff-rcu: as handoff, but readers may still look at what the consumer takes out: it defers the
  * frees over liburcu. Stook's own calls do it with stook_free_rcu(); over a malloc it is what programs do,
  * a struct rcu_head in the object, call_rcu() and a callback that frees it. The floor is call_rcu()
- * of objects that nobody allocated and nobody frees.
+ * of objects that are neither allocated nor freed.
  *
  *   free_ns  a deferring call, alone on its CPU
  *   pair_ns  all of it: from the first allocation to the last deferring call by the clock, and the
  *            CPU time that it takes from there until all is free. liburcu's thread looks every 10 ms:
  *            what it works meanwhile counts, what it sleeps does not
  *
- * The producer writes to each object, as whoever publishes one does.
+ * The producer writes to each object, as a program does that publishes one.
  */
 #include "../worker/handoff.h"
 #include "../worker/resident.h"

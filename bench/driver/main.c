@@ -55,7 +55,7 @@ static int main_run_case(const struct plan_case *plan, size_t object_size, size_
     memset(samples, 0, sizeof(samples));
     for (unsigned round = 0; round < repeats; round++) {
         for (size_t i = 0; i < count; i++) {
-            /* Each round begins with another one: being first or last is nobody's lot. */
+            /* Each round begins with another one: no allocator is always first or last. */
             size_t at = (i + round * (count / repeats + 1)) % count;
             struct output_record *record = &records[at];
             const char *missing = "";

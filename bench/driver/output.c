@@ -86,7 +86,7 @@ void output_json(const struct plan_case *plan, const struct output_record *recor
     for (size_t i = 0; i < count; i++) {
         const struct output_record *record = &records[i];
         if (!record->measured) {
-            /* Not among the records: whoever reads them may rely on the keys. */
+            /* Not among the records: their readers may rely on the keys. */
             if (output_says_missing(records, i))
                 fprintf(stderr, "missing: %s: %s (%s): %s\n", plan->name, record->entry->allocator,
                         record->entry->linked, record->missing);

@@ -70,7 +70,7 @@ HANDOFF_INLINE uint64_t handoff_time(struct handoff *handoff, uint64_t objects,
     return timing_now() - start;
 }
 
-/* False, said on stderr: there is nobody to hand over to. */
+/* False, with a message on stderr: there is no second CPU. */
 static inline int handoff_can(void)
 {
     if (cpus_count() >= 2)

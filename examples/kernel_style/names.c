@@ -26,7 +26,7 @@
 
 struct name_file {
     refcount_t refs;
-    spinlock_t lock; /* constructed: whoever still looks at a freed file may take it */
+    spinlock_t lock; /* constructed: a reader of a freed file may take it */
     u64 number;
     u64 reads;
 };
@@ -192,7 +192,7 @@ int names_add(const char *name, u64 number)
     spin_unlock(&table_lock);
     if (!error)
         return 0;
-    file_put(entry->file); /* nobody has seen it */
+    file_put(entry->file); /* no reader has seen it */
 free_name:
     kfree(entry_long_name(entry));
 free_entry:

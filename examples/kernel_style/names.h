@@ -6,7 +6,7 @@
 
 /* A table of names, each with a file; a file's blocks are read through I/O contexts. */
 int names_init(void);
-void names_exit(void); /* nobody uses it any more */
+void names_exit(void); /* no thread uses it any more */
 
 int names_add(const char *name, u64 number);
 /* All of them or none; one taking of the lock. */

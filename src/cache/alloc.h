@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alloc.h - the public allocations and frees but for the first try of the fast path.
+ * alloc.h - the public allocations and frees, except the first try of the fast path.
  */
 #ifndef STOOK_CACHE_ALLOC_H
 #define STOOK_CACHE_ALLOC_H

@@ -72,7 +72,7 @@ __attribute__((noinline, cold)) size_t bulk_alloc_plain(struct stook_cache *cach
 
 /*
  * From the main sheaf in one section: how many.  Up to BULK_CHUNK: a section is short, and counts in
- * 32 bits.  What the sheaf has is taken even if it is too little, but not from a cache with hooks,
+ * 32 bits.  Takes the objects of the sheaf even if they are too few, but not from a cache with hooks,
  * whose head has no sheaf.
  */
 static inline __attribute__((always_inline)) size_t bulk_alloc_fast(struct stook_cache *cache,

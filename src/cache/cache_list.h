@@ -26,7 +26,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
 uint16_t cache_secret(void);
 
 /* Sheaves of all CPUs and barns are flushed, empty slabs given back; bytes of slabs that went back
- * meanwhile.  `alone`: nobody else uses the cache (slot_drain). */
+ * meanwhile.  `alone`: no other thread uses the cache (slot_drain). */
 size_t cache_drain(struct stook_cache *cache, bool alone);
 /* As far as that asks the kernel for nothing but memory: sheaves of other CPUs stay where they are. */
 void cache_drain_near(struct stook_cache *cache);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hotplug.c - CPUs and nodes that come and go while threads run: what a CPU holds goes back when no
- * thread of the process may run there any more, and the tables of the topology follow the machine.
+ * hotplug.c - CPUs and nodes that come and go while threads run.  When no thread of the process may run on a
+ * CPU any more, the CPU's objects go back; and the tables of the topology follow the machine.
  *
- * Nobody tells a process that its cpuset was cut.  So it looks, without a clock and without a thread:
- * with each PERCPU_LOOK-th allocation on a CPU that finds its main sheaf empty a look is due
- * (slot_tick), which an allocation that may wait makes, of a cache that is not malloc's, outside all
- * locks (upkeep.h).  A look is one system call as a rule: where this thread may run on every CPU that the process has used, nothing
- * can have been left.  Otherwise all threads are asked; more often when the calling thread's own CPUs
- * have changed, which a cut cpuset does to every thread that is not confined more narrowly.
+ * The kernel does not notify a process whose cpuset was cut.  So the library scans, without a clock and without a
+ * thread of its own.  Every PERCPU_LOOK-th allocation on a CPU that finds its main sheaf empty makes a scan due
+ * (slot_tick).  An allocation that may wait makes the scan, if its cache is not malloc's, outside all locks
+ * (upkeep.h).  Usually a scan is one system call: if this thread may run on every CPU that the process has
+ * used, the process can have left none.  Otherwise it asks for the CPUs of all threads.  It does so more often
+ * if the calling thread's own CPUs have changed, as a cut cpuset does to every thread that is not confined
+ * more narrowly.
  *
- * One at a time: a look that finds somebody at it does nothing; only the explicit calls wait, outside
- * the library.  A thread may still be on a CPU that is drained, or come back at any moment: sheaves
- * are taken as from any other CPU, and whoever installs one there afterwards makes it a used one.
+ * One scan at a time: a scan that finds another one running does nothing; only the explicit calls wait, outside
+ * the library.  A thread may still be on a CPU that is drained, or come back at any moment.  Sheaves are taken as
+ * from any other CPU, and a thread that installs one there afterwards makes the CPU a used one again.
  */
 #include "cache/hotplug.h"
 
@@ -35,25 +36,25 @@
 #include <limits.h>
 
 enum {
-    HOTPLUG_CPUS = 4,       /* drained by one look at most */
-    HOTPLUG_REREAD = 64,    /* looks from one reading of the nodes to the next */
-    HOTPLUG_THREADS = 4096, /* asked by one look at most */
-    HOTPLUG_WAIT = 16,   /* looks without asking all threads, and one more for each four threads */
-    HOTPLUG_TRIES = 256, /* takings of an offline CPU's slots, whose owners move pointers */
+    HOTPLUG_CPUS = 4,       /* drained by one scan at most */
+    HOTPLUG_REREAD = 64,    /* scans from one reading of the nodes to the next */
+    HOTPLUG_THREADS = 4096, /* asked by one scan at most */
+    HOTPLUG_WAIT = 16,   /* scans without asking all threads, and one more for each four threads */
+    HOTPLUG_TRIES = 256, /* attempts to take an offline CPU's slots, while owners move pointers */
 };
 
 static struct hotplug {
     struct lock busy; /* without a rank: all of this is the holder's */
     unsigned looks, wait;
-    uint64_t memory; /* nodes with memory, as the arena was told */
+    uint64_t memory; /* nodes with memory, as the arena knows them */
     uint64_t idle;   /* nodes where, and near which, no thread may run: their barns hold nothing */
     struct stook_cache *cache[STOOK_CACHES_MAX];
 } hotplug LARGE_BSS;
 
 static __thread bool hotplug_inside;
-static __thread uint64_t hotplug_seen; /* this thread's CPUs at its last look, as a hash */
+static __thread uint64_t hotplug_seen; /* this thread's CPUs at its last scan, as a hash */
 
-/* From outside the library where it waits.  False: somebody else is at it, or this thread itself. */
+/* A caller that waits is outside the library.  False: another thread is in a scan, or this thread itself. */
 LOCK_UNCHECKED LOCK_TRIES(hotplug.busy) static bool hotplug_enter(bool wait)
 {
     if (!lock_word_try(&hotplug.busy)) {
@@ -79,8 +80,8 @@ void hotplug_child(void)
 
 /* ---- all caches ----------------------------------------------------------------------------- */
 
-/* Whether giving slabs back runs the program's code, which may destroy another cache and so wait
- * until nobody has it pinned. */
+/* Whether returning slabs runs the program's code, which may destroy another cache and so wait until no
+ * thread has it pinned. */
 static bool hotplug_calls_out(const struct stook_cache *cache)
 {
     return cache->dtor || (cache->flags & STOOK_CACHE_TYPESAFE);
@@ -174,7 +175,7 @@ static bool hotplug_retire_barn(struct stook_cache *cache, unsigned node)
 {
     struct barn *barn = &cache->nodes[node].barn;
 
-    /* Misses raise the limit again when somebody comes back. */
+    /* Misses raise the limit again when a thread comes back. */
     lock_take(&barn->lock, LOCK_BARN);
     __atomic_store_n(&barn->full_limit, 0, __ATOMIC_RELAXED);
     lock_drop(&barn->lock, LOCK_BARN);
@@ -220,7 +221,7 @@ static void hotplug_settle_memory(void)
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
-/* Whether this thread's CPUs are other ones than at its last look. */
+/* Whether this thread's CPUs are other ones than at its last scan. */
 static bool hotplug_has_moved(const uint64_t cpus[AFFINITY_WORDS])
 {
     uint64_t hash = 1, before = hotplug_seen;
@@ -305,7 +306,7 @@ static unsigned hotplug_leave_cpus(const uint64_t cpus[AFFINITY_WORDS])
         enum percpu_use use = percpu_use_of(cpu);
         if (use == PERCPU_UNUSED || affinity_has(cpus, cpu) || !percpu_may_fence(cpu))
             continue;
-        /* Again where it was left: somebody may have come in between. */
+        /* Also if the CPU was left already: a thread may have come in between. */
         for (unsigned i = 0; !hotplug_drain_cpu(cpu) && i < HOTPLUG_TRIES; i++)
             lock_pause(i);
         if (hooks_rcu())

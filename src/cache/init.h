@@ -12,7 +12,7 @@
 /* hooks.start */
 void init_slow(void);
 
-/* The library has started before main().  While nobody has taken anything it may start once more, on
+/* The library has started before main().  While the program has allocated nothing it may start once more, on
  * another `topology`; the descriptors of its own caches are all that the first start leaves behind. */
 bool init_is_unused(void);
 void init_again(void);

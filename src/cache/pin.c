@@ -72,8 +72,8 @@ void pin_wait(const struct stook_cache *cache)
     }
 }
 
-/* By the table: a handler that forked may have interrupted a change of the list.  What is right already
- * is not written to, which would copy its page. */
+/* By the table: a handler that forked may have interrupted a change of the list.  Counts that are 0
+ * already are not written, since that would copy their page. */
 void pin_child(void)
 {
     for (unsigned i = 0; i < cache_list.end; i++)

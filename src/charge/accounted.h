@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * accounted.h - allocating and freeing with an account: what hooks.h calls, and the same for reserves and
- * kmalloc, which know a call's site and who pays.
+ * accounted.h - allocating and freeing with an account: the calls of hooks.h, and the same for reserves and
+ * kmalloc, which know a call's site and the group that is charged.
  */
 #ifndef STOOK_CHARGE_ACCOUNTED_H
 #define STOOK_CHARGE_ACCOUNTED_H

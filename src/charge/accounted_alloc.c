@@ -50,7 +50,7 @@ static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache
     return object;
 }
 
-/* Done but for the count, for which there was no section. */
+/* The object is allocated; no section could count it, so count it here. */
 static __attribute__((noinline, cold)) void *accounted_count(struct stook_cache *cache,
                                                              void *object, uint32_t tag)
 {

@@ -36,7 +36,7 @@ static __attribute__((noinline, cold)) void accounted_owe(uint32_t charge, uint3
     tag_count_free(tag, 1, charge);
 }
 
-/* All is done but for the count, for which there was no section. */
+/* The object is freed; no section could count it, so count it here. */
 static __attribute__((noinline, cold)) void accounted_count(uint32_t charge, uint32_t tag)
 {
     tag_count_free(tag, 1, charge);

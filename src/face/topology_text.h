@@ -23,8 +23,8 @@ enum {
 bool topology_text_parse(struct topology *t, const char *text, char *error);
 
 /*
- * The same of a text or of a file that holds one, over what `t` was.  false: stderr was told what
- * is wrong, and `t` is as before.
+ * The same for a text or a file that holds one; replaces the contents of `t`.  false: a message on stderr says
+ * what is wrong, and `t` is unchanged.
  */
 bool topology_text_load(const char *text_or_file, struct topology *t);
 

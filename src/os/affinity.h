@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * affinity.h - on which CPUs threads may run: what they asked for, cut down by the kernel to their
- * cpuset and to the CPUs that are there.  Takes no lock and no memory, keeps errno.
+ * affinity.h - the CPUs on which threads may run: their affinity, which the kernel restricts to their cpuset
+ * and to the CPUs that exist.  Takes no lock and no memory, keeps errno.
  */
 #ifndef STOOK_OS_AFFINITY_H
 #define STOOK_OS_AFFINITY_H

@@ -236,7 +236,7 @@ static unsigned topology_follow_cpus(const struct topology *now, bool nodes)
     for (unsigned cpu = 0; cpu < topology.cpus && now->cpus > 0; cpu++) {
         bool online = topology_is_online(now, cpu), was = topology_is_online(&topology, cpu);
         bool moved = nodes && online && topology.node_of_cpu[cpu] != now->node_of_cpu[cpu];
-        if (moved) /* first: who finds it online finds its node */
+        if (moved) /* first: a thread that finds it online finds its node */
             topology.node_of_cpu[cpu] = now->node_of_cpu[cpu];
         if (online != was)
             topology_set_cpu(cpu, online);

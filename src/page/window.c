@@ -238,7 +238,7 @@ static uint32_t window_room(bool top)
     return top ? window_high() : (uint32_t)window_blocks() - window_low();
 }
 
-/* Release: who sees the bound sees what was mapped and written below it. */
+/* Release: a thread that sees the bound sees the mappings and stores below it. */
 static void window_advance(uint32_t first, uint32_t n, bool top)
 {
     if (top) {

@@ -7,7 +7,7 @@
  * last instruction, and a thread preempted right behind it keeps the status register.  Linux takes the
  * reservation away as it returns from any exception.
  *
- * Copies move one pointer a turn: nobody has measured anything else.
+ * Copies move one pointer a turn: nothing else was measured.
  */
 #ifndef STOOK_PERCPU_OPS_RISCV64_H
 #define STOOK_PERCPU_OPS_RISCV64_H

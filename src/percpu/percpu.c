@@ -188,8 +188,8 @@ static void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_us
     uint8_t expected = (uint8_t)from;
 
     lock_take(&percpu.lock, LOCK_PERCPU);
-    /* Sequentially consistent, as the closings that follow: either who closes finds the CPU left, or
-     * who takes the slot finds it closed. */
+    /* Sequentially consistent, as the closings that follow: either the closing thread finds the
+     * CPU left, or the thread that takes the slot finds it closed. */
     atomic_compare_exchange_strong(&percpu.used[cpu], &expected, (uint8_t)to);
     lock_drop(&percpu.lock, LOCK_PERCPU);
 }

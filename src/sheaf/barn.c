@@ -11,7 +11,7 @@ enum {
     BARN_PATIENCE = 2,   /* … of a cache that has grown, this many times as many */
     BARN_EMPTY_MORE = 2, /* empty sheaves kept beyond the limit of full ones */
     BARN_PRESSED = 8,    /* misses at the highest limit after which an adaptive cache wants more */
-    BARN_TICKS = 64,     /* exchanges of a thread from one look at idle caches to the next */
+    BARN_TICKS = 64,     /* exchanges of a thread from one check of idle caches to the next */
 };
 
 static __thread unsigned barn_ticks __attribute__((tls_model("initial-exec")));

@@ -26,7 +26,7 @@ bool budget_take(struct stook_cache *cache, size_t bytes)
     if (!budget_add(&cache->policy.cached, cache->policy.cached_max, bytes))
         return false;
     if (budget_add(&budget.granted, atomic_load(&budget.max), bytes)) {
-        /* A lower bound may have come meanwhile: either this sees it, or who set it sees this. */
+        /* A lower bound may have come meanwhile: either this thread sees it, or the thread that set it sees this. */
         if (atomic_load(&budget.granted) <= atomic_load(&budget.max))
             return true;
         atomic_fetch_sub(&budget.granted, bytes);

@@ -36,7 +36,7 @@ static void slot_flush_taken(struct sheaf *chain)
     }
 }
 
-/* Onto the chain; one that is empty says whose it is. */
+/* Puts a sheaf onto the chain; an empty sheaf records its cache. */
 static void slot_chain(struct stook_cache *cache, struct sheaf *sheaf, struct sheaf **chain)
 {
     if (sheaf->size == 0)

@@ -45,8 +45,8 @@ void slot_take_all(void);
 void slot_open_all(void);
 /* Slots that forks passed by. */
 extern _Atomic uint32_t slot_lost __attribute__((visibility("hidden")));
-/* The same in the child, where those that were passed by open without sheaves: what they had in them
- * is lost there, memory of the child alone. */
+/* The same in the child, where slots that were skipped open without sheaves: their objects are
+ * lost there, memory of the child alone. */
 void slot_child(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slot_steps.h - what the slow halves of alloc (slot_alloc.c) and of free (slot_free.c) have in common; no
+ * slot_steps.h - common steps of the slow halves of alloc (slot_alloc.c) and of free (slot_free.c); no
  * other file includes it.
  */
 #ifndef STOOK_SHEAF_SLOT_STEPS_H

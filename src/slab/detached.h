@@ -7,7 +7,7 @@
  * thread sees objects that are in use; one compare-and-swap publishes it (node.c).
  *
  * A list that may cover all that is in use in its slab is not linked at first: such a slab is free
- * as a whole, and is not written to, but for its objects' marks (mark.h).
+ * as a whole, and is not written to, except its objects' marks (mark.h).
  */
 #ifndef STOOK_SLAB_DETACHED_H
 #define STOOK_SLAB_DETACHED_H

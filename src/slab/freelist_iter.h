@@ -22,7 +22,7 @@ struct freelist_iter {
     uint32_t left;               /* objects still to come */
 };
 
-/* Over all objects of a slab that is on no list and that nobody else sees. */
+/* Over all objects of a slab that is on no list and that no other thread sees. */
 static inline struct freelist_iter freelist_iter_begin(const struct stook_cache *cache,
                                                        const struct slab *slab)
 {

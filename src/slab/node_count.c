@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * node_count.c - what a walk over a node's lists tells, for reports, whose takings of the lock are
- * not counted.
+ * node_count.c - counts from a walk over a node's lists, for reports.  Their acquisitions of the lock are not
+ * counted.
  */
 #include "slab/node.h"
 

@@ -23,8 +23,8 @@
  * handed out twice.  Equal times: frees come first.  Events of a thread have one time only where one
  * call took or gave them.
  *
- * What found no room, or came while its own thread was writing a record (a signal handler), is counted
- * in `lost` and nowhere else: readers meet frees of objects that they do not know, and addresses that
+ * Events that found no room, or came while their own thread was writing a record (in a signal handler), are
+ * counted in `lost` and nowhere else: readers meet frees of objects that they do not know, and addresses that
  * are handed out again.
  */
 #ifndef STOOK_TRACE_TRACE_FORMAT_H

@@ -51,10 +51,10 @@ void trace_record_put(struct trace_writer *writer, struct trace_event *event, ui
     writer->time = event->time;
     writer->address = address;
     writer->used += (uint32_t)(p - from);
-    /* Whoever reads the file meanwhile, or after we were killed, finds whole records. */
+    /* A reader of the file, meanwhile or after this process was killed, finds whole records. */
     __atomic_store_n(&chunk->used, writer->used, __ATOMIC_RELEASE);
     if (__builtin_expect(event->announce, 0)) {
-        /* Only now: who sees it has nothing to tell.  Others may say the same again. */
+        /* Only now: a thread that sees it need not announce the cache.  Others may announce it again. */
         __atomic_store_n(&((struct stook_cache *)(uintptr_t)event->cache)->traced, writer->on,
                          __ATOMIC_RELEASE);
         event->announce = false;

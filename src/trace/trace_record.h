@@ -25,7 +25,7 @@ enum {
  * its own, with the number and the rest of the chunk, to one that begins: so there are as many chunks
  * begun as there were threads at one time.
  *
- * Its thread has it to itself while `busy`; whoever ends the trace waits until it is not.
+ * Its thread owns it while `busy`; the thread that ends the trace waits until it is not.
  */
 struct trace_writer {
     _Atomic uint32_t busy;

@@ -187,7 +187,7 @@ void profile_maps_write(struct writer *writer)
             header = map.start;
             header_of = profile_maps_hash(map.path);
         }
-        /* The kernel's own page at the end of the address space is nobody's file. */
+        /* The kernel's own page at the end of the address space has no file. */
         if (!map.code || map.path[0] == '\0' || map.end > (uint64_t)1 << 63)
             continue;
         writer_print(writer, first ? "\n  " : ",\n  ");

@@ -172,7 +172,7 @@ static void *partial_slow(struct lab_actor *actor, struct partial_own *own)
         kernel_count(actor, &own->cache, KERNEL_alloc_refill, 1);
         return partial_load(actor, own, slab);
     }
-    if (slab) { /* full: whoever frees to it first has it */
+    if (slab) { /* full: the CPU that frees to it first gets it */
         timing_line(actor, slab->line);
         slab->frozen = false;
         c->slab = NULL;

@@ -263,7 +263,7 @@ void kernel_corrupt(const struct lab_actor *actor, const struct kernel_slab *sla
     exit(STATUS_FAILED);
 }
 
-/* A list's links are in the lines of its slabs: whoever puts one on or takes it off writes next to it. */
+/* A list's links are in the lines of its slabs: a CPU that links or unlinks a slab writes its neighbours' lines. */
 static void kernel_neighbour(struct lab_actor *actor, const struct kernel_node *node,
                              struct list *link)
 {

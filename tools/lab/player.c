@@ -132,7 +132,7 @@ unsigned lab_claim(struct lab_actor *actor, unsigned n)
     return n;
 }
 
-/* While an object is out, its first word says so: nobody is given it twice, nobody frees it twice. */
+/* While an object is allocated, its first word says so: it is not handed out or freed twice. */
 static uint64_t player_stamp(const void *object)
 {
     return (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u ^ 0x6c6162206f757421u;

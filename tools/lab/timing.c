@@ -39,7 +39,7 @@ struct timing_actor {
     double spent[TIMING_SPENT];
 };
 
-/* Of the object of this key: the CPU + 1 that had its link, and itself, last; 0: nobody. */
+/* Of the object of this key: the CPU + 1 that had its link, and itself, last; 0: none. */
 struct timing_where {
     uint32_t key;
     uint16_t link, object;

@@ -54,7 +54,7 @@ extern const struct timing_costs timing_frozen;
 enum timing_spent {
     TIMING_IN_WORK,
     TIMING_IN_CALLS,   /* local, sections, links, pages */
-    TIMING_IN_LINES,   /* lines of slabs, of sheaves and of locks that nobody held */
+    TIMING_IN_LINES,   /* lines of slabs, of sheaves and of locks that were free */
     TIMING_IN_OBJECTS, /* lines of objects */
     TIMING_IN_BARNS,   /* waiting for barns' locks */
     TIMING_IN_LISTS,   /* waiting for nodes' list locks */
@@ -155,7 +155,7 @@ static inline void timing_object(struct lab_actor *actor, const void *object)
         timing_add_object(actor, object, TIMING_LINK_HERE);
 }
 
-/* The same, and it was fetched ahead: nobody waits for it. */
+/* The same, for an object that was fetched ahead: no CPU waits for it. */
 static inline void timing_object_fetched(struct lab_actor *actor, const void *object)
 {
     if (actor->lab->timing)

@@ -158,7 +158,7 @@ void plan_why(const struct plan *plan, unsigned which, char *text, size_t size)
                      spare, plan->extra, plan->extra_outside);
         return;
     default:
-        snprintf(text, size, "nobody asked for it");
+        snprintf(text, size, "it was not requested");
     }
 }
 
