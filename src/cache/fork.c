@@ -24,7 +24,6 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "cache/cache_list.h"
-#include "cache/hotplug.h"
 #include "cache/init.h"
 #include "cache/pin.h"
 #include "cache/reclaim.h"
@@ -168,7 +167,6 @@ void fork_child(void)
     struct context *context = context_self();
 
     atomic_fetch_add_explicit(&fork_count, 1, memory_order_relaxed);
-    hotplug_child();
     pin_child();
 
     if (context->fork == FORK_HOLDING) {

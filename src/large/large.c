@@ -4,8 +4,9 @@
 #include "base/context.h"
 #include "base/lock.h"
 #include "os/os.h"
-#include "page/arena.h"
-#include "page/begin.h"
+#include "large/arena_note.h"
+#include "large/arena_span.h"
+#include "large/begin.h"
 #include "large/outside.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "site/tag.h"
 #include "base/raw.h"
 #include "base/report.h"
-#include "base/settings.h"
+#include "watch/settings_show.h"
 #include "os/os.h"
 #include "watch/stats.h"
 

@@ -3,8 +3,8 @@
  * affinity.h - on which CPUs threads may run: what they asked for, cut down by the kernel to their
  * cpuset and to the CPUs that are there.  Takes no lock and no memory, keeps errno.
  */
-#ifndef STOOK_OS_AFFINITY_H
-#define STOOK_OS_AFFINITY_H
+#ifndef STOOK_FACE_AFFINITY_H
+#define STOOK_FACE_AFFINITY_H
 
 #include "os/topology.h"
 
