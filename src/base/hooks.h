@@ -68,6 +68,9 @@ struct hooks {
      * barn and node locks are not held.  NULL: nothing. */
     void (*tagged_slab_gone)(const struct stook_cache *cache, const struct slab *slab);
 
+    /* One round of the program's callbacks for memory, with what is wanted at least: bytes that they say they
+     * gave back.  `any`: there was one at all.  Outside the context, with no lock.  NULL: there is none. */
+    size_t (*reclaim)(size_t wanted, bool *any);
     /* CPUs may have come or gone: an allocation that may wait scans for them.  Within the context, with no
      * lock.  NULL: nothing. */
     void (*scan)(void);

@@ -19,7 +19,7 @@
     X(NODE, "node.lock", "cache and node", "slab/cache.h")                                         \
     X(ARENA, "zone.lock", "arena zone", "page/zone.h")                                             \
     X(WINDOW, "window.lock", "process", "page/window.c")                                           \
-    X(RECLAIM, "reclaim.lock", "process", "cache/reclaim.h")                                       \
+    X(RECLAIM, "callbacks.lock", "process", "face/callbacks.h")                                    \
     X(GROUPS, "group_table.lock", "process", "charge/group_table.h")
 
 /*

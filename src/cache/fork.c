@@ -26,7 +26,6 @@
 #include "cache/cache_list.h"
 #include "cache/init.h"
 #include "cache/pin.h"
-#include "cache/reclaim.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -132,7 +131,6 @@ LOCK_UNCHECKED void fork_prepare(void)
     fork_each_node(fork_take_barn);
     fork_each_node(fork_take_node);
     arena_lock_all();
-    fork_take(&reclaim.lock, LOCK_RECLAIM);
     if (hooks.fork_take)
         hooks.fork_take();
     context->fork = FORK_HOLDING;
@@ -146,7 +144,6 @@ LOCK_UNCHECKED void fork_parent(void)
         context->fork = FORK_TAKING;
         if (hooks.fork_drop)
             hooks.fork_drop();
-        lock_drop(&reclaim.lock, LOCK_RECLAIM);
         arena_unlock_all();
         fork_each_node(fork_drop_node);
         fork_each_node(fork_drop_barn);
@@ -173,7 +170,6 @@ void fork_child(void)
         context->fork = FORK_NONE;
         if (hooks.fork_renew)
             hooks.fork_renew();
-        reclaim_child();
         arena_child();
         fork_each_node(fork_renew);
         slot_child();

@@ -9,6 +9,7 @@
 #include "charge/account.h"
 #include "charge/accounted.h"
 #include "charge/group.h"
+#include "face/callbacks.h"
 #include "face/hotplug.h"
 #include "face/topology_text.h"
 #include "face/traced.h"
@@ -27,10 +28,23 @@ static uint32_t hooks_before_caches(void)
     return closed;
 }
 
+static void hooks_fork_take(void)
+{
+    callbacks_fork_take();
+    group_fork_take();
+}
+
+static void hooks_fork_drop(void)
+{
+    group_fork_drop();
+    callbacks_fork_drop();
+}
+
 static void hooks_fork_renew(void)
 {
     hotplug_child();
     group_child();
+    callbacks_fork_renew();
 }
 
 static void hooks_fork_child(bool nested)
@@ -54,9 +68,10 @@ const struct hooks hooks = {
     .before_caches = hooks_before_caches,
     .cache_made = account_cache_made,
     .tagged_slab_gone = account_slab_gone,
+    .reclaim = callbacks_reclaim,
     .scan = hotplug_scan,
-    .fork_take = group_fork_take,
-    .fork_drop = group_fork_drop,
+    .fork_take = hooks_fork_take,
+    .fork_drop = hooks_fork_drop,
     .fork_renew = hooks_fork_renew,
     .fork_child = hooks_fork_child,
 };

@@ -12,8 +12,7 @@ static uint64_t *arena_note_at(const void *object, bool span)
 
     if (span)
         return &zone_block(index)->span_note;
-    return (uint64_t *)(void *)(zone_meta(index) + BLOCK_META - BLOCK_NOTES) +
-           zone_page(object);
+    return (uint64_t *)(void *)(zone_meta(index) + BLOCK_META - BLOCK_NOTES) + zone_page(object);
 }
 
 static bool arena_has_note(const void *object, bool span)
