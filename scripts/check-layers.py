@@ -29,8 +29,6 @@ CIRCLES = {
         "the C names call each other, and the first of them makes the classes",
     "page/zone page/zone_grow page/zone_meta page/zone_space":
         "a zone that has no block grows, and what grew or was purged is the zone's",
-    "page/arena_left page/arena_span":
-        "a span that a fork made a thread leave is freed as any other, later",
 }
 
 # Pointers to functions in the core that no layer above it sets.

@@ -16,7 +16,7 @@ noun_of() {
     case $1 in
     os_linux) echo os ;;
     window) echo 'window|pagemap' ;;
-    arena_left) echo arena ;;
+    arena_left | arena_note) echo arena ;;
     zone_grow | zone_meta | zone_space) echo zone ;;
     node_pending | node_settle) echo node ;;
     hooks) echo 'hooks|init' ;;
@@ -26,7 +26,7 @@ noun_of() {
     group_table) echo group ;;
     rcu_ops) echo rcu ;;
     slab) echo 'slab|cache_table' ;;
-    settings) echo 'settings?' ;;
+    settings | settings_show) echo 'settings?' ;;
     class) echo 'class|fast' ;;
     slot_drain) echo slot ;;
     slot) echo 'slot|sheaf' ;;

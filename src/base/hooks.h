@@ -35,6 +35,9 @@ struct hooks {
 
     /* The same of large objects to be freed. */
     void (*settle_large)(void);
+    /* A span that a fork kept from being given back: false, it still does.  By arena_settle_left(), with
+     * no lock. */
+    bool (*span_free_now)(void *span, size_t blocks);
 
     /* ---- accounting (charge/): NULL in the core alone, where no cache is closed for it ---- */
 
@@ -49,6 +52,9 @@ struct hooks {
     /* n objects are about to go to sheaves and slabs: entries may be NULL.  As above. */
     void (*free_bulk)(const struct stook_cache *cache, void *const *objects, size_t n);
 
+    /* The settings were read from this environment, NULL: from none; `start`: by the start of the process.
+     * May warn, and calls none of settings.h that starts.  NULL: nothing is said. */
+    void (*settings_read)(char *const *environment, bool start);
     /* Once, before all else, by the thread that starts the library: may fill in `topology` (os/topology.h),
      * which is the machine's own otherwise.  NULL: nothing. */
     void (*topology)(void);
@@ -61,6 +67,13 @@ struct hooks {
     /* A slab with the column of tags goes back, none of its objects is in use.  Within the context;
      * barn and node locks are not held.  NULL: nothing. */
     void (*tagged_slab_gone)(const struct stook_cache *cache, const struct slab *slab);
+
+    /* One round of the program's callbacks for memory, with what is wanted at least: bytes that they say they
+     * gave back.  `any`: there was one at all.  Outside the context, with no lock.  NULL: there is none. */
+    size_t (*reclaim)(size_t wanted, bool *any);
+    /* CPUs may have come or gone: an allocation that may wait scans for them.  Within the context, with no
+     * lock.  NULL: nothing. */
+    void (*scan)(void);
 
     /* fork() of a process with threads: take the locks above the core, after all of the core's; drop
      * them, before; make them anew in the child.  NULL: none. */

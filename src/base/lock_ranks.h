@@ -19,7 +19,7 @@
     X(NODE, "node.lock", "cache and node", "slab/cache.h")                                         \
     X(ARENA, "zone.lock", "arena zone", "page/zone.h")                                             \
     X(WINDOW, "window.lock", "process", "page/window.c")                                           \
-    X(RECLAIM, "reclaim.lock", "process", "cache/reclaim.h")                                       \
+    X(RECLAIM, "callbacks.lock", "process", "face/callbacks.h")                                    \
     X(GROUPS, "group_table.lock", "process", "charge/group_table.h")
 
 /*
@@ -28,7 +28,7 @@
  */
 #define LOCK_UNRANKED(X)                                                                           \
     X("init_state", "process", "cache/init.c")                                                     \
-    X("hotplug.busy", "process", "cache/hotplug.c")                                                \
+    X("hotplug.busy", "process", "face/hotplug.c")                                                 \
     X("trace.gate->lock", "process", "trace/trace.c")                                              \
     X("rcu_hand_waiting", "process", "reserve/rcu_ops.c")                                          \
     X("rcu_slabs.busy", "process", "reserve/rcu_slabs.c")

@@ -7,11 +7,6 @@
  * its type.  One that is refused is named in a warning on stderr, and its default is used.
  * A process with raised privileges (AT_SECURE) uses all defaults and says nothing.
  *
- * A name that begins with STOOK_ and is none of the table's is named in a warning with the nearest one.
- * Only the leader of a process group warns: a shell's job does so once, not once for each child.  It
- * does not for names in STOOK_RUN, which `stook run` has warned of, nor for those that the project's
- * own tests and scripts use (settings_foreign[]).
- *
  * Nothing here takes memory or a lock.  What an API changes later (stook_cached_bytes_set_max()) is kept
  * where it is used, not here.
  */
@@ -20,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum setting_id {
 #define SETTING(id, ...) SETTING_##id,
@@ -38,10 +34,24 @@ enum setting_type {
     SETTING_TEXT,
 };
 
+/* A row.  Arrays, not pointers: the loader has nothing to relocate at a process's start. */
+struct setting {
+    char name[24], initial[8], words[20], unit[16];
+    uint8_t type;
+    bool forgotten;
+    size_t least, most;
+};
+extern const struct setting setting_table[SETTINGS] __attribute__((visibility("hidden")));
+
 enum setting_source { SETTING_BY_DEFAULT, SETTING_BY_ENVIRONMENT, SETTING_REFUSED, SETTING_BY_RUN };
 
-/* Characters that setting_accepted() writes at most, the end included. */
-enum { SETTING_ACCEPTED_MAX = 128 };
+/* Written at the start by one thread, then by setting_refuse() (watch/settings_show.h). */
+struct setting_now {
+    size_t number;
+    const char *written;
+    enum setting_source source;
+};
+extern struct setting_now setting_now[SETTINGS] __attribute__((visibility("hidden")));
 
 void settings_start(void);
 
@@ -57,29 +67,13 @@ const char *setting_written(enum setting_id id);
 /* The same of a value that is used: NULL where it was refused. */
 const char *setting_text(enum setting_id id);
 
-/* Its user finds more wrong with it than its type does: warns, and the default holds from here on. */
-void setting_refuse(enum setting_id id, const char *why);
-
-/* ---- for the tool, the lab and tests ---------------------------------------------------------- */
-
-const char *setting_name(enum setting_id id);
-enum setting_type setting_type(enum setting_id id);
-enum setting_source setting_source(enum setting_id id);
-const char *setting_initial(enum setting_id id); /* the default, as written */
-size_t setting_initial_number(enum setting_id id);
-
 /* Whether the setting takes this text; *number as setting_number(). */
 bool setting_check(enum setting_id id, const char *text, size_t *number);
-
-/* "bytes such as 64M, at least 68K": what it takes, for messages. */
-void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX]);
-
-/* Warns of unknown names, once a process; the n-th of them, or NULL. */
-void settings_warn(void);
-const char *settings_unknown(unsigned n, size_t *length);
-
-/* Simulations count the same whatever the environment says: rows that are FORGOTTEN have their defaults. */
-void settings_simulate(void);
+size_t setting_initial_number(enum setting_id id);
+/* The default holds from here on. */
+void setting_reset(enum setting_id id, enum setting_source source);
+/* The row of "NAME=value", or -1. */
+int setting_find(const char *variable);
 
 /* Reads anew, from this environment; for tests. */
 void settings_read(char *const *environment, bool secure);

@@ -24,10 +24,8 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "cache/cache_list.h"
-#include "cache/hotplug.h"
 #include "cache/init.h"
 #include "cache/pin.h"
-#include "cache/reclaim.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "page/arena.h"
@@ -133,7 +131,6 @@ LOCK_UNCHECKED void fork_prepare(void)
     fork_each_node(fork_take_barn);
     fork_each_node(fork_take_node);
     arena_lock_all();
-    fork_take(&reclaim.lock, LOCK_RECLAIM);
     if (hooks.fork_take)
         hooks.fork_take();
     context->fork = FORK_HOLDING;
@@ -147,7 +144,6 @@ LOCK_UNCHECKED void fork_parent(void)
         context->fork = FORK_TAKING;
         if (hooks.fork_drop)
             hooks.fork_drop();
-        lock_drop(&reclaim.lock, LOCK_RECLAIM);
         arena_unlock_all();
         fork_each_node(fork_drop_node);
         fork_each_node(fork_drop_barn);
@@ -168,14 +164,12 @@ void fork_child(void)
     struct context *context = context_self();
 
     atomic_fetch_add_explicit(&fork_count, 1, memory_order_relaxed);
-    hotplug_child();
     pin_child();
 
     if (context->fork == FORK_HOLDING) {
         context->fork = FORK_NONE;
         if (hooks.fork_renew)
             hooks.fork_renew();
-        reclaim_child();
         arena_child();
         fork_each_node(fork_renew);
         slot_child();

@@ -6,7 +6,6 @@
 #include "base/report.h"
 #include "base/settings.h"
 #include "cache/cache_list.h"
-#include "cache/hotplug.h"
 #include "percpu/percpu.h"
 #include "percpu/random.h"
 #include "os/topology.h"
@@ -27,7 +26,6 @@ static void init_above_topology(void)
     percpu_init();
     random_init();
     arena_init();
-    hotplug_init();
     cache_boot();
 }
 

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/reclaim.h"
 
-#include "base/cancel.h"
 #include "base/context.h"
+#include "base/hooks.h"
 #include "cache/cache_list.h"
-#include "base/init.h"
 #include "cache/pin.h"
-#include "os/os.h"
 #include "os/topology.h"
 #include "page/pagemap.h"
 #include "sheaf/slot.h"
-
-#include <stook/reclaim.h>
 
 #include <errno.h>
 
@@ -20,7 +16,6 @@ enum {
     RECLAIM_FORK_TURNS = 4096, /* of a wait for a fork: half a second or so */
 };
 
-struct reclaim reclaim;
 __thread unsigned reclaim_inside;
 
 /* ---- the library's own ---------------------------------------------------------------------- */
@@ -118,75 +113,13 @@ static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), v
     return done;
 }
 
-/* ---- callbacks ------------------------------------------------------------------------------ */
-
-static bool reclaim_enter(unsigned i, struct reclaim_entry *copy)
-{
-    struct reclaim_entry *entry = &reclaim.entry[i];
-    bool live;
-
-    context_enter();
-    lock_take(&reclaim.lock, LOCK_RECLAIM);
-    live = entry->fn && !entry->going;
-    if (live)
-        entry->running++;
-    *copy = *entry;
-    lock_drop(&reclaim.lock, LOCK_RECLAIM);
-    context_leave();
-    return live;
-}
-
-static void reclaim_leave(unsigned i)
-{
-    struct reclaim_entry *entry = &reclaim.entry[i];
-    bool going;
-
-    context_enter();
-    lock_take(&reclaim.lock, LOCK_RECLAIM);
-    entry->running--;
-    going = entry->going;
-    if (going) {
-        atomic_fetch_add_explicit(&reclaim.turn, 1, memory_order_relaxed);
-        if (entry->running == 0)
-            *entry = (struct reclaim_entry){0};
-    }
-    lock_drop(&reclaim.lock, LOCK_RECLAIM);
-    context_leave();
-    if (going)
-        os_wake(&reclaim.turn, INT32_MAX);
-}
-
-/* One round; bytes that they say they gave back.  `any`: there was one at all. */
-static size_t reclaim_call(size_t wanted, bool *any)
-{
-    size_t bytes = 0, more;
-
-    *any = false;
-    for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++) {
-        struct reclaim_entry entry;
-        int cancel;
-        if (!reclaim_enter(i, &entry))
-            continue;
-        cancel = cancel_off();
-        reclaim_inside = i + 1;
-        more = entry.fn(wanted, entry.arg);
-        reclaim_inside = 0;
-        reclaim_leave(i);
-        cancel_on(cancel);
-        *any = true;
-        bytes = bytes + more < bytes ? SIZE_MAX : bytes + more;
-    }
-    return bytes;
-}
-
 bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(void *arg), void *arg)
 {
-    bool done, any;
+    bool done = reclaim_own(cache, attempt, arg), any;
 
-    done = reclaim_own(cache, attempt, arg);
-
-    for (int round = 0; !done && !lock_forked() && round < RECLAIM_ROUNDS; round++) {
-        size_t gave = reclaim_call(wanted, &any);
+    for (int round = 0; !done && hooks.reclaim && !lock_forked() && round < RECLAIM_ROUNDS;
+         round++) {
+        size_t gave = hooks.reclaim(wanted, &any);
         if (!any)
             break;
         done = reclaim_own(cache, attempt, arg);
@@ -235,86 +168,4 @@ size_t reclaim_alloc(struct stook_cache *cache, void **objects, size_t n)
 
     (void)reclaim_until(cache, reclaim_wanted(cache, n), reclaim_take, &take);
     return take.got;
-}
-
-/* ---- their list ----------------------------------------------------------------------------- */
-
-/* The entry of a callback that is not going, or -1.  Under the lock. */
-static int reclaim_find(stook_reclaim_fn fn, const void *arg)
-{
-    for (int i = 0; i < (int)STOOK_RECLAIM_MAX; i++)
-        if (reclaim.entry[i].fn == fn && reclaim.entry[i].arg == arg && !reclaim.entry[i].going)
-            return i;
-    return -1;
-}
-
-int stook_reclaim_register(stook_reclaim_fn fn, void *arg)
-{
-    int error = EINVAL, i = 0;
-
-    init_once();
-    context_enter();
-    lock_take(&reclaim.lock, LOCK_RECLAIM);
-    if (fn) {
-        error = reclaim_find(fn, arg) >= 0 ? EEXIST : 0;
-        while (i < (int)STOOK_RECLAIM_MAX && reclaim.entry[i].fn)
-            i++;
-        if (error == 0 && i == (int)STOOK_RECLAIM_MAX)
-            error = ENOSPC;
-        if (error == 0)
-            reclaim.entry[i] = (struct reclaim_entry){.fn = fn, .arg = arg};
-    }
-    lock_drop(&reclaim.lock, LOCK_RECLAIM);
-    context_leave();
-    if (error == 0)
-        return 0;
-    errno = error;
-    return -1;
-}
-
-/*
- * When this returns, no thread is in the callback, except this one if it unregisters from within.  `going` holds
- * the entry until then: its number means this callback and no other.
- */
-int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
-{
-    uint32_t own, turn = 0;
-    bool wait = false;
-    int i;
-
-    context_enter();
-    lock_take(&reclaim.lock, LOCK_RECLAIM);
-    i = fn ? reclaim_find(fn, arg) : -1;
-    if (i >= 0) {
-        own = reclaim_inside == (unsigned)i + 1;
-        reclaim.entry[i].going = true;
-        reclaim.entry[i].running++; /* this call: a thread that leaves does not free the entry */
-        while ((wait = reclaim.entry[i].running > 1 + own)) {
-            turn = atomic_load_explicit(&reclaim.turn, memory_order_relaxed);
-            lock_drop(&reclaim.lock, LOCK_RECLAIM);
-            context_leave();
-            os_wait(&reclaim.turn, turn, 0);
-            context_enter();
-            lock_take(&reclaim.lock, LOCK_RECLAIM);
-        }
-        if (--reclaim.entry[i].running == 0)
-            reclaim.entry[i] = (struct reclaim_entry){0};
-    }
-    lock_drop(&reclaim.lock, LOCK_RECLAIM);
-    context_leave();
-    if (i >= 0)
-        return 0;
-    errno = fn ? ENOENT : EINVAL;
-    return -1;
-}
-
-void reclaim_child(void)
-{
-    for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++) {
-        struct reclaim_entry *entry = &reclaim.entry[i];
-        entry->running = reclaim_inside == i + 1;
-        if (entry->going && entry->running == 0)
-            *entry = (struct reclaim_entry){0};
-    }
-    lock_init(&reclaim.lock);
 }

@@ -22,20 +22,6 @@
 
 enum { RECLAIM_ROUNDS = 4, RECLAIM_DRAINING = STOOK_RECLAIM_MAX + 1 };
 
-struct reclaim_entry {
-    stook_reclaim_fn fn; /* NULL: free */
-    void *arg;
-    uint32_t running; /* threads that are in it */
-    bool going;       /* no thread enters it any more; free once `running` is 0 */
-};
-
-struct reclaim {
-    struct lock lock;      /* LOCK_RECLAIM: the entries */
-    _Atomic uint32_t turn; /* changes when a callback that is going ends */
-    struct reclaim_entry entry[STOOK_RECLAIM_MAX];
-};
-extern struct reclaim reclaim __attribute__((visibility("hidden")));
-
 /* Where this thread is: in a callback (its number + 1), RECLAIM_DRAINING, or 0. */
 extern __thread unsigned reclaim_inside
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
@@ -54,8 +40,5 @@ bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(voi
 
 /* Up to n objects, by reclaiming; fewer with errno ENOMEM.  Outside the context. */
 size_t reclaim_alloc(struct stook_cache *cache, void **objects, size_t n);
-
-/* In the forked child: threads that were in callbacks or drained caches do not exist here. */
-void reclaim_child(void);
 
 #endif

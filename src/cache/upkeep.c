@@ -2,8 +2,8 @@
 #include "cache/upkeep.h"
 
 #include "cache/adapt.h"
+#include "base/hooks.h"
 #include "base/lock.h"
-#include "cache/hotplug.h"
 
 #include <errno.h>
 
@@ -20,8 +20,8 @@ void upkeep_do(const struct stook_cache *cache)
         return;
     context_self()->due &= ~due;
     context_enter();
-    if (due & CONTEXT_DUE_SCAN)
-        hotplug_scan();
+    if ((due & CONTEXT_DUE_SCAN) && hooks.scan)
+        hooks.scan();
     if (due & CONTEXT_DUE_CAPACITY)
         adapt_look(cache, near);
     context_leave();

@@ -9,10 +9,14 @@
 #include "charge/account.h"
 #include "charge/accounted.h"
 #include "charge/group.h"
+#include "face/callbacks.h"
+#include "face/hotplug.h"
 #include "face/topology_text.h"
 #include "face/traced.h"
+#include "large/arena_span.h"
 #include "large/large.h"
 #include "slab/node.h"
+#include "watch/settings_show.h"
 
 static uint32_t hooks_before_caches(void)
 {
@@ -24,21 +28,50 @@ static uint32_t hooks_before_caches(void)
     return closed;
 }
 
+static void hooks_fork_take(void)
+{
+    callbacks_fork_take();
+    group_fork_take();
+}
+
+static void hooks_fork_drop(void)
+{
+    group_fork_drop();
+    callbacks_fork_drop();
+}
+
+static void hooks_fork_renew(void)
+{
+    hotplug_child();
+    group_child();
+    callbacks_fork_renew();
+}
+
+static void hooks_fork_child(bool nested)
+{
+    hotplug_child(); /* also where no lock was taken */
+    traced_child(nested);
+}
+
 const struct hooks hooks = {
     .start = init_slow,
     .settle_slabs = node_settle_deferred,
     .settle_large = large_settle,
+    .span_free_now = arena_span_free_now,
     .alloc = accounted_alloc,
     .alloc_node = accounted_alloc_node,
     .alloc_bulk = accounted_alloc_bulk_from,
     .free = accounted_free,
     .free_bulk = account_clear,
+    .settings_read = settings_show_read,
     .topology = topology_text_environment,
     .before_caches = hooks_before_caches,
     .cache_made = account_cache_made,
     .tagged_slab_gone = account_slab_gone,
-    .fork_take = group_fork_take,
-    .fork_drop = group_fork_drop,
-    .fork_renew = group_child,
-    .fork_child = traced_child,
+    .reclaim = callbacks_reclaim,
+    .scan = hotplug_scan,
+    .fork_take = hooks_fork_take,
+    .fork_drop = hooks_fork_drop,
+    .fork_renew = hooks_fork_renew,
+    .fork_child = hooks_fork_child,
 };

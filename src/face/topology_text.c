@@ -4,7 +4,8 @@
 #include "base/init.h"
 #include "base/report.h"
 #include "cache/init.h"
-#include "base/settings.h"
+#include "face/hotplug.h"
+#include "watch/settings_show.h"
 #include "os/os.h"
 
 #include <stook/topology.h>
@@ -519,5 +520,6 @@ int stook_topology_set(const char *text_or_file)
         return -1;
     }
     init_again();
+    hotplug_again();
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "trace/trace_file.h"
 #include "base/context.h"
 #include "base/report.h"
-#include "base/settings.h"
+#include "watch/settings_show.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 

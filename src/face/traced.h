@@ -10,7 +10,7 @@
 /* Once, with the topology known, before the first cache.  True: this process is traced. */
 bool traced_init(void);
 
-/* hooks.fork_child: the forked child, when all else is in order: it is not traced any more, or by itself.  `nested`: a
+/* Of hooks.fork_child: the forked child, when all else is in order: it is not traced any more, or by itself.  `nested`: a
  * handler forked that interrupted this library; not by itself then. */
 void traced_child(bool nested);
 

@@ -3,11 +3,13 @@
 
 #include "base/context.h"
 #include "base/lock.h"
+#include "large/arena_note.h"
+#include "large/arena_span.h"
+#include "large/begin.h"
+#include "large/outside.h"
 #include "os/os.h"
 #include "page/arena.h"
-#include "page/begin.h"
 #include "percpu/percpu.h"
-#include "large/outside.h"
 
 #include <errno.h>
 #include <stdatomic.h>

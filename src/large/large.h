@@ -2,7 +2,7 @@
 /*
  * large.h - objects of whole pages: runs within a block, spans of blocks above.
  *
- * A large object begins at a page, and has no descriptor but its length (page/begin.h).  What a program
+ * A large object begins at a page, and has no descriptor but its length (begin.h).  What a program
  * does not touch costs nothing.
  */
 #ifndef STOOK_LARGE_LARGE_H

@@ -104,11 +104,6 @@ bool os_commit(void *address, size_t size)
     return mprotect((char *)address - within, size + within, PROT_READ | PROT_WRITE) == 0;
 }
 
-bool os_readable(void *address, size_t size)
-{
-    return mprotect(address, size, PROT_READ) == 0;
-}
-
 void os_release(void *address, size_t size)
 {
     uintptr_t page = os_page_size(), begin = (uintptr_t)address, end = begin + size;

@@ -10,7 +10,7 @@
  * What may change while threads run (the atomic fields) is read without a lock, a value at a time.
  * A reader may meet old and new ones side by side; each is valid whenever it is read: a node's home
  * is a node below `nodes`, and the first `memories` entries of a row of `near` are such nodes.  One
- * thread at a time changes them (cache/hotplug.c).
+ * thread at a time changes them (face/hotplug.c).
  */
 #ifndef STOOK_OS_TOPOLOGY_H
 #define STOOK_OS_TOPOLOGY_H

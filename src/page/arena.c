@@ -95,11 +95,6 @@ static char *arena_page(const struct block *block, int at)
     return zone_address(zone_block_index(block)) + (size_t)at * PAGE_SIZE;
 }
 
-static unsigned arena_page_index(const void *address)
-{
-    return (unsigned)((uintptr_t)address % BLOCK_SIZE / PAGE_SIZE);
-}
-
 static uint32_t arena_granules(size_t bytes)
 {
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
@@ -177,7 +172,7 @@ bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_bytes)
     if (meta)
         block_put_meta(block, zone_granules(zone_index(run)), arena_granule(run, meta),
                        arena_granules(meta_bytes));
-    arena_put_run(zone, block, arena_page_index(run), (unsigned)pages);
+    arena_put_run(zone, block, zone_page(run), (unsigned)pages);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
 }
@@ -186,7 +181,7 @@ bool arena_extend_run(void *run, size_t pages, size_t more)
 {
     struct zone *zone = zone_of(run);
     struct block *block = zone_block(zone_index(run));
-    unsigned at = arena_page_index(run) + (unsigned)pages;
+    unsigned at = zone_page(run) + (unsigned)pages;
     bool free;
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
@@ -212,66 +207,6 @@ size_t arena_trim(void)
 }
 
 /* ---- metadata ------------------------------------------------------------------------------- */
-
-/* Runs have theirs with their block's metadata, a note a page. */
-static uint64_t *arena_note_at(const void *object, bool span)
-{
-    uint32_t index = zone_index(object);
-
-    if (span)
-        return &zone_block(index)->span_note;
-    return (uint64_t *)(void *)(zone_meta(index) + BLOCK_META - BLOCK_NOTES) +
-           arena_page_index(object);
-}
-
-static bool arena_has_note(const void *object, bool span)
-{
-    return span || zone_has_meta(zone_of(object), zone_index(object));
-}
-
-const void *arena_note(const void *object, bool span)
-{
-    static const uint64_t none;
-
-    return arena_has_note(object, span) ? arena_note_at(object, span) : &none;
-}
-
-/* The run's block was cut before anything was said of any. */
-static bool arena_make_note(const void *object)
-{
-    struct zone *zone = zone_of(object);
-    bool done;
-
-    /* A handler may be on top of the lock's holder. */
-    if (!lock_enter(&zone->lock, LOCK_ARENA, context_self()->depth > 1))
-        return false;
-    done = zone_add_meta(zone, zone_block(zone_index(object))) == 0;
-    lock_drop(&zone->lock, LOCK_ARENA);
-    return done;
-}
-
-bool arena_set_note(const void *object, bool span, uint64_t note)
-{
-    if (!atomic_load_explicit(&zone_all.noted, memory_order_relaxed))
-        atomic_store_explicit(&zone_all.noted, true, memory_order_relaxed);
-    if (!arena_has_note(object, span) && !arena_make_note(object))
-        return false;
-    *arena_note_at(object, span) = note;
-    return true;
-}
-
-/* Where nothing was ever noted, no note is touched. */
-void arena_unnote(const void *object, bool span)
-{
-    uint64_t *note;
-
-    if (!atomic_load_explicit(&zone_all.noted, memory_order_relaxed) ||
-        !arena_has_note(object, span))
-        return;
-    note = arena_note_at(object, span);
-    if (*note != 0)
-        *note = 0;
-}
 
 uint32_t arena_granule(const void *address, const void *meta)
 {

@@ -79,25 +79,6 @@ static inline void arena_free_slab(void *slab, unsigned order, void *meta, size_
     arena_free(slab, (size_t)1 << order, meta, meta_bytes);
 }
 
-/* Whole blocks, contiguous; align is a power of two of at least BLOCK_SIZE. */
-void *arena_span_alloc(unsigned zone, size_t blocks, size_t align, bool nospin, bool *zeroed);
-void arena_span_free(void *span, size_t blocks);
-/* The same when its pages were moved elsewhere: nothing of it is resident. */
-void arena_span_free_clean(void *span, size_t blocks);
-bool arena_span_extend(void *span, size_t blocks, size_t more);
-/*
- * ARENA_NOTE bytes for the owner of a run or a span: zeros when it is made, if arena_unnote() was called before
- * it was freed.  Memory that is not touched before the first note is written, and for runs not mapped.  False:
- * a limit refuses that, or a fork has the lock; never once there is a note in the process.
- */
-const void *arena_note(const void *object, bool span);
-bool arena_set_note(const void *object, bool span, uint64_t note);
-void arena_unnote(const void *object, bool span);
-/* Huge pages under blocks of a span are asked for, or refused; only what changes costs a call. */
-void arena_span_advise(void *at, size_t blocks, bool huge);
-/* The blocks' pages were moved to those of `to`: what was said of huge pages went with them. */
-void arena_span_moved(void *from, void *to, size_t blocks);
-
 /* The granule number of a descriptor in its block, and back. */
 uint32_t arena_granule(const void *address, const void *meta);
 static inline void *arena_meta(const void *address, uint32_t granule)
@@ -111,9 +92,9 @@ static inline void *arena_meta(const void *address, uint32_t granule)
 size_t arena_trim(void);
 /*
  * A node's memory is there, or is no more: then nothing of its zones is kept warm from here on, and
- * what was goes back; bytes.  Pages in use stay where they are.
+ * what was goes back.  Pages in use stay where they are.
  */
-size_t arena_node_set(unsigned node, bool there);
+void arena_node_set(unsigned node, bool there);
 /* Pages of a zone come from its node, while that has some and no policy of the process's own stands
  * above that. */
 void arena_bind(unsigned zone);

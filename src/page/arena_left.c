@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/arena_left.h"
 
+#include "base/hooks.h"
 #include "base/lock.h"
 
 /* In the first bytes of what is left, which nothing else uses any more. */
@@ -27,7 +28,7 @@ static void left_settle(struct left *left)
 {
     while (left) {
         struct left own = *left; /* once given back, the pages may be another's, or read as zero */
-        bool done = own.blocks > 0 ? arena_span_free_now(left, own.blocks)
+        bool done = own.blocks > 0 ? hooks.span_free_now(left, own.blocks)
                                    : arena_free_now(left, own.pages, own.meta, own.meta_bytes);
         if (!done)
             left_push(left, own);

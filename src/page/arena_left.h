@@ -13,7 +13,6 @@
 
 /* False: a fork has the lock. */
 bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_bytes);
-bool arena_span_free_now(void *span, size_t blocks);
 
 void arena_leave_span(void *span, size_t blocks);
 

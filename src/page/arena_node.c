@@ -6,21 +6,18 @@
 #include "page/arena.h"
 #include "page/zone.h"
 
-size_t arena_node_set(unsigned node, bool there)
+void arena_node_set(unsigned node, bool there)
 {
-    size_t bytes = 0;
-
     for (unsigned i = node; i < pagemap.zones; i += pagemap.zones / 2) {
         struct zone *zone = &zone_all.zone[i];
         lock_take(&zone->lock, LOCK_ARENA);
         zone->reserve_pages = zone->limit_pages = there ? zone_reserve(i) : 0;
         if (!there) {
-            bytes += zone_purge(zone, 0);
+            (void)zone_purge(zone, 0);
             zone_unmap(zone);
         }
         lock_drop(&zone->lock, LOCK_ARENA);
         if (there && !topology.simulated)
             arena_bind(i);
     }
-    return bytes;
 }

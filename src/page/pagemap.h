@@ -4,7 +4,7 @@
  *
  *   bits 0-15   the cache's slot index (0: no slab; slot 0 never gets a sheaf on any CPU)
  *   bits 16-31  where the page's slab descriptor lies: granule in its block's metadata; without a cache,
- *               the pages of the run that begins here (page/begin.h)
+ *               the pages of the run that begins here (large/begin.h)
  *
  * An entry is written before the first object of its page is handed out and cleared after the
  * last came back, under the arena's lock or by the only owner of the pages; readers hold an

@@ -108,6 +108,12 @@ static inline uint32_t zone_index(const void *address)
     return (uint32_t)(((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT);
 }
 
+/* The page of an address, in its block. */
+static inline unsigned zone_page(const void *address)
+{
+    return (unsigned)((uintptr_t)address % BLOCK_SIZE / PAGE_SIZE);
+}
+
 static inline uint32_t zone_block_index(const struct block *block)
 {
     return (uint32_t)(((const char *)block - pagemap.header) / BLOCK_HEADER);
@@ -147,7 +153,7 @@ static inline bool zone_has_meta(const struct zone *zone, uint32_t index)
 }
 
 /* The zone's own; places that were skipped or lost are no zone's.  Atomic, since the rest of the word may
- * be written meanwhile: a span's length, by the thread that has it (begin.c). */
+ * be written meanwhile: a span's length, by the thread that has it (large/begin.c). */
 static inline bool zone_owns(const struct zone *zone, uint32_t index)
 {
     uint32_t word = __atomic_load_n(&pagemap.zone[index], __ATOMIC_RELAXED);

@@ -34,9 +34,11 @@ static inline void *column_at(const struct stook_cache *cache, const struct slab
                      index);
 }
 
-/* Bytes of a slab's descriptor with all that lies behind it; `flags` are its SLAB_*.  Tags come last
- * there, and only slabs that have them have room for them. */
-size_t column_meta(const struct stook_cache *cache, uint32_t flags);
+/* Bytes of a slab's descriptor with all that lies behind it; `flags` are its SLAB_*. */
+static inline size_t column_meta(const struct stook_cache *cache, uint32_t flags)
+{
+    return layout_meta(&cache->layout, flags & SLAB_MIN, flags & SLAB_TAGGED);
+}
 
 /* A new slab's tags say "none": threads may free past the hooks until they notice. */
 void column_clear(const struct stook_cache *cache, const struct slab *slab);

@@ -70,8 +70,7 @@ static void columns_stride(const struct columns_object *object, const struct col
             if (way->stride == object->stride || offset[i] + element <= object->stride)
                 column->place = LAYOUT_PADDING;
         } else if (masks->free & 1u << i) {
-            *column = (struct layout_column){0, object->array_room ? element : way->stride,
-                                             (uint16_t)element, false, LAYOUT_FREE};
+            *column = (struct layout_column){0, way->stride, (uint16_t)element, false, LAYOUT_FREE};
         }
     }
 }
@@ -116,18 +115,14 @@ static void columns_place_outside(const struct columns_object *object,
                                                     object->element[i], true, LAYOUT_OUTSIDE};
 }
 
-static bool columns_allowed(const struct columns_object *object,
-                            const struct columns_bounds *bounds, const struct columns_masks *masks,
+static bool columns_allowed(const struct columns_bounds *bounds, const struct columns_masks *masks,
                             const struct columns_way *way)
 {
     if (bounds->meta && masks->outside && way->meta > bounds->meta)
         return false;
     if (bounds->stride && way->stride != bounds->stride)
         return false;
-    if (bounds->objects && way->objects != bounds->objects)
-        return false;
-    return !masks->free || !object->array_room ||
-           way->objects * object->element[LAYOUT_LINK] <= object->array_room;
+    return !bounds->objects || way->objects == bounds->objects;
 }
 
 static bool columns_better(uint32_t slab, const struct columns_way *way,
@@ -160,33 +155,15 @@ static bool columns_next(const struct columns_object *object, uint8_t where[LAYO
     return false;
 }
 
-/* No columns, as most caches are: the same, without choices. */
-static bool columns_none(const struct columns_object *object, uint32_t slab,
-                         const struct columns_bounds *bounds, struct columns_way *way)
-{
-    const struct columns_masks masks = {0};
-
-    memset(way, 0, sizeof(*way));
-    way->stride = object->stride;
-    if (!columns_fill(object, slab, &masks, way))
-        return false;
-    way->meta = way->meta_base = LAYOUT_DESCRIPTOR + object->link_outside * way->objects;
-    return columns_allowed(object, bounds, &masks, way);
-}
-
 bool columns_best(const struct columns_object *object, uint32_t slab,
                   const struct columns_bounds *bounds, struct columns_way *best)
 {
     uint8_t where[LAYOUT_COLUMNS] = {0};
-    bool found = false, some = false;
+    bool found = false;
 
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
         if (object->element[i])
             where[i] = (uint8_t)(object->where[i] & -object->where[i]);
-        some |= object->element[i] != 0;
-    }
-    if (!some)
-        return columns_none(object, slab, bounds, best);
     do {
         struct columns_masks masks = {0};
         struct columns_way way = {0};
@@ -201,8 +178,7 @@ bool columns_best(const struct columns_object *object, uint32_t slab,
         if (!columns_fill(object, slab, &masks, &way))
             continue;
         columns_place_outside(object, &masks, &way);
-        if (columns_allowed(object, bounds, &masks, &way) &&
-            (!found || columns_better(slab, &way, best))) {
+        if (columns_allowed(bounds, &masks, &way) && (!found || columns_better(slab, &way, best))) {
             *best = way;
             found = true;
         }

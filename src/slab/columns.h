@@ -21,7 +21,6 @@ struct columns_object {
     uint32_t stride;       /* without further columns */
     uint32_t align;        /* of the stride; columns can raise it */
     uint32_t link_outside; /* bytes an object of links, or marks, right behind the descriptor */
-    uint32_t array_room;   /* not 0: LAYOUT_FREE means all links in one object of so many bytes */
     uint16_t element[LAYOUT_COLUMNS];
     uint8_t where[LAYOUT_COLUMNS]; /* of COLUMNS_* */
 };

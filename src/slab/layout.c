@@ -250,7 +250,6 @@ static bool layout_read(struct layout_plan *plan, const struct layout_request *r
         object->element[LAYOUT_LINK] = 0;
     } else if (plan->wishes & LAYOUT_WRITABLE && !(plan->wishes & LAYOUT_COLUMNS_OUTSIDE)) {
         object->where[LAYOUT_LINK] |= COLUMNS_FREE;
-        object->array_room = plan->wishes & LAYOUT_LINK_ARRAY ? object->used : 0;
         if (object->used < LAYOUT_LINK_SIZE)
             object->used = LAYOUT_LINK_SIZE;
     }
@@ -314,10 +313,8 @@ static void layout_set_columns(struct layout *layout, const struct columns_way w
 {
     layout->room = layout->stride;
     for (unsigned min = 0; min < 2; min++) {
-        for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
+        for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
             layout->column[min][i] = ways[min].column[i];
-            layout->columns_outside |= ways[min].column[i].outside;
-        }
         if (!link->element)
             continue;
         layout->column[min][LAYOUT_LINK] = *link;
@@ -378,47 +375,18 @@ bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wish
     return layout_plan_columns(layout, &request);
 }
 
-size_t layout_meta_columns(const struct layout *layout, unsigned objects)
+size_t layout_meta(const struct layout *layout, bool min, bool tags)
 {
-    const struct layout_column *columns = layout->column[objects != layout->objects];
-    size_t end = LAYOUT_DESCRIPTOR + (size_t)layout->marks * objects;
+    size_t objects = layout_slab_objects(layout, min);
+    size_t bytes = LAYOUT_DESCRIPTOR + layout->marks * objects;
 
-    for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
-        const struct layout_column *column = &columns[i];
-        if (column->outside && column->offset + (size_t)objects * column->stride > end)
-            end = column->offset + (size_t)objects * column->stride;
-    }
-    return end;
-}
-
-void layout_account(const struct layout *layout, const struct layout_request *request, bool min,
-                    struct layout_account *account)
-{
-    unsigned shift = request->page_shift ? request->page_shift : PAGE_SHIFT;
-    uint64_t objects = min ? layout->min_objects : layout->objects;
-
-    *account = (struct layout_account){
-        .slab = (uint64_t)1 << (shift + (min ? layout->min_order : layout->order)),
-        .objects = objects * request->size,
-        .descriptor = LAYOUT_DESCRIPTOR,
-        .columns_outside = layout->marks * objects,
-    };
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++) {
         const struct layout_column *column = &layout->column[min][i];
-        uint64_t bytes = objects * column->element;
-        if (!column->element || column->place == LAYOUT_FREE)
-            continue;
-        if (column->outside)
-            account->columns_outside += bytes;
-        else if (column->stride == layout->stride && column->offset < layout->stride)
-            account->columns_inside += bytes;
-        else
-            account->columns_leftover += bytes;
+        size_t end = column->offset + objects * column->stride;
+        if (column->outside && end > bytes && (i != LAYOUT_TAG || tags))
+            bytes = end;
     }
-    account->rounding = objects * layout->stride - account->objects - account->columns_inside;
-    account->leftover = account->slab - objects * layout->stride - account->columns_leftover;
-    account->gaps_outside =
-        layout_meta(layout, (unsigned)objects) - LAYOUT_DESCRIPTOR - account->columns_outside;
+    return bytes;
 }
 
 unsigned layout_capacity(size_t stride)

@@ -49,7 +49,7 @@ enum layout_place {
     LAYOUT_PADDING,   /* between an object's end and the next one's start */
     LAYOUT_LEFTOVER,  /* behind the last object, where no further one fits */
     LAYOUT_OUTSIDE,   /* behind the slab's descriptor */
-    LAYOUT_FREE,      /* links: in the free objects, or all in one */
+    LAYOUT_FREE,      /* links: in the free objects */
     LAYOUT_DEDICATED, /* bytes taken from the objects: a larger stride, or an object fewer */
 };
 
@@ -67,8 +67,7 @@ struct layout {
     uint32_t link_offset;
     bool link_outside;
     uint8_t order, min_order;
-    bool columns_outside; /* some besides links */
-    uint8_t marks;        /* bytes an object right behind the descriptor: 1 where links lie in free
+    uint8_t marks; /* bytes an object right behind the descriptor: 1 where links lie in free
                            * objects; else 0, for the links are the marks */
     uint16_t objects,
         min_objects; /* in a slab of order, of min_order: the same only if these are */
@@ -83,8 +82,7 @@ enum layout_wish {
     LAYOUT_LINK_OUTSIDE = 4, /* links outside, whatever that costs in bytes */
     LAYOUT_DENSE = 8,        /* small slabs, that empty sooner: one of many caches */
     /* For people who compare: */
-    LAYOUT_BYTES = 16,      /* links where they cost fewest bytes, however slow they are */
-    LAYOUT_LINK_ARRAY = 32, /* and, if free objects hold them, then all in one free object */
+    LAYOUT_BYTES = 16, /* links where they cost fewest bytes, however slow they are */
     LAYOUT_COLUMNS_OUTSIDE =
         64,                /* other columns outside, whatever that costs (LAYOUT_BYTES: all) */
     LAYOUT_META_ANY = 128, /* columns outside even beyond what a block has room for */
@@ -126,32 +124,14 @@ static inline uint32_t layout_element_align(uint32_t element)
     return align < LAYOUT_ELEMENT_ALIGN ? align : LAYOUT_ELEMENT_ALIGN;
 }
 
-/* End of the outside columns of a slab with that many objects. */
-size_t layout_meta_columns(const struct layout *layout, unsigned objects);
-
-/* Bytes of a slab's descriptor, outside columns included. */
-static inline size_t layout_meta(const struct layout *layout, unsigned objects)
+/* In slabs of the preferred or of the minimum order. */
+static inline unsigned layout_slab_objects(const struct layout *layout, bool min)
 {
-    if (__builtin_expect(layout->columns_outside, 0))
-        return layout_meta_columns(layout, objects);
-    return LAYOUT_DESCRIPTOR +
-           (layout->link_outside ? LAYOUT_LINK_SIZE * (size_t)objects : layout->marks * objects);
+    return min ? layout->min_objects : layout->objects;
 }
 
-/* Where the bytes of one slab and of its descriptor are.  slab = objects + columns_inside +
- * columns_leftover + rounding + leftover; what is outside comes on top. */
-struct layout_account {
-    uint64_t slab;
-    uint64_t objects;          /* of their own sizes */
-    uint64_t columns_inside;   /* within the strides, but for links in free objects */
-    uint64_t columns_leftover; /* behind the last object */
-    uint64_t rounding;         /* of the strides: alignment */
-    uint64_t leftover;         /* behind the last object, unused */
-    uint64_t descriptor;
-    uint64_t columns_outside, gaps_outside; /* marks are among the columns */
-};
-void layout_account(const struct layout *layout, const struct layout_request *request, bool min,
-                    struct layout_account *account);
+/* Bytes of a slab's descriptor, outside columns included; `tags`: it has those, which come last. */
+size_t layout_meta(const struct layout *layout, bool min, bool tags);
 
 /* Objects a sheaf: what fits about 40 KiB, between 6 and 134. */
 unsigned layout_capacity(size_t stride);

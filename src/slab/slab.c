@@ -23,7 +23,7 @@ static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
 {
     for (unsigned i = 0; i < 1u << order; i++)
-        /* Release: the descriptor, for who finds it by the map alone (slab/walk.c). */
+        /* Release: the descriptor, for who finds it by the map alone (watch/walk.c). */
         __atomic_store_n(&pagemap.entry[slab->page + i], entry, __ATOMIC_RELEASE);
 }
 

@@ -4,7 +4,7 @@
 #include "base/large_bss.h"
 #include "base/raw.h"
 #include "base/report.h"
-#include "base/settings.h"
+#include "watch/settings_show.h"
 
 #include <stook/stook.h>
 

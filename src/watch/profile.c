@@ -6,7 +6,7 @@
 #include "watch/exit.h"
 #include "base/raw.h"
 #include "base/report.h"
-#include "base/settings.h"
+#include "watch/settings_show.h"
 #include "os/os.h"
 #include "watch/stats.h"
 

@@ -110,17 +110,12 @@ static void try_objects(const struct object *o, const unsigned *kind, uint64_t s
         unsigned in_slab = gather(o, kind, IN_SLAB, n, behind);
         unsigned outside = gather(o, kind, BESIDE, n, beside);
         uint64_t arrays = 0, start = DESCRIPTOR + n * o->fixed_links, end = start;
-        bool array = false;
         for (unsigned i = 0; i < outside; i++)
             end += beside[i].bytes;
         for (unsigned i = 0; i < in_slab; i++)
             arrays += behind[i].bytes;
         if (!cheaper(slab + end, n, best))
-            return;                               /* and fewer objects cost more each */
-        for (unsigned i = 0; i < o->columns; i++) /* all in one object, if that is asked for */
-            array |= kind[i] == IN_FREE && o->request.wishes & LAYOUT_LINK_ARRAY;
-        if (array && 2 * n > o->request.size)
-            continue;
+            return; /* and fewer objects cost more each */
         if (n * stride + arrays > slab || !fits(behind, in_slab, 0, n * stride, slab))
             continue;
         while (!fits(beside, outside, 0, start, end))
@@ -278,7 +273,7 @@ static const char *draw(const struct layout *l, const struct layout_request *r, 
     uint64_t slab =
         (uint64_t)1 << ((r->page_shift ? r->page_shift : 12) + (min ? l->min_order : l->order));
     uint64_t objects = min ? l->min_objects : l->objects;
-    uint64_t outside = layout_meta(l, (unsigned)objects);
+    uint64_t outside = layout_meta(l, min, true);
     uint64_t waste = slab - objects * l->stride;
     uint8_t *map = calloc(1, slab), *beside = calloc(1, outside);
     const char *what = mark(beside, outside, 0, DESCRIPTOR);
@@ -302,10 +297,9 @@ static const char *draw(const struct layout *l, const struct layout_request *r, 
             what = "a column that nobody wants, or none";
         for (uint64_t i = 0; i < objects && !what && column.element; i++) {
             uint64_t at = column.offset + i * column.stride;
-            if (column.place == LAYOUT_FREE) { /* in the object, or in the first one for all */
-                bool all = r->wishes & LAYOUT_LINK_ARRAY;
+            if (column.place == LAYOUT_FREE) {
                 if (c != LAYOUT_LINK || !(r->wishes & LAYOUT_WRITABLE) || at % 2 != 0 ||
-                    (at + 2 > (all ? r->size : i * l->stride + l->room)))
+                    at + 2 > i * l->stride + l->room)
                     what = "a link in a free object";
                 continue;
             }
@@ -376,7 +370,7 @@ static void compare(const struct layout_request *request)
     chosen = order == natural ? first : cheapest(&o, bytes_of(&o, order), &policy);
     if (!chosen.found)
         fail_at(request, "the search finds no such layout");
-    other = (struct cost){true, bytes_of(&o, order) + layout_meta(&l, l.objects), l.objects};
+    other = (struct cost){true, bytes_of(&o, order) + layout_meta(&l, false, true), l.objects};
     if (other.bytes * chosen.objects != chosen.bytes * other.objects) {
         print_error("%g bytes an object, the search has %g\n", each(&other, 0), each(&chosen, 0));
         fail_at(request, "bytes that could be saved in this order");
@@ -429,7 +423,6 @@ static struct layout_request random_request(uint64_t *seed)
     r.wishes |= random_below(seed, 8) ? 0 : LAYOUT_COLUMNS_OUTSIDE;
     r.wishes |= random_below(seed, 8) ? 0 : LAYOUT_LINK_INSIDE;
     r.wishes |= random_below(seed, 8) ? 0 : LAYOUT_LINK_OUTSIDE;
-    r.wishes |= random_below(seed, 3) || !(r.wishes & LAYOUT_BYTES) ? 0 : LAYOUT_LINK_ARRAY;
     if (random_below(seed, 6) == 0) /* one order, that holds the object and its columns */
         r.orders = 1u << (8 - random_below(seed, 3) - (r.page_shift ? r.page_shift - 12 : 0));
     return r;

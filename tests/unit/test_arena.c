@@ -3,6 +3,7 @@
  * Runs, spans, metadata and what stays warm, with the kernel asked what is resident.  Parts run in
  * a new process, since limits and tunables are read at the start: "test_arena PART".
  */
+#include "large/arena_span.h"
 #include "page/arena.h"
 
 #include "os/os.h"

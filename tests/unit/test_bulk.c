@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "large/arena_span.h"
 #include "page/arena.h"
 #include "slab/cache.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* timeout: 120 */
 /*
  * The real machine: threads fill sheaves on two CPUs, then none of them may run on one of the two any

@@ -181,9 +181,9 @@ static void examples(void **unused)
     assert_false(l.link_outside);
     assert_int_equal(l.link_offset, 12);
     assert_int_equal(l.stride, 16);
-    assert_int_equal(layout_meta(&l, 5), LAYOUT_DESCRIPTOR);
+    assert_int_equal(layout_meta(&l, false, true), LAYOUT_DESCRIPTOR);
     assert_true(layout_plan(&l, 64, 16, 0));
-    assert_int_equal(layout_meta(&l, 5), LAYOUT_DESCRIPTOR + 10);
+    assert_int_equal(layout_meta(&l, false, true), LAYOUT_DESCRIPTOR + 2u * l.objects);
 }
 
 /* Columns: what docs/columns.md has as examples, and what readers are told. */
@@ -201,7 +201,7 @@ static void columns(void **unused)
     assert_true(layout_plan_columns(&l, &r));
     assert_int_equal(l.order, plain.order);
     assert_int_equal(l.objects, plain.objects);
-    assert_int_equal(layout_meta(&l, l.objects), layout_meta(&plain, plain.objects));
+    assert_int_equal(layout_meta(&l, false, true), layout_meta(&plain, false, true));
     assert_int_equal(l.room, 992); /* what an object's user may write to has become less */
     assert_true(l.link_outside && l.link_offset == LAYOUT_DESCRIPTOR && l.link_stride == 2);
     for (unsigned min = 0; min < 2; min++) {
@@ -220,7 +220,8 @@ static void columns(void **unused)
         assert_true(column.outside && column.stride == 8);
         assert_int_equal(column.offset, (LAYOUT_DESCRIPTOR + 2 * objects + 7) / 8 * 8);
         assert_int_equal(layout_column(&l, LAYOUT_TAG, min).offset, column.offset + 8 * objects);
-        assert_int_equal(layout_meta(&l, objects), column.offset + 16 * objects);
+        assert_int_equal(layout_meta(&l, min, true), column.offset + 16 * objects);
+        assert_int_equal(layout_meta(&l, min, false), column.offset + 8 * objects);
     }
     r.element[LAYOUT_GROUP] = 7;
     assert_false(layout_plan_columns(&l, &r)); /* elements are even, links have two bytes, */

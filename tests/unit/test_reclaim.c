@@ -7,6 +7,7 @@
 #include "cache/reclaim.h"
 
 #include "base/context.h"
+#include "face/callbacks.h"
 #include "sheaf/sheaf.h"
 #include "slab/slab.h"
 #include "support/check.h"
@@ -86,7 +87,7 @@ static int teardown(void **unused)
     free_held(0);
     check_all(NULL, 0);
     for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++)
-        if (reclaim.entry[i].fn)
+        if (callbacks.entry[i].fn)
             return -1;
     return stook_cache_destroy(filler) | stook_cache_destroy(cache);
 }
@@ -421,7 +422,7 @@ static void *allocate(void *got)
 static int unregister_in_child(void *arg)
 {
     (void)arg;
-    if (!reclaim.entry[0].fn || reclaim.entry[0].running != 0)
+    if (!callbacks.entry[0].fn || callbacks.entry[0].running != 0)
         return 1;
     return stook_reclaim_unregister(slow, NULL) == 0 ? 0 : 2; /* waits for nobody: they are gone */
 }
@@ -459,7 +460,7 @@ static size_t forks(size_t wanted, void *arg);
 static int child_of_callback(void *arg)
 {
     (void)arg;
-    if (reclaim.entry[0].running != 1 || stook_alloc(cache, 0))
+    if (callbacks.entry[0].running != 1 || stook_alloc(cache, 0))
         return 1;
     free_held(nheld - 100);
     (void)stook_cache_shrink(filler);

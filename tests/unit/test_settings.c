@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* modes: default */
+/* needs: whole */
 /* settings.def and what reads it: values of each type, refusals, unknown names, raised privileges. */
-#include "base/settings.h"
+#include "watch/settings_show.h"
 
 #include "base/parse.h"
 #include "os/topology.h"

@@ -6,6 +6,8 @@
 #include "support/faults.h"
 
 #include "os/os.h"
+#include "large/arena_span.h"
+#include "large/arena_note.h"
 #include "page/arena.h"
 #include "page/window.h"
 #include "page/zone.h"

@@ -6,6 +6,7 @@
 #include "page/window.h"
 
 #include "os/os.h"
+#include "large/arena_span.h"
 #include "page/arena.h"
 #include "large/large.h"
 #include "page/zone.h"

@@ -27,7 +27,7 @@ static bool plan_variant_make(struct plan_variant *variant)
         return false;
     layout_account(layout, &variant->request, false, &variant->account);
     variant->bytes =
-        (double)(variant->account.slab + layout_meta(layout, layout->objects)) / layout->objects;
+        (double)(variant->account.slab + layout_meta(layout, false, true)) / layout->objects;
     return true;
 }
 

@@ -5,7 +5,7 @@
 #ifndef STOOK_TOOL_PLAN_H
 #define STOOK_TOOL_PLAN_H
 
-#include "slab/layout.h"
+#include "plan/account.h"
 
 #include <stdbool.h>
 #include <stdio.h>

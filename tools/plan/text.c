@@ -225,7 +225,7 @@ void plan_print_json(const struct plan *plan)
            layout->stride, layout->order, layout->objects, layout->min_order, layout->min_objects,
            (unsigned long long)account->slab,
            (unsigned long long)(account->slab - (uint64_t)layout->objects * layout->stride),
-           (unsigned long long)(layout_meta(layout, layout->objects) - LAYOUT_DESCRIPTOR),
+           (unsigned long long)(layout_meta(layout, false, true) - LAYOUT_DESCRIPTOR),
            layout->marks);
     printf("  \"bytes_per_object\": %.12g,\n  \"extra_bytes_per_object\": %.12g,\n"
            "  \"extra_bytes_per_object_outside\": %.12g,\n"

@@ -9,7 +9,7 @@
 #include "stook/info_settings.h"
 #include "stook/locate.h"
 
-#include "base/settings.h"
+#include "watch/settings_show.h"
 #include "os/os.h"
 #include "face/topology_text.h"
 #include "topology_print.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stook/info_settings.h"
 
-#include "base/settings.h"
+#include "watch/settings_show.h"
 
 #include <stook/trace.h>
 

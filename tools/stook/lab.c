@@ -10,7 +10,7 @@
 #include "stook/lab_order.h"
 #include "stook/lab_trace.h"
 
-#include "base/settings.h"
+#include "watch/settings_show.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>

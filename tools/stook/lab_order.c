@@ -8,7 +8,7 @@
 #include "lab/order.h"
 #include "stook/command.h"
 
-#include "base/settings.h"
+#include "watch/settings_show.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>

@@ -8,7 +8,7 @@
 #include "lab/trace_play.h"
 #include "stook/command.h"
 
-#include "base/settings.h"
+#include "watch/settings_show.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>

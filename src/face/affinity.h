@@ -3,8 +3,8 @@
  * affinity.h - the CPUs on which threads may run: their affinity, which the kernel restricts to their cpuset
  * and to the CPUs that exist.  Takes no lock and no memory, keeps errno.
  */
-#ifndef STOOK_OS_AFFINITY_H
-#define STOOK_OS_AFFINITY_H
+#ifndef STOOK_FACE_AFFINITY_H
+#define STOOK_FACE_AFFINITY_H
 
 #include "os/topology.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/affinity.h"
+#include "face/affinity.h"
 
 #include "base/raw.h"
 

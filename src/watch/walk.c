@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "slab/walk.h"
+#include "watch/walk.h"
 
 #include "page/zone.h"
 #include "slab/mark.h"

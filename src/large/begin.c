@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "page/begin.h"
+#include "large/begin.h"
 
 #include "page/zone.h"
 
 #include <string.h>
 
 enum { BEGIN_AT_SHIFT = 16 }; /* in a word of a block's header: the page in the block, the pages */
-
-static unsigned begin_page(const void *object)
-{
-    return (unsigned)((uintptr_t)object % BLOCK_SIZE / PAGE_SIZE);
-}
 
 /* ---- big runs ------------------------------------------------------------------------------- */
 
@@ -27,7 +22,7 @@ static uint32_t *begin_big(struct block *block, unsigned at, bool free, uint32_t
 
 static bool begin_set_big(void *object, uint32_t pages)
 {
-    uint32_t wanted = begin_page(object) << BEGIN_AT_SHIFT | pages, *word, value;
+    uint32_t wanted = zone_page(object) << BEGIN_AT_SHIFT | pages, *word, value;
 
     while ((word = begin_big(zone_block(zone_index(object)), 0, true, &value)))
         if (__atomic_compare_exchange_n(word, &value, wanted, false, __ATOMIC_RELEASE,
@@ -68,7 +63,7 @@ struct extent begin_find(const void *object)
         if (value != 0)
             return (struct extent){value * BLOCK_PAGES, value};
     }
-    if (!begin_big(zone_block(zone_index(object)), begin_page(object), false, &value))
+    if (!begin_big(zone_block(zone_index(object)), zone_page(object), false, &value))
         return (struct extent){0, 0};
     return (struct extent){value & ((1u << BEGIN_AT_SHIFT) - 1), 0};
 }
@@ -92,7 +87,7 @@ struct extent begin_clear(void *object)
     }
     if (extent.pages == 0)
         return extent;
-    word = begin_big(zone_block(zone_index(object)), begin_page(object), false, &had);
+    word = begin_big(zone_block(zone_index(object)), zone_page(object), false, &had);
     if (!word)
         had = __atomic_exchange_n(pagemap_at(object), 0, __ATOMIC_ACQ_REL);
     else if (!__atomic_compare_exchange_n(word, &had, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
@@ -108,7 +103,7 @@ void begin_change(void *object, struct extent extent)
         begin_set_span(object, extent.blocks);
         return;
     }
-    word = begin_big(zone_block(zone_index(object)), begin_page(object), false, &had);
+    word = begin_big(zone_block(zone_index(object)), zone_page(object), false, &had);
     if (word)
         __atomic_store_n(word, (had >> BEGIN_AT_SHIFT) << BEGIN_AT_SHIFT | extent.pages,
                          __ATOMIC_RELEASE);

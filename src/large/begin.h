@@ -10,8 +10,8 @@
  *
  * No lock: the object's owner writes, and of two threads that free it at once one clears it.
  */
-#ifndef STOOK_PAGE_BEGIN_H
-#define STOOK_PAGE_BEGIN_H
+#ifndef STOOK_LARGE_BEGIN_H
+#define STOOK_LARGE_BEGIN_H
 
 #include "page/block.h"
 

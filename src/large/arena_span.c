@@ -2,6 +2,8 @@
 /*
  * arena_span.c - whole blocks in a row, for what is larger than a block.
  */
+#include "large/arena_span.h"
+
 #include "base/lock.h"
 #include "os/os.h"
 #include "page/arena_left.h"

@@ -6,8 +6,8 @@
  * entries first and then takes its zone's lock: under that lock a slab whose entry is there has its
  * descriptor.
  */
-#ifndef STOOK_SLAB_WALK_H
-#define STOOK_SLAB_WALK_H
+#ifndef STOOK_WATCH_WALK_H
+#define STOOK_WATCH_WALK_H
 
 #include "slab/slab.h"
 

@@ -15,14 +15,14 @@
  * the library.  A thread may still be on a CPU that is drained, or come back at any moment.  Sheaves are taken as
  * from any other CPU, and a thread that installs one there afterwards makes the CPU a used one again.
  */
-#include "cache/hotplug.h"
+#include "face/hotplug.h"
 
+#include "face/affinity.h"
 #include "base/large_bss.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "cache/pin.h"
-#include "os/affinity.h"
 #include "percpu/percpu.h"
 #include "page/arena.h"
 #include "sheaf/barn.h"
@@ -46,7 +46,7 @@ enum {
 static struct hotplug {
     struct lock busy; /* without a rank: all of this is the holder's */
     unsigned looks, wait;
-    uint64_t memory; /* nodes with memory, as the arena knows them */
+    uint64_t memory; /* nodes with memory, as the arena knows them; 0: still those of the start */
     uint64_t idle;   /* nodes where, and near which, no thread may run: their barns hold nothing */
     struct stook_cache *cache[STOOK_CACHES_MAX];
 } hotplug LARGE_BSS;
@@ -63,6 +63,8 @@ LOCK_UNCHECKED LOCK_TRIES(hotplug.busy) static bool hotplug_enter(bool wait)
         (void)lock_wait(&hotplug.busy, true);
     }
     hotplug_inside = true;
+    if (hotplug.memory == 0)
+        hotplug.memory = topology.memory_nodes;
     return true;
 }
 
@@ -213,7 +215,7 @@ static void hotplug_settle_memory(void)
     for (unsigned node = 0; node < topology.nodes; node++) {
         if (!(changed >> node & 1))
             continue;
-        (void)arena_node_set(node, now >> node & 1);
+        arena_node_set(node, now >> node & 1);
         if (!(now >> node & 1))
             (void)hotplug_each(true, hotplug_shrink_node, node);
     }
@@ -280,10 +282,9 @@ void hotplug_scan(void)
     hotplug_leave();
 }
 
-void hotplug_init(void)
+void hotplug_again(void)
 {
-    hotplug.memory = topology.memory_nodes;
-    hotplug.idle = 0;
+    hotplug.memory = hotplug.idle = 0;
 }
 
 /* ---- explicit calls ------------------------------------------------------------------------- */

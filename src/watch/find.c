@@ -7,7 +7,7 @@
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "cache/pin.h"
-#include "slab/walk.h"
+#include "watch/walk.h"
 
 #include <errno.h>
 #include <string.h>
