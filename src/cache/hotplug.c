@@ -46,7 +46,7 @@ enum {
 static struct hotplug {
     struct lock busy; /* without a rank: all of this is the holder's */
     unsigned looks, wait;
-    uint64_t memory; /* nodes with memory, as the arena knows them */
+    uint64_t memory; /* nodes with memory, as the arena was told */
     uint64_t idle;   /* nodes where, and near which, no thread may run: their barns hold nothing */
     struct stook_cache *cache[STOOK_CACHES_MAX];
 } hotplug LARGE_BSS;

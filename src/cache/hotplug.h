@@ -7,9 +7,9 @@
 
 /* After topology and arena, before the first allocation. */
 void hotplug_init(void);
-/* The scan that an allocation that may wait makes when it is due.  Inside the library, without locks. */
+/* What an allocation that may wait does where it is due.  Inside the library, without locks. */
 void hotplug_scan(void);
-/* In the forked child: a thread that was in a scan does not exist here, unless it is this thread. */
+/* The forked child: who was at it is not here, unless it is this thread. */
 void hotplug_child(void);
 
 #endif

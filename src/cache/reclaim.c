@@ -76,8 +76,8 @@ static void reclaim_drain(bool near)
 }
 
 /*
- * A fork has the locks that draining takes, and what it set aside is used up.  malloc has other memory.
- * Other callers wait for a bounded time, since the fork may wait for this thread.  True: nothing else helps.
+ * A fork has the locks that draining takes, and what it set aside is used up.  malloc has other memory;
+ * other callers wait, but not for ever, since the fork may wait for this thread.  True: that was all.
  */
 static bool reclaim_forked(const struct stook_cache *cache, bool (*attempt)(void *arg), void *arg,
                            bool *done)
@@ -273,8 +273,8 @@ int stook_reclaim_register(stook_reclaim_fn fn, void *arg)
 }
 
 /*
- * When this returns, no thread is in the callback, except this one if it unregisters from within.  `going` holds
- * the entry until then: its number means this callback and no other.
+ * Nobody is in it any more when this returns, but this thread itself if it says so from within.
+ * The entry is held by `going` until then: its number means this callback and no other.
  */
 int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
 {
@@ -288,7 +288,7 @@ int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
     if (i >= 0) {
         own = reclaim_inside == (unsigned)i + 1;
         reclaim.entry[i].going = true;
-        reclaim.entry[i].running++; /* this call: a thread that leaves does not free the entry */
+        reclaim.entry[i].running++; /* this call: whoever leaves does not free the entry */
         while ((wait = reclaim.entry[i].running > 1 + own)) {
             turn = atomic_load_explicit(&reclaim.turn, memory_order_relaxed);
             lock_drop(&reclaim.lock, LOCK_RECLAIM);

@@ -26,7 +26,7 @@ struct reclaim_entry {
     stook_reclaim_fn fn; /* NULL: free */
     void *arg;
     uint32_t running; /* threads that are in it */
-    bool going;       /* no thread enters it any more; free once `running` is 0 */
+    bool going;       /* nobody enters it any more; free once nobody is in it */
 };
 
 struct reclaim {
@@ -36,7 +36,7 @@ struct reclaim {
 };
 extern struct reclaim reclaim __attribute__((visibility("hidden")));
 
-/* Where this thread is: in a callback (its number + 1), RECLAIM_DRAINING, or 0. */
+/* What this thread is in: a callback (its number + 1), RECLAIM_DRAINING, or 0. */
 extern __thread unsigned reclaim_inside
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
@@ -55,7 +55,7 @@ bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(voi
 /* Up to n objects, by reclaiming; fewer with errno ENOMEM.  Outside the context. */
 size_t reclaim_alloc(struct stook_cache *cache, void **objects, size_t n);
 
-/* In the forked child: threads that were in callbacks or drained caches do not exist here. */
+/* The forked child: threads that were in callbacks or drained caches are gone. */
 void reclaim_child(void);
 
 #endif
