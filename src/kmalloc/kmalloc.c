@@ -141,7 +141,7 @@ static bool kmalloc_large_try(void *arg)
     return large->object != NULL;
 }
 
-void *kmalloc_whole_pages(size_t size, unsigned flags, int node, uint64_t where)
+void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
 {
     struct kmalloc_large large = {.size = size, .align = kmalloc_large_align(size), .node = node};
     int saved = errno;
@@ -178,14 +178,14 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
         kmalloc_make()) {
         struct stook_cache *cache;
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
-            return kmalloc_whole_pages(size, flags, -1, where);
+            return stook_kmalloc_large(size, flags, -1, where);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
         /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
         object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NORECLAIM : flags, where,
                                  ACCOUNT_CURRENT);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
-        object = kmalloc_whole_pages(size, flags | STOOK_NORECLAIM, -1, where);
+        object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where);
     return object;
 }
 

@@ -12,6 +12,6 @@
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where);
 
 /* Whole pages: of a node, or (-1) of any. */
-void *kmalloc_whole_pages(size_t size, unsigned flags, int node, uint64_t where);
+void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where);
 
 #endif

@@ -39,7 +39,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
         cache = slab_cache_of(object);
         plain &= ~STOOK_NOFAIL;
         found = cache ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, where)
-                      : kmalloc_whole_pages(size, plain | STOOK_NORECLAIM, (int)wanted, where);
+                      : stook_kmalloc_large(size, plain | STOOK_NORECLAIM, (int)wanted, where);
     }
     if (found || (flags & STOOK_THISNODE)) {
         stook_free_any(object);
