@@ -73,7 +73,8 @@ size_t callbacks_reclaim(size_t wanted, bool *any)
 static int callbacks_find(stook_reclaim_fn fn, const void *arg)
 {
     for (int i = 0; i < (int)STOOK_RECLAIM_MAX; i++)
-        if (callbacks.entry[i].fn == fn && callbacks.entry[i].arg == arg && !callbacks.entry[i].going)
+        if (callbacks.entry[i].fn == fn && callbacks.entry[i].arg == arg &&
+            !callbacks.entry[i].going)
             return i;
     return -1;
 }
