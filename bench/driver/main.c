@@ -132,8 +132,8 @@ int main(int argc, char **argv)
 {
     int failures = 0, ran = 0;
 
-    if (argc > 1 && strcmp(argv[1], "programs") == 0)
-        programs_exec(argv + 2);
+    if (argc > 1)
+        programs_exec(argv[1], argv + 2);
     options_parse(&options, argc, argv);
     if (options.repeats > REPEATS_MAX)
         options.repeats = REPEATS_MAX;

@@ -19,7 +19,9 @@ static void options_usage(FILE *to)
     fprintf(
         to,
         "  all\n"
-        "  programs           whole programs; options of its own: stook-bench programs --help\n\n"
+        "  programs           whole programs; options of its own: stook-bench programs --help\n"
+        "  long               programs that live long: resident memory over live bytes; also with\n"
+        "                     options of its own\n\n"
         "  --json             one JSON object a line instead of tables\n"
         "  --repeats N        runs of each allocator, interleaved; medians are shown\n"
         "  --quick            one run of each, no records with the default reserve; slub_bulk:\n"

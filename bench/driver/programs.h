@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* stook-bench programs: whole programs, run by bench/programs/main.py. */
+/* stook-bench programs and long: whole programs, run by scripts of bench/programs/. */
 #ifndef STOOK_BENCH_PROGRAMS_H
 #define STOOK_BENCH_PROGRAMS_H
 
-/* Becomes that script with these arguments, NULL-terminated; ends the program if it cannot. */
-_Noreturn void programs_exec(char **arguments);
+/* If this is the name of such a case, becomes its script with these arguments, NULL-terminated. */
+void programs_exec(const char *name, char **arguments);
 
 #endif

@@ -2,45 +2,24 @@
 # SPDX-License-Identifier: MIT
 """stook-bench programs: whole programs under each malloc at hand, in turns, in one run."""
 import argparse
-import dataclasses
 import json
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
-import typing
 
 import catalogue
 import compare
+import mallocs
 import measure
 import servers
-
-
-@dataclasses.dataclass(frozen=True)
-class Malloc:
-    name: str
-    preload: typing.Optional[str]
 
 
 FIGURES = ("cpu_s", "user_s", "system_s", "wall_s", "peak_mib", "mean_pss_mib", "peak_pss_mib", "faults_minor",
            "faults_major", "requests_per_s", "p50_us", "p99_us", "p999_us")
 # What is compared, and whether less is better.
 COMPARED = {"cpu_s": True, "peak_mib": True, "mean_pss_mib": True, "requests_per_s": False, "p99_us": True}
-
-
-def mallocs(wanted):
-    """Those that the build found or made, and those that are missing."""
-    found, missing = [], {}
-    for line in (measure.LIBEXEC / "mallocs").read_text(encoding="utf-8").splitlines():
-        name, _, path = line.partition("=")
-        if wanted and name not in wanted:
-            continue
-        if path == "-" or os.path.exists(path):
-            found.append(Malloc(name, None if path == "-" else path))
-        else:
-            missing[name] = f"no {path}"
-    return found, missing
 
 
 def command_line():
@@ -207,15 +186,13 @@ def summary(every):
 
 def main():
     options = command_line()
-    those, missing_mallocs = mallocs(options.allocators)
-    if not those:
-        sys.exit("stook-bench programs: no such malloc")
     chosen, missing = subjects(options)
     if options.list:
         for one in [*catalogue.PROGRAMS, *servers.SERVERS]:
             print(f"{one.name:<16} {one.what}" + (f"  (missing: {missing[one.name]})" if one.name in missing else ""))
         return 0
-    for name, why in [*missing_mallocs.items(), *missing.items()]:
+    those = mallocs.find_all(options.allocators)
+    for name, why in missing.items():
         print(f"missing: {name}: {why}", file=sys.stderr)
     folder = pathlib.Path(options.keep or tempfile.mkdtemp(prefix="stook-bench-"))
     folder.mkdir(exist_ok=True)

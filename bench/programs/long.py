@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""stook-bench long: memory over live bytes of programs that live long, under each malloc at hand."""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+import catalogue
+import mallocs
+import measure
+
+LONG = str(measure.LIBEXEC / "stook-bench-long")
+HEAP_MIB = 16 << 10
+
+
+def available_mib():
+    with open("/proc/meminfo", encoding="ascii") as info:
+        return next(int(line.split()[1]) >> 10 for line in info if line.startswith("MemAvailable:"))
+
+
+def command_line():
+    parser = argparse.ArgumentParser(prog="stook-bench long", description=__doc__.split(": ", 1)[1])
+    parser.add_argument("--json", action="store_true", help="one JSON object a case and malloc, instead of a table")
+    parser.add_argument("--case", metavar="LIST", help="of drift, mixed, prefork, heap, trace: only these")
+    parser.add_argument("--allocators", metavar="LIST", help="only these mallocs")
+    parser.add_argument("--mib", type=int, default=200, metavar="N", help="live (200)")
+    parser.add_argument("--hours", type=int, default=24, metavar="N", help="of drift and mixed (24)")
+    parser.add_argument("--children", type=int, default=4, metavar="N", help="of prefork (4)")
+    parser.add_argument("--trace", action="append", default=[], metavar="FILE",
+                        help="plays a trace that stook run --trace wrote; may be given several times")
+    parser.add_argument("--times", type=int, default=3, metavar="N", help="how often a trace is played (3)")
+    parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS", help="of one run (900)")
+    options = parser.parse_args()
+    if min(options.mib, options.hours, options.children, options.times) < 1:
+        parser.error("numbers are above zero")
+    return options
+
+
+def cases(options):
+    """(name, words) of what was asked for; what cannot run here is named."""
+    wanted = options.case.split(",") if options.case else ["drift", "mixed", "prefork", "heap", "trace"]
+    unknown = set(wanted) - {"drift", "mixed", "prefork", "heap", "trace"}
+    if unknown:
+        sys.exit(f"stook-bench long: no such case: {', '.join(sorted(unknown))}")
+    made = []
+    if "drift" in wanted:
+        made.append(("drift", ["drift", options.mib, options.hours]))
+    if "mixed" in wanted:
+        made.append(("mixed", ["mixed", options.mib, options.hours]))
+    if "prefork" in wanted:
+        made.append(("prefork", ["prefork", options.mib, options.children]))
+    if "heap" in wanted:
+        if available_mib() > HEAP_MIB * 3 // 2:
+            made.append(("heap", ["mixed", HEAP_MIB, 3]))
+        else:
+            print(f"missing: heap: {available_mib()} MiB are free, it needs {HEAP_MIB * 3 // 2}", file=sys.stderr)
+    if "trace" in wanted:
+        made += [(f"trace {pathlib.Path(file).name}", ["trace", os.path.abspath(file), options.times])
+                 for file in options.trace]
+    return made
+
+
+def run(words, malloc, timeout):
+    """What it printed: lists of numbers by the first word."""
+    reader, writer = os.pipe()
+    one = measure.Run(catalogue.Command([LONG, *map(str, words)]), malloc, writer)
+    os.close(writer)
+    with open(reader, encoding="ascii") as lines:
+        said = [line.split() for line in lines]
+    one.wait_for_success(timeout)
+    found = {}
+    for key, *numbers in said:
+        found.setdefault(key, []).append([int(number) for number in numbers])
+    return found
+
+
+def figures(found):
+    record = {"hours": [round(resident / live, 4) for _, live, resident in found.get("hour", []) if live],
+              "worst": None, "end": None, "after_mib": None, "after_live_mib": None, "huge_share": None,
+              "child_private_mib": None}
+    if record["hours"]:
+        record["worst"], record["end"] = max(record["hours"]), record["hours"][-1]
+    for live, resident in found.get("after", []):
+        record["after_live_mib"], record["after_mib"] = live / 2**20, resident / 2**20
+    for huge, anonymous in found.get("huge", []):
+        record["huge_share"] = huge / anonymous if anonymous else None
+    if "child" in found:
+        record["child_private_mib"] = statistics.mean(private for private, _ in found["child"]) / 2**20
+    return record
+
+
+def cell(value, digits):
+    return f"{'-':>13}" if value is None else f"{value:>13.{digits}f}"
+
+
+def show(record):
+    print(f"  {record['allocator']:<12}" + cell(record["worst"], 3) + cell(record["end"], 3) +
+          cell(record["after_mib"], 1) + cell(record["after_live_mib"], 1) + cell(record["huge_share"], 2) +
+          cell(record["child_private_mib"], 2), flush=True)
+
+
+def main():
+    options = command_line()
+    those = mallocs.find_all(options.allocators.split(",") if options.allocators else None)
+    failures = 0
+    for name, words in cases(options):
+        if not options.json:
+            print(f"\n{name}\n  {'':<12}" + "".join(f"{title:>13}" for title in (
+                "worst", "end", "after MiB", "live then", "huge pages", "child MiB")))
+        for malloc in those:
+            try:
+                record = {"case": "long", "program": name, "allocator": malloc.name,
+                          **figures(run(words, malloc, options.timeout))}
+            except (measure.Failed, OSError) as error:
+                failures += 1
+                print(f"failed: {name}: {malloc.name}: {error}", file=sys.stderr)
+                continue
+            if options.json:
+                print(json.dumps(record), flush=True)
+            else:
+                show(record)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
