@@ -160,6 +160,15 @@ static int os_move_mapping(void *from, void *to, size_t size)
 }
 
 /*
+ * qemu-user takes the source of MREMAP_DONTUNMAP for unmapped, and raises SIGSEGV where the program touches it
+ * again.  Its processes have no vDSO (before 8.2).
+ */
+static bool os_is_emulated(void)
+{
+    return getauxval(AT_SYSINFO_EHDR) == 0;
+}
+
+/*
  * In steps: kernels before 6.17 move no range of several mappings, which advice on huge pages makes, and
  * unmap the target before they say so.
  */
@@ -168,6 +177,8 @@ bool os_move(void *from, void *to, size_t size)
     int saved = errno;
     bool moved = false;
 
+    if (os_is_emulated()) /* the caller copies */
+        size = 0;
     for (size_t at = 0, n; at < size; at += n) {
         n = size - at < OS_MOVE_STEP ? size - at : OS_MOVE_STEP;
         int error = os_move_mapping((char *)from + at, (char *)to + at, n);

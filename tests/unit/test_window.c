@@ -187,6 +187,13 @@ static int limit_set_later(void *arg)
     return 0;
 }
 
+static bool is_limited(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+}
+
 /* Nothing is split between nodes: each finds its own objects, and where there is room one request has 40 GiB. */
 static int many_nodes(void *arg)
 {
@@ -201,7 +208,8 @@ static int many_nodes(void *arg)
             MUST(own && pagemap_node(own) == node && pagemap_zone(own) == 64 + node);
             run[0] = 1;
         }
-    for (unsigned i = 0; pagemap.size >> 40 && i < 200; i++) {
+    /* Under an emulator processes have a limit. */
+    for (unsigned i = 0; pagemap.size >> 40 && !is_limited() && i < 200; i++) {
         size_t blocks = (size_t)(i == 7 ? 40 : 1) << 30 >> BLOCK_SHIFT;
         char *span = arena_span_alloc(i % 3, blocks, BLOCK_SIZE, false, NULL);
         MUST(span && pagemap_node(span) == i % 3);
