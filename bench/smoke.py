@@ -29,6 +29,8 @@ COLUMNS = {"case", "allocator", "object_size", "align", "n", "mode", "resident_b
 LATENCY = {"case", "allocator", "linked", "n", "clock_ns", "slow", "slow_faults", "slow_switches",
            *(f"{half}_{name}" for half in ("alloc", "free")
              for name in ("p50", "p99", "p999", "p9999", "p99999", "max"))}
+LONG = {"case", "program", "allocator", "hours", "worst", "end", "after_mib", "after_live_mib", "huge_share",
+        "child_private_mib"}
 PROGRAMS = {"case", "program", "allocator", "runs", "cpu_s", "user_s", "system_s", "wall_s", "peak_mib",
             "mean_pss_mib", "peak_pss_mib", "faults_minor", "faults_major", "requests_per_s", "p50_us",
             "p99_us", "p999_us", "cpu_min", "cpu_max"}
@@ -224,6 +226,29 @@ def check_programs(bench):
     check(done.returncode != 0 and "no such program: nothing" in done.stderr, f"programs: {done}")
 
 
+def check_long(bench):
+    """A live set, children of one parent, and a recorded program."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, "awk.trace")
+        traced = subprocess.run([os.path.join(os.path.dirname(bench), "stook"), "run", "--trace", trace, "--",
+                                 "awk", "BEGIN { for (i = 0; i < 20000; i++) a[i] = i \"x\"; print length(a) }"],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        check(traced.returncode == 0, f"long: {traced.stderr}")
+        text, _ = run(bench, "long", "--json", "--mib", "8", "--hours", "3", "--after", "0", "--times", "1",
+                      "--case", "drift,mixed,prefork,trace", "--trace", trace, "--allocators", "glibc,stook")
+    lines = [json.loads(line) for line in text.splitlines()]
+    check([(line["program"], line["allocator"]) for line in lines] ==
+          [(name, malloc) for name in ("drift", "mixed", "prefork", "trace awk.trace")
+           for malloc in ("glibc", "stook")], f"long: {text}")
+    for line in lines:
+        check(set(line) == LONG and line["case"] == "long", f"long: keys {sorted(line)}")
+        if line["program"] == "prefork":
+            check(line["child_private_mib"] > 0.1 and line["hours"] == [], f"long: {line}")
+        else:
+            check(line["worst"] >= line["end"] > 0.9 and line["after_mib"] is not None, f"long: {line}")
+            check(len(line["hours"]) == 3 or line["program"].startswith("trace"), f"long: {line}")
+
+
 def check_handoff(bench):
     """Each way of handing over has its records, and who knows which way is as promised."""
     floor = {("floor-ring", "static")}
@@ -384,6 +409,7 @@ def main():
     check_latency(bench)
     check_verdicts()
     check_programs(bench)
+    check_long(bench)
     check_memory(bench, "returned", "--mib", "8")
     check_memory(bench, "breathing", "--mib", "4", "--rounds", "2")
     check_memory(bench, "remote-ordered", "--mib", "8", "--threads", "3", "--rounds", "8")

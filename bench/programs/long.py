@@ -30,12 +30,13 @@ def command_line():
     parser.add_argument("--mib", type=int, default=200, metavar="N", help="live (200)")
     parser.add_argument("--hours", type=int, default=24, metavar="N", help="of drift and mixed (24)")
     parser.add_argument("--children", type=int, default=4, metavar="N", help="of prefork (4)")
+    parser.add_argument("--after", type=int, default=10, metavar="SECONDS", help="from the work's end to the last reading (10)")
     parser.add_argument("--trace", action="append", default=[], metavar="FILE",
                         help="plays a trace that stook run --trace wrote; may be given several times")
     parser.add_argument("--times", type=int, default=3, metavar="N", help="how often a trace is played (3)")
     parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS", help="of one run (900)")
     options = parser.parse_args()
-    if min(options.mib, options.hours, options.children, options.times) < 1:
+    if options.after < 0 or min(options.mib, options.hours, options.children, options.times) < 1:
         parser.error("numbers are above zero")
     return options
 
@@ -48,18 +49,18 @@ def cases(options):
         sys.exit(f"stook-bench long: no such case: {', '.join(sorted(unknown))}")
     made = []
     if "drift" in wanted:
-        made.append(("drift", ["drift", options.mib, options.hours]))
+        made.append(("drift", ["drift", options.mib, options.hours, options.after]))
     if "mixed" in wanted:
-        made.append(("mixed", ["mixed", options.mib, options.hours]))
+        made.append(("mixed", ["mixed", options.mib, options.hours, options.after]))
     if "prefork" in wanted:
-        made.append(("prefork", ["prefork", options.mib, options.children]))
+        made.append(("prefork", ["prefork", options.mib, options.children, 0]))
     if "heap" in wanted:
         if available_mib() > HEAP_MIB * 3 // 2:
-            made.append(("heap", ["mixed", HEAP_MIB, 3]))
+            made.append(("heap", ["mixed", HEAP_MIB, 3, options.after]))
         else:
             print(f"missing: heap: {available_mib()} MiB are free, it needs {HEAP_MIB * 3 // 2}", file=sys.stderr)
     if "trace" in wanted:
-        made += [(f"trace {pathlib.Path(file).name}", ["trace", os.path.abspath(file), options.times])
+        made += [(f"trace {pathlib.Path(file).name}", ["trace", os.path.abspath(file), options.times, options.after])
                  for file in options.trace]
     return made
 

@@ -2,13 +2,13 @@
 /*
  * Programs that live long, in minutes: what is resident over what is live, hour by hour, and when the work is done.
  *
- *   stook-bench-long drift MIB HOURS           a live set of so many MiB, whose sizes change from hour to hour
- *   stook-bench-long mixed MIB HOURS           the same with sizes that do not change
- *   stook-bench-long prefork MIB CHILDREN      a parent's objects; each child replaces some of them
- *   stook-bench-long trace FILE TIMES          a recorded program, again and again
+ *   stook-bench-long drift MIB HOURS SECONDS   a live set of so many MiB, whose sizes change from hour to hour
+ *   stook-bench-long mixed MIB HOURS SECONDS   the same with sizes that do not change
+ *   stook-bench-long prefork MIB CHILDREN 0    a parent's objects; each child replaces some of them
+ *   stook-bench-long trace FILE TIMES SECONDS  a recorded program, again and again
  *
- * Output: lines "hour live resident" in bytes; "child private" for prefork; "after live resident" ten seconds
- * after the work, when a sixteenth is live still; "huge bytes" at the last hour.
+ * Output, in bytes: lines "hour N live resident"; "huge" and all anonymous memory at the last hour; "after live
+ * resident" so many seconds after the work, when a sixteenth is live still; "child private shared-out" for prefork.
  * Resident is what the kernel counts by walking the page tables, less what was resident before the first object.
  */
 #include "../own/own.h"
@@ -21,7 +21,7 @@
 
 #include "lab/trace_read.h"
 
-enum { HOUR_TURNS = 2, AFTER_SECONDS = 10, KEEP = 16 };
+enum { HOUR_TURNS = 2, KEEP = 16 };
 
 struct object {
     unsigned char *at;
@@ -31,6 +31,7 @@ struct object {
 static struct object *objects; /* mapped: no malloc has them */
 static size_t count, most;
 static uint64_t live, resident_before;
+static unsigned after_seconds;
 static struct own_random randoms = {11};
 
 static void give_up(const char *why)
@@ -66,7 +67,8 @@ static uint64_t resident(void)
 static void say(const char *text, uint64_t a, uint64_t b)
 {
     char line[128];
-    int n = snprintf(line, sizeof(line), "%s %llu %llu\n", text, (unsigned long long)a, (unsigned long long)b);
+    int n = snprintf(line, sizeof(line), "%s %llu %llu\n", text, (unsigned long long)a,
+                     (unsigned long long)b);
 
     if (write(STDOUT_FILENO, line, (size_t)n) != n)
         exit(1);
@@ -74,7 +76,8 @@ static void say(const char *text, uint64_t a, uint64_t b)
 
 static void *map_table(size_t bytes)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+                    -1, 0);
 
     if (at == MAP_FAILED)
         give_up("no memory for the table");
@@ -139,7 +142,7 @@ static void after(void)
     for (size_t i = 0; i < count; i++)
         if (i % KEEP != 0)
             object_drop(&objects[i]);
-    sleep(AFTER_SECONDS);
+    sleep(after_seconds);
     say("after", live, resident());
 }
 
@@ -178,7 +181,8 @@ static int prefork_main(uint64_t mib, unsigned children)
             continue;
         close(go[1]);
         randoms.state = c + 100;
-        for (size_t n = 0; n < count / 20; n++) { /* a request's work: objects that come and go, a few stay */
+        for (size_t n = 0; n < count / 20;
+             n++) { /* a request's work: objects that come and go, a few stay */
             struct object some[8];
             for (int i = 0; i < 8; i++)
                 object_take(&some[i], drift_size((unsigned)(n % 24), 1));
@@ -308,7 +312,7 @@ static int trace_main(const char *file, unsigned times)
                 played_forget(&played[i]);
     }
     say("huge", rollup("AnonHugePages:"), rollup("Anonymous:"));
-    sleep(AFTER_SECONDS);
+    sleep(after_seconds);
     say("after", live, resident());
     trace_close(&trace);
     return 0;
@@ -316,16 +320,21 @@ static int trace_main(const char *file, unsigned times)
 
 int main(int argc, char **argv)
 {
-    unsigned long a = argc == 4 ? strtoul(argv[2], NULL, 10) : 0, b = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
+    unsigned long a = argc == 5 ? strtoul(argv[2], NULL, 10) : 0,
+                  b = argc == 5 ? strtoul(argv[3], NULL, 10) : 0;
+    const char *what = b > 0 ? argv[1] : "";
 
-    if (argc == 4 && b > 0 && a > 0 && strcmp(argv[1], "drift") == 0)
+    after_seconds = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
+    if (a > 0 && strcmp(what, "drift") == 0)
         return drift_main(a, (unsigned)b, 1);
-    if (argc == 4 && b > 0 && a > 0 && strcmp(argv[1], "mixed") == 0)
+    if (a > 0 && strcmp(what, "mixed") == 0)
         return drift_main(a, (unsigned)b, 0);
-    if (argc == 4 && b > 0 && a > 0 && strcmp(argv[1], "prefork") == 0)
+    if (a > 0 && strcmp(what, "prefork") == 0)
         return prefork_main(a, (unsigned)b);
-    if (argc == 4 && b > 0 && strcmp(argv[1], "trace") == 0)
+    if (strcmp(what, "trace") == 0)
         return trace_main(argv[2], (unsigned)b);
-    fprintf(stderr, "usage: stook-bench-long drift|mixed MIB HOURS | prefork MIB CHILDREN | trace FILE TIMES\n");
+    fprintf(stderr, "usage: stook-bench-long drift|mixed MIB HOURS SECONDS\n"
+                    "       stook-bench-long prefork MIB CHILDREN 0\n"
+                    "       stook-bench-long trace FILE TIMES SECONDS\n");
     return 2;
 }
