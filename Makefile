@@ -89,4 +89,4 @@ format:
 	@scripts/check-format.sh --fix .
 
 clean:
-	rm -rf build build-dev build-locked build-asan build-tsan build-clang build-coverage build-aarch64
+	rm -rf build build-dev build-core build-locked build-asan build-tsan build-clang build-coverage build-aarch64
