@@ -40,7 +40,8 @@ check_tree() { # ROOT
             machine=${header##*_}
             machine=${machine%.h}
             if [ "$(uname -m)" != "$machine" ]; then
-                command -v "$machine"-linux-gnu-gcc "$machine"-linux-gnu-g++ >/dev/null || continue
+                command -v "$machine"-linux-gnu-gcc >/dev/null &&
+                    command -v "$machine"-linux-gnu-g++ >/dev/null || continue
                 CC=$machine-linux-gnu-gcc CXX=$machine-linux-gnu-g++ check_header "$1" "$header" ||
                     fail=1
                 continue

@@ -34,6 +34,7 @@ check       clang-16                clang-16
 check       clang-tidy-16           clang-tidy-16
 check       codespell               codespell
 check       gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
+check       g++-aarch64-linux-gnu   aarch64-linux-gnu-g++
 check       libc6-dev-arm64-cross   /usr/aarch64-linux-gnu/include/stdlib.h
 
 coverage    libcmocka-dev           pc:cmocka
