@@ -104,7 +104,7 @@ int stook_reclaim_register(stook_reclaim_fn fn, void *arg)
 }
 
 /*
- * Nobody is in it any more when this returns, but this thread itself if it says so from within.
+ * When this returns, no thread is in the callback, except this one if it unregisters from within.
  * The entry is held by `going` until then: its number means this callback and no other.
  */
 int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
@@ -119,7 +119,7 @@ int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
     if (i >= 0) {
         own = reclaim_inside == (unsigned)i + 1;
         callbacks.entry[i].going = true;
-        callbacks.entry[i].running++; /* this call: whoever leaves does not free the entry */
+        callbacks.entry[i].running++; /* this call: a thread that leaves does not free the entry */
         while ((wait = callbacks.entry[i].running > 1 + own)) {
             turn = atomic_load_explicit(&callbacks.turn, memory_order_relaxed);
             lock_drop(&callbacks.lock, LOCK_RECLAIM);

@@ -18,7 +18,7 @@ struct callback {
     stook_reclaim_fn fn; /* NULL: free */
     void *arg;
     uint32_t running; /* threads that are in it */
-    bool going;       /* nobody enters it any more; free once nobody is in it */
+    bool going;       /* no thread enters it any more; free once `running` is 0 */
 };
 
 struct callbacks {
