@@ -221,6 +221,10 @@ def check_programs(bench):
         if ours:
             check(line["against_best"]["cpu_s"]["allocator"] == "glibc" and
                   line["against_best"]["cpu_s"]["verdict"] == "too few runs", f"programs: {line}")
+    for case, what in (("programs", ("--programs", "own-mixed", "--repeats", "1")), ("long", ("--case", "drift"))):
+        done = subprocess.run([bench, case, *what, "--json", "--allocators", "glibc", "--timeout", "0.05"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        check(done.returncode == 1 and "did not end within 0.05 s" in done.stdout + done.stderr, f"{case}: {done}")
     done = subprocess.run([bench, "programs", "--programs", "nothing"], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     check(done.returncode != 0 and "no such program: nothing" in done.stderr, f"programs: {done}")

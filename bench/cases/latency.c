@@ -145,23 +145,26 @@ static void *latency_run(void *arg)
     return NULL;
 }
 
+/* The metrics from `first` on: percentiles, and the largest. */
+static void latency_set(struct case_result *result, enum metric first,
+                        const struct histogram *histogram)
+{
+    static const double shares[] = {0.5, 0.99, 0.999, 0.9999, 0.99999};
+    enum { SHARES = sizeof(shares) / sizeof(shares[0]) };
+    _Static_assert(METRIC_alloc_max - METRIC_alloc_p50 == SHARES &&
+                       METRIC_free_max - METRIC_free_p50 == SHARES,
+                   "metrics.h has them in this order");
+
+    for (unsigned i = 0; i < SHARES; i++)
+        result->value[first + i] = histogram_percentile(histogram, shares[i]);
+    result->value[first + SHARES] = (double)histogram->largest;
+}
+
 static void latency_report(const struct latency *latency, uint64_t clock,
                            struct case_result *result)
 {
-    const struct histogram *alloc = &latency->alloc, *free = &latency->free;
-
-    CASE_SET(result, alloc_p50, histogram_percentile(alloc, 0.5));
-    CASE_SET(result, alloc_p99, histogram_percentile(alloc, 0.99));
-    CASE_SET(result, alloc_p999, histogram_percentile(alloc, 0.999));
-    CASE_SET(result, alloc_p9999, histogram_percentile(alloc, 0.9999));
-    CASE_SET(result, alloc_p99999, histogram_percentile(alloc, 0.99999));
-    CASE_SET(result, alloc_max, (double)alloc->largest);
-    CASE_SET(result, free_p50, histogram_percentile(free, 0.5));
-    CASE_SET(result, free_p99, histogram_percentile(free, 0.99));
-    CASE_SET(result, free_p999, histogram_percentile(free, 0.999));
-    CASE_SET(result, free_p9999, histogram_percentile(free, 0.9999));
-    CASE_SET(result, free_p99999, histogram_percentile(free, 0.99999));
-    CASE_SET(result, free_max, (double)free->largest);
+    latency_set(result, METRIC_alloc_p50, &latency->alloc);
+    latency_set(result, METRIC_free_p50, &latency->free);
     CASE_SET(result, clock_ns, (double)clock * latency->ticks_ns);
     CASE_SET(result, slow, (double)latency->slow);
     CASE_SET(result, slow_faults, (double)latency->slow_faults);

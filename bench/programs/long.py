@@ -24,9 +24,8 @@ def available_mib():
 
 def command_line():
     parser = argparse.ArgumentParser(prog="stook-bench long", description=__doc__.split(": ", 1)[1])
-    parser.add_argument("--json", action="store_true", help="one JSON object a case and malloc, instead of a table")
+    mallocs.add_options(parser, "case", 900)
     parser.add_argument("--case", metavar="LIST", help="of drift, mixed, prefork, heap, trace: only these")
-    parser.add_argument("--allocators", metavar="LIST", help="only these mallocs")
     parser.add_argument("--mib", type=int, default=200, metavar="N", help="live (200)")
     parser.add_argument("--hours", type=int, default=24, metavar="N", help="of drift and mixed (24)")
     parser.add_argument("--children", type=int, default=4, metavar="N", help="of prefork (4)")
@@ -34,7 +33,6 @@ def command_line():
     parser.add_argument("--trace", action="append", default=[], metavar="FILE",
                         help="plays a trace that stook run --trace wrote; may be given several times")
     parser.add_argument("--times", type=int, default=3, metavar="N", help="how often a trace is played (3)")
-    parser.add_argument("--timeout", type=float, default=900, metavar="SECONDS", help="of one run (900)")
     options = parser.parse_args()
     if options.after < 0 or min(options.mib, options.hours, options.children, options.times) < 1:
         parser.error("numbers are above zero")
@@ -71,8 +69,8 @@ def run(words, malloc, timeout):
     one = measure.Run(catalogue.Command([LONG, *map(str, words)]), malloc, writer)
     os.close(writer)
     with open(reader, encoding="ascii") as lines:
+        one.wait_for_success(timeout)  # it says less than a pipe holds
         said = [line.split() for line in lines]
-    one.wait_for_success(timeout)
     found = {}
     for key, *numbers in said:
         found.setdefault(key, []).append([int(number) for number in numbers])
@@ -106,7 +104,7 @@ def show(record):
 
 def main():
     options = command_line()
-    those = mallocs.find_all(options.allocators.split(",") if options.allocators else None)
+    those = mallocs.find_all(options.allocators)
     failures = 0
     for name, words in cases(options):
         if not options.json:

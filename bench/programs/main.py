@@ -24,16 +24,14 @@ COMPARED = {"cpu_s": True, "peak_mib": True, "mean_pss_mib": True, "requests_per
 
 def command_line():
     parser = argparse.ArgumentParser(prog="stook-bench programs", description=__doc__.split(": ", 1)[1])
-    parser.add_argument("--json", action="store_true", help="one JSON object a program and malloc, instead of a table")
+    mallocs.add_options(parser, "program", 120)
     parser.add_argument("--programs", metavar="LIST", help="only these")
-    parser.add_argument("--allocators", metavar="LIST", help="only these mallocs")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="counted rounds of runs (5)")
     parser.add_argument("--size", type=float, default=1.0, metavar="X",
                         help="of the work: 1 is about a second of each program")
     parser.add_argument("--quick", action="store_true", help="one round of a twentieth of the work")
     parser.add_argument("--no-pss", action="store_true", help="without the runs that sample memory over time")
     parser.add_argument("--sample-ms", type=float, default=10, metavar="MS", help="between two samples (10)")
-    parser.add_argument("--timeout", type=float, default=120, metavar="SECONDS", help="of one run (120)")
     parser.add_argument("--list", action="store_true", help="names the programs and what is missing")
     parser.add_argument("--keep", metavar="DIR", help="makes the inputs in DIR and leaves them there")
     options = parser.parse_args()
@@ -41,9 +39,7 @@ def command_line():
         options.repeats, options.size = 1, options.size / 20
     if options.repeats < 1 or options.size <= 0 or options.sample_ms <= 0:
         parser.error("--repeats, --size and --sample-ms are above zero")
-    for name in ("programs", "allocators"):
-        listed = getattr(options, name)
-        setattr(options, name, listed.split(",") if listed else None)
+    options.programs = options.programs.split(",") if options.programs else None
     return options
 
 

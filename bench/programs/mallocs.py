@@ -28,9 +28,16 @@ def find(wanted):
     return found, missing
 
 
-def find_all(wanted):
-    """As find(); the missing ones are named on stderr, and without any the program ends."""
-    found, missing = find(wanted)
+def add_options(parser, what, seconds):
+    """The options that all scripts have."""
+    parser.add_argument("--json", action="store_true", help=f"one JSON object a {what} and malloc, instead of a table")
+    parser.add_argument("--allocators", metavar="LIST", help="only these mallocs")
+    parser.add_argument("--timeout", type=float, default=seconds, metavar="SECONDS", help=f"of one run ({seconds})")
+
+
+def find_all(listed):
+    """Those of --allocators; the missing ones are named on stderr, and without any the program ends."""
+    found, missing = find(listed.split(",") if listed else None)
     for name, why in missing.items():
         print(f"missing: {name}: {why}", file=sys.stderr)
     if not found:

@@ -21,8 +21,8 @@ size_t os_page_size(void)
 {
     size_t page = __atomic_load_n(&os_page_known, __ATOMIC_RELAXED);
 
-    if (__builtin_expect(page == 0,
-                         0)) { /* asked once: giving pages back is malloc's deepest path */
+    /* Asked once: giving pages back is malloc's deepest path. */
+    if (__builtin_expect(page == 0, 0)) {
         page = getauxval(AT_PAGESZ);
         __atomic_store_n(&os_page_known, page, __ATOMIC_RELAXED);
     }
