@@ -35,24 +35,41 @@ static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)
     return true;
 }
 
+static unsigned arena_span_warm(uint32_t i)
+{
+    return zone_block(i)->ndirty;
+}
+
+/* The free blocks in a row of which most pages are resident, the first of several; or -1. */
 static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, unsigned of)
 {
     uint64_t base = pagemap.base >> BLOCK_SHIFT;
     uint32_t run = 0;
+    uint64_t warm = 0, most = 0;
+    int64_t found = -1;
 
-    for (uint32_t i = zone->first; i < zone->end; i++) {
+    for (uint32_t i = zone->first; i < zone->end && most < (uint64_t)n * BLOCK_PAGES; i++) {
         uint64_t word = arena_span_word(zone, i / 64, of);
         if (i % 64 == 0 && word == 0) {
             run = 0;
             i += 63;
             continue;
         }
-        if (!(word >> i % 64 & 1) || (run == 0 && (base + i) % align != 0))
+        if (!(word >> i % 64 & 1)) {
             run = 0;
-        else if (++run == n)
-            return (int64_t)i - n + 1;
+            continue;
+        }
+        warm = run > 0 ? warm + arena_span_warm(i) : arena_span_warm(i);
+        if (run++ >= n)
+            warm -= arena_span_warm(i - n);
+        if (run < n || (base + i - n + 1) % align != 0 || (found >= 0 && warm <= most))
+            continue;
+        found = (int64_t)i - n + 1;
+        most = warm;
+        if (zone->warm_pages == 0)
+            break;
     }
-    return -1;
+    return found;
 }
 
 /* Free blocks in a row, the mapped ones first, since others cost calls; or -1. */
@@ -174,9 +191,13 @@ static void arena_span_open(struct block *block)
     block->shown = BLOCK_PAGES;
 }
 
+/* How a span comes back. */
+enum arena_span_put { ARENA_SPAN_WARM, ARENA_SPAN_GIVEN, ARENA_SPAN_CLEAN };
+
 /* False: a fork has the lock. */
-static bool arena_span_put(void *span, size_t blocks, bool keep)
+static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
 {
+    bool keep = as == ARENA_SPAN_WARM;
     struct zone *zone = zone_of(span);
     uint32_t at = zone_index(span);
 
@@ -193,6 +214,8 @@ static bool arena_span_put(void *span, size_t blocks, bool keep)
         zone->warm_pages += blocks * BLOCK_PAGES;
     else
         zone->purged += blocks << BLOCK_SHIFT;
+    if (as == ARENA_SPAN_GIVEN)
+        zone->owed_pages += blocks * BLOCK_PAGES;
     zone_settle(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
@@ -209,7 +232,7 @@ bool arena_span_free_now(void *span, size_t blocks)
     lock_drop(&zone->lock, LOCK_ARENA);
     if (!keep) /* beyond what may stay warm: back at once, while still taken */
         os_release(span, blocks << BLOCK_SHIFT);
-    return arena_span_put(span, blocks, keep);
+    return arena_span_put(span, blocks, keep ? ARENA_SPAN_WARM : ARENA_SPAN_GIVEN);
 }
 
 void arena_span_free(void *span, size_t blocks)
@@ -220,7 +243,7 @@ void arena_span_free(void *span, size_t blocks)
 
 void arena_span_free_clean(void *span, size_t blocks)
 {
-    if (!arena_span_put(span, blocks, false))
+    if (!arena_span_put(span, blocks, ARENA_SPAN_CLEAN))
         arena_leave_span(span, blocks);
 }
 

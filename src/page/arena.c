@@ -281,11 +281,11 @@ static void arena_init_zone(unsigned i)
         for (int kind = 0; kind < ZONE_KINDS; kind++)
             list_init(&zone->runs[kind][b]);
         list_init(&zone->soiled[b]);
+        list_init(&zone->soiled[ZONE_BUCKETS + b]);
     }
     for (int kind = 0; kind < ZONE_KINDS; kind++)
         list_init(&zone->warm[kind]);
-    zone->reserve_pages = zone_reserve(i);
-    zone->limit_pages = zone->reserve_pages;
+    zone_set_reserve(zone, zone_reserve(i));
     zone_stock_init(zone);
 }
 
@@ -301,6 +301,7 @@ void arena_init(void)
                      ARENA_LEAST_MIB);
     zone_all.huge = (enum zone_huge)setting_number(SETTING_HUGE_PAGES);
     zone_all.reserve_pages = setting_number(SETTING_RESERVE) / PAGE_SIZE;
+    zone_all.learns = setting_text(SETTING_RESERVE) == NULL;
     /* A policy of the process's own (numactl) stands above ours. */
     zone_all.bind = topology.memories > 1 && !topology.simulated && os_policy_is_default();
     pagemap.zones = 2 * nodes;

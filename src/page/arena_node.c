@@ -11,7 +11,7 @@ void arena_node_set(unsigned node, bool there)
     for (unsigned i = node; i < pagemap.zones; i += pagemap.zones / 2) {
         struct zone *zone = &zone_all.zone[i];
         lock_take(&zone->lock, LOCK_ARENA);
-        zone->reserve_pages = zone->limit_pages = there ? zone_reserve(i) : 0;
+        zone_set_reserve(zone, there ? zone_reserve(i) : 0);
         if (!there) {
             (void)zone_purge(zone, 0);
             zone_unmap(zone);

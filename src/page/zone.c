@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-    ZONE_LIMIT_MIN = 2 << 20,
     ZONE_SPLITS = 192, /* blocks in pieces, of which each may be two mappings more */
 };
 
@@ -32,6 +31,12 @@ static unsigned zone_bucket(unsigned pages)
     return 1 + (bucket < ZONE_BUCKETS ? bucket : ZONE_BUCKETS - 1);
 }
 
+/* It may lie on a huge page: no page of it went back. */
+static bool zone_is_intact(const struct block *block)
+{
+    return block->huge && block->nfree == block->ndirty;
+}
+
 void zone_file(struct zone *zone, struct block *block)
 {
     bool runs = block->state == BLOCK_RUNS;
@@ -39,7 +44,9 @@ void zone_file(struct zone *zone, struct block *block)
     zone_refile(zone->runs[block->kind], &block->bucket, &block->runs_at,
                 runs && block->nfree > 0 ? zone_bucket(block->longest) : 0);
     zone_refile(zone->soiled, &block->soiled, &block->soiled_at,
-                runs && block->ndirty > 0 ? zone_bucket(block->ndirty) : 0);
+                runs && block->ndirty > 0
+                    ? zone_is_intact(block) * ZONE_BUCKETS + zone_bucket(block->ndirty)
+                    : 0);
 }
 
 void zone_mark_free(struct zone *zone, struct block *block)
@@ -66,26 +73,6 @@ void zone_mark_used(struct zone *zone, struct block *block, enum block_state sta
     block->runs_at = 0;
     block->state = (uint8_t)state;
     zone->free_map[block->huge][i / 64] &= ~((uint64_t)1 << i % 64);
-}
-
-/* Pages came from the OS: what misses the reserve lets it grow again. */
-static void zone_account_missed(struct zone *zone, size_t pages)
-{
-    zone->missed += pages * PAGE_SIZE;
-    zone->limit_pages += pages;
-    if (zone->limit_pages > zone->reserve_pages)
-        zone->limit_pages = zone->reserve_pages;
-}
-
-/* Pages left the warm ones, or came from the OS. */
-void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
-{
-    zone->used_pages += pages;
-    if (zone->used_pages > zone->peak_pages)
-        zone->peak_pages = zone->used_pages;
-    zone->warm_pages -= dirty;
-    if (dirty < pages)
-        zone_account_missed(zone, pages - dirty);
 }
 
 /* ---- huge pages ----------------------------------------------------------------------------- */
@@ -127,146 +114,6 @@ static void zone_advise_runs(const struct zone *zone, struct block *block, enum 
                            (block->home || zone_may_split())))) {
         zone_advise(index, 1, true);
     }
-}
-
-/* ---- giving back ---------------------------------------------------------------------------- */
-
-void zone_begin_purge(struct zone *zone)
-{
-    atomic_fetch_add_explicit(&zone->purging, 1, memory_order_relaxed);
-}
-
-void zone_end_purge(struct zone *zone)
-{
-    atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed);
-    if (zone->awaited) {
-        zone->awaited = false;
-        os_wake(&zone->purging, INT32_MAX);
-    }
-}
-
-static void zone_release_run(unsigned at, unsigned pages, void *base)
-{
-    os_release((char *)base + (size_t)at * PAGE_SIZE, (size_t)pages * PAGE_SIZE);
-}
-
-/*
- * The kernel's pages may be larger than ours: one that holds dirty pages and is free as a whole goes
- * back whole, with the clean ones that were zeroed in place when it was not.  How many more there are.
- */
-static unsigned zone_widen(const struct block *block, uint64_t mask[BLOCK_WORDS])
-{
-    unsigned each = (unsigned)(os_page_size() / PAGE_SIZE), more = 0;
-
-    for (unsigned at = 0; each > 1 && each <= 64 && at < BLOCK_PAGES; at += each) {
-        uint64_t all = (each == 64 ? ~(uint64_t)0 : ((uint64_t)1 << each) - 1) << at % 64;
-        uint64_t *word = &mask[at / 64];
-        if (!(*word & all) || (block->free[at / 64] & all) != all)
-            continue;
-        more += (unsigned)__builtin_popcountll(all & ~*word);
-        *word |= all;
-    }
-    return more;
-}
-
-/* Gives one block's dirty pages back; the lock is dropped meanwhile, the pages are taken. */
-LOCK_UNCHECKED static size_t zone_purge_block(struct zone *zone, struct block *block)
-{
-    uint64_t mask[BLOCK_WORDS];
-    uint32_t index = zone_block_index(block);
-    unsigned pages = block->ndirty, taken;
-    bool whole = block->state == BLOCK_FREE, meta = whole && zone_has_meta(zone, index);
-    bool noted = atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
-    /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
-       another thread may give back other pages of it meanwhile. */
-    bool split = !whole && block->huge && (!block->home || zone_may_split());
-
-    if (split) {
-        block->huge = false, block->plain = true;
-        atomic_fetch_add_explicit(&zone_all.splits, block->home ? 1 : (uint32_t)-1,
-                                  memory_order_relaxed);
-    }
-    memcpy(mask, block->dirty, sizeof(mask));
-    taken = pages + zone_widen(block, mask);
-    for (int i = 0; i < BLOCK_WORDS; i++)
-        block->free[i] &= ~mask[i];
-    memset(block->dirty, 0, sizeof(block->dirty));
-    block->nfree = (uint16_t)(block->nfree - taken);
-    block->ndirty = 0;
-    zone->warm_pages -= pages;
-    zone->purged += (size_t)pages * PAGE_SIZE;
-    if (whole)
-        zone_mark_used(zone, block, BLOCK_SPAN);
-    zone_file(zone, block);
-    zone_begin_purge(zone);
-    lock_drop(&zone->lock, LOCK_ARENA);
-
-    if (split)
-        os_huge(zone_address(index), BLOCK_SIZE, false);
-    block_each_run(mask, zone_release_run, zone_address(index));
-    if (meta && (block->meta_high > 0 || noted)) /* no granule is in use: zeros say so, too */
-        os_release(zone_meta(index), BLOCK_META);
-
-    lock_take(&zone->lock, LOCK_ARENA);
-    zone_end_purge(zone);
-    if (whole)
-        block->meta_high = 0;
-    for (int i = 0; i < BLOCK_WORDS; i++)
-        block->free[i] |= mask[i];
-    block->nfree = (uint16_t)(block->nfree + taken);
-    block_measure(block);
-    if (whole || (block->state == BLOCK_RUNS && block->nfree == BLOCK_PAGES))
-        zone_mark_free(zone, block);
-    else
-        zone_file(zone, block);
-    return (size_t)pages * PAGE_SIZE;
-}
-
-/*
- * Warm pages go back down to the limit, whole blocks first, then those with most dirty pages.
- * What is given back without being missed shrinks the limit: a program that only frees ends with
- * little, one that breathes keeps what it needs.  Called with the lock held.
- */
-size_t zone_purge(struct zone *zone, size_t limit)
-{
-    size_t bytes = 0;
-
-    while (zone->warm_pages > limit && !zone_is_awaited(zone)) {
-        struct block *block = NULL;
-        for (int i = 0; !block && i < ZONE_KINDS; i++)
-            if (!list_empty(&zone->warm[i]))
-                block = LIST_ENTRY(zone->warm[i].prev, struct block, bucket);
-        for (int i = ZONE_BUCKETS - 1; !block && i >= 0; i--)
-            if (!list_empty(&zone->soiled[i]))
-                block = LIST_ENTRY(zone->soiled[i].prev, struct block, soiled);
-        if (!block) /* what is left is being given back by others */
-            break;
-        bytes += zone_purge_block(zone, block);
-    }
-    return bytes;
-}
-
-bool zone_is_awaited(const struct zone *zone)
-{
-    return zone->awaited || lock_forked();
-}
-
-static void zone_settle_warm(struct zone *zone)
-{
-    size_t min = ZONE_LIMIT_MIN / PAGE_SIZE, shrink;
-
-    if (zone->warm_pages <= zone->limit_pages + zone->limit_pages / 8)
-        return;
-    shrink = zone_purge(zone, zone->limit_pages) / PAGE_SIZE / 8;
-    if (min > zone->reserve_pages)
-        min = zone->reserve_pages;
-    zone->limit_pages = zone->limit_pages > min + shrink ? zone->limit_pages - shrink : min;
-}
-
-void zone_settle(struct zone *zone)
-{
-    zone_settle_warm(zone);
-    zone_settle_space(zone);
 }
 
 /* ---- free blocks ---------------------------------------------------------------------------- */

@@ -47,7 +47,8 @@ struct zone_stock {
 struct zone {
     struct lock lock;
     struct list runs[ZONE_KINDS][ZONE_BUCKETS]; /* blocks cut into runs, by log2 of the longest */
-    struct list soiled[ZONE_BUCKETS];           /* the same blocks, by log2 of their dirty pages */
+    /* The same blocks, by log2 of their dirty pages; behind them those that may lie on huge pages. */
+    struct list soiled[2 * ZONE_BUCKETS];
     struct list warm[ZONE_KINDS]; /* free blocks with dirty pages, last freed first; by `huge` */
     uint32_t first, end;          /* its blocks lie in [first, end), others' may be among them */
     uint32_t mapped[ZONE_TAILS];  /* blocks taken from the window */
@@ -58,12 +59,15 @@ struct zone {
     uint64_t *gone;                 /* of these, blocks that are not mapped now */
     uint64_t *
         meta; /* blocks whose metadata are mapped, gone ones among them; owners of objects read it */
-    uint32_t meta_parts;  /* runs of bits in it: each is a mapping */
-    uint32_t clean;       /* free blocks that are mapped and have no dirty page */
-    uint32_t clean_left;  /* of these, so many the last search left */
-    size_t warm_pages;    /* dirty pages of all its blocks */
-    size_t reserve_pages; /* warm pages kept at most */
-    size_t limit_pages;   /* adapts between ZONE_LIMIT_MIN and the reserve */
+    uint32_t meta_parts;           /* runs of bits in it: each is a mapping */
+    uint32_t clean;                /* free blocks that are mapped and have no dirty page */
+    uint32_t clean_left;           /* of these, so many the last search left */
+    size_t warm_pages;             /* dirty pages of all its blocks */
+    size_t reserve_pages;          /* the limit may rise to this, or to a share of what is in use */
+    size_t limit_pages;            /* warm pages kept (zone_warm.c) */
+    size_t owed_pages;             /* given back, and not missed since */
+    size_t turn_pages;             /* taken in this turn; during which warm_pages was never … */
+    size_t idle_pages, high_pages; /* … less than the first, nor more than the second */
     size_t used_pages, peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none … */
@@ -77,7 +81,8 @@ struct zone {
 enum zone_huge { ZONE_HUGE_NEVER, ZONE_HUGE_FULL, ZONE_HUGE_ALWAYS };
 
 struct zones {
-    size_t reserve_pages; /* the tunable */
+    size_t reserve_pages; /* the setting */
+    bool learns;          /* it is not set: limits begin low */
     enum zone_huge huge;
     _Atomic bool noted;      /* arena_set_note() */
     bool bind;               /* zones' memory comes from their nodes */
@@ -167,6 +172,10 @@ void zone_mark_free(struct zone *zone, struct block *block);
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state);
 /* Pages left the free ones; `dirty` of them were warm, the rest came from the OS. */
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty);
+/* Pages that the program has not asked for came from the OS: those of a huge page. */
+void zone_account_missed(struct zone *zone, size_t pages);
+/* The most warm pages that the zone may keep; its limit begins anew. */
+void zone_set_reserve(struct zone *zone, size_t pages);
 /*
  * Takes n blocks that were never used, the first at a multiple of `align` blocks; or -1.  They are free; for
  * spans they are part of one, and their headers are not written.

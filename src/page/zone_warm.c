@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * zone_warm.c - how much free memory stays resident, and what of it goes back.
+ *
+ * A zone keeps warm pages up to a limit that it learns.  The limit begins low.  Pages that go back to the
+ * kernel are owed: if the program needs as many again, the limit rises by them, so that what goes back
+ * at once does not come back a moment later.  Two things lower it: pages that go back, of which one in eight
+ * counts, and a turn of the program's pages during which some warm pages were never needed.  So a program
+ * that only frees ends with little, one that breathes keeps what it needs, and one that has become smaller
+ * does not keep what it needed once.
+ */
+#include "os/os.h"
+#include "page/zone.h"
+
+#include <string.h>
+
+enum {
+    ZONE_LIMIT_MIN = (2 << 20) / PAGE_SIZE, /* pages: where the limit begins */
+    ZONE_LIMIT_SHARE = 8, /* of the pages in use, one in so many may be warm beyond the reserve */
+    ZONE_SLACK = (1 << 20) / PAGE_SIZE, /* pages, beside an eighth, before any go back */
+    ZONE_FALL = 8,                      /* one of so many pages that go back lowers the limit */
+    ZONE_TURN = (8 << 20) / PAGE_SIZE,  /* pages taken, beside half of those in use, are a turn */
+    ZONE_HOLLOW = 8, /* log2 of the free pages for which a block loses its huge page */
+};
+
+/* ---- the limit ------------------------------------------------------------------------------ */
+
+static size_t zone_least(const struct zone *zone)
+{
+    return zone->reserve_pages < ZONE_LIMIT_MIN ? zone->reserve_pages : ZONE_LIMIT_MIN;
+}
+
+static size_t zone_most(const struct zone *zone)
+{
+    size_t share = zone->used_pages / ZONE_LIMIT_SHARE;
+
+    return zone_all.learns && zone->reserve_pages > 0 && share > zone->reserve_pages
+               ? share
+               : zone->reserve_pages;
+}
+
+void zone_set_reserve(struct zone *zone, size_t pages)
+{
+    zone->reserve_pages = pages;
+    zone->limit_pages = zone_all.learns ? zone_least(zone) : pages;
+    zone->owed_pages = zone->turn_pages = 0;
+    zone->idle_pages = zone->warm_pages;
+}
+
+/* Pages came from the OS.  What was given back before, and is missed now, raises the limit. */
+void zone_account_missed(struct zone *zone, size_t pages)
+{
+    size_t most = zone_most(zone), owed = pages < zone->owed_pages ? pages : zone->owed_pages;
+
+    zone->missed += pages * PAGE_SIZE;
+    zone->owed_pages -= owed;
+    zone->limit_pages += owed;
+    if (zone->limit_pages > most)
+        zone->limit_pages = most;
+}
+
+/*
+ * A turn is over: the program has taken as many pages as half of what it has, and some warm pages were idle
+ * all the time.  Half of them is too much.
+ */
+static void zone_turn(struct zone *zone)
+{
+    size_t idle = zone->idle_pages / 2, least = zone_least(zone);
+    size_t kept = zone->high_pages > idle ? zone->high_pages - idle : 0;
+
+    if (idle > ZONE_SLACK / 2 && kept < zone->limit_pages)
+        zone->limit_pages = kept > least ? kept : least;
+    zone->turn_pages = 0;
+    zone->idle_pages = zone->high_pages = zone->warm_pages;
+}
+
+void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
+{
+    zone->used_pages += pages;
+    if (zone->used_pages > zone->peak_pages)
+        zone->peak_pages = zone->used_pages;
+    zone->warm_pages -= dirty;
+    if (dirty < pages)
+        zone_account_missed(zone, pages - dirty);
+    if (zone->warm_pages < zone->idle_pages)
+        zone->idle_pages = zone->warm_pages;
+    zone->turn_pages += pages;
+    if (__builtin_expect(zone->turn_pages > ZONE_TURN + zone->used_pages / 2, 0) &&
+        zone_all.learns)
+        zone_turn(zone);
+}
+
+/* ---- giving back ---------------------------------------------------------------------------- */
+
+void zone_begin_purge(struct zone *zone)
+{
+    atomic_fetch_add_explicit(&zone->purging, 1, memory_order_relaxed);
+}
+
+void zone_end_purge(struct zone *zone)
+{
+    atomic_fetch_sub_explicit(&zone->purging, 1, memory_order_relaxed);
+    if (zone->awaited) {
+        zone->awaited = false;
+        os_wake(&zone->purging, INT32_MAX);
+    }
+}
+
+static void zone_release_run(unsigned at, unsigned pages, void *base)
+{
+    os_release((char *)base + (size_t)at * PAGE_SIZE, (size_t)pages * PAGE_SIZE);
+}
+
+/*
+ * The kernel's pages may be larger than ours: one that holds dirty pages and is free as a whole goes
+ * back whole, with the clean ones that were zeroed in place when it was not.  How many more there are.
+ */
+static unsigned zone_widen(const struct block *block, uint64_t mask[BLOCK_WORDS])
+{
+    unsigned each = (unsigned)(os_page_size() / PAGE_SIZE), more = 0;
+
+    for (unsigned at = 0; each > 1 && each <= 64 && at < BLOCK_PAGES; at += each) {
+        uint64_t all = (each == 64 ? ~(uint64_t)0 : ((uint64_t)1 << each) - 1) << at % 64;
+        uint64_t *word = &mask[at / 64];
+        if (!(*word & all) || (block->free[at / 64] & all) != all)
+            continue;
+        more += (unsigned)__builtin_popcountll(all & ~*word);
+        *word |= all;
+    }
+    return more;
+}
+
+/* Gives one block's dirty pages back; the lock is dropped meanwhile, the pages are taken. */
+LOCK_UNCHECKED static size_t zone_purge_block(struct zone *zone, struct block *block)
+{
+    uint64_t mask[BLOCK_WORDS];
+    uint32_t index = zone_block_index(block);
+    unsigned pages = block->ndirty, taken;
+    bool whole = block->state == BLOCK_FREE, meta = whole && zone_has_meta(zone, index);
+    bool noted = atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
+    /* Or khugepaged would fill the holes again.  Decided under the lock, like all fields of a block:
+       another thread may give back other pages of it meanwhile. */
+    bool split = !whole && block->huge && (!block->home || zone_may_split());
+
+    if (split) {
+        block->huge = false, block->plain = true;
+        atomic_fetch_add_explicit(&zone_all.splits, block->home ? 1 : (uint32_t)-1,
+                                  memory_order_relaxed);
+    }
+    memcpy(mask, block->dirty, sizeof(mask));
+    taken = pages + zone_widen(block, mask);
+    for (int i = 0; i < BLOCK_WORDS; i++)
+        block->free[i] &= ~mask[i];
+    memset(block->dirty, 0, sizeof(block->dirty));
+    block->nfree = (uint16_t)(block->nfree - taken);
+    block->ndirty = 0;
+    zone->warm_pages -= pages;
+    zone->purged += (size_t)pages * PAGE_SIZE;
+    if (whole)
+        zone_mark_used(zone, block, BLOCK_SPAN);
+    zone_file(zone, block);
+    zone_begin_purge(zone);
+    lock_drop(&zone->lock, LOCK_ARENA);
+
+    if (split)
+        os_huge(zone_address(index), BLOCK_SIZE, false);
+    block_each_run(mask, zone_release_run, zone_address(index));
+    if (meta && (block->meta_high > 0 || noted)) /* no granule is in use: zeros say so, too */
+        os_release(zone_meta(index), BLOCK_META);
+
+    lock_take(&zone->lock, LOCK_ARENA);
+    zone_end_purge(zone);
+    if (whole)
+        block->meta_high = 0;
+    for (int i = 0; i < BLOCK_WORDS; i++)
+        block->free[i] |= mask[i];
+    block->nfree = (uint16_t)(block->nfree + taken);
+    block_measure(block);
+    if (whole || (block->state == BLOCK_RUNS && block->nfree == BLOCK_PAGES))
+        zone_mark_free(zone, block);
+    else
+        zone_file(zone, block);
+    return (size_t)pages * PAGE_SIZE;
+}
+
+/* Of those with so many free warm pages.  A huge page is given up only if half of it is free, or all has to go. */
+static struct block *zone_most_soiled(struct zone *zone, int bucket, bool all)
+{
+    struct list *list = &zone->soiled[bucket];
+
+    if (list_empty(list) && (all || bucket >= ZONE_HOLLOW))
+        list += ZONE_BUCKETS;
+    return list_empty(list) ? NULL : LIST_ENTRY(list->prev, struct block, soiled);
+}
+
+/* Whole blocks go first, those that were freed first before others; then the pages of those that have most. */
+size_t zone_purge(struct zone *zone, size_t limit)
+{
+    bool all = limit == 0;
+    size_t bytes = 0;
+
+    while (zone->warm_pages > limit && !zone_is_awaited(zone)) {
+        struct block *block = NULL;
+        for (int i = 0; !block && i < ZONE_KINDS; i++)
+            if (!list_empty(&zone->warm[i]))
+                block = LIST_ENTRY(zone->warm[i].prev, struct block, bucket);
+        for (int i = ZONE_BUCKETS - 1; !block && i >= 0; i--)
+            block = zone_most_soiled(zone, i, all);
+        if (!block) /* what is left stays, or is being given back by others */
+            break;
+        bytes += zone_purge_block(zone, block);
+    }
+    return bytes;
+}
+
+bool zone_is_awaited(const struct zone *zone)
+{
+    return zone->awaited || lock_forked();
+}
+
+static void zone_settle_warm(struct zone *zone)
+{
+    size_t limit = zone->limit_pages, least = zone_least(zone), most = zone_most(zone), gone;
+    size_t slack = limit / 8 + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
+
+    if (limit > most)
+        zone->limit_pages = limit = most;
+    if (zone->high_pages < zone->warm_pages)
+        zone->high_pages = zone->warm_pages;
+    if (zone->warm_pages <= limit + slack)
+        return;
+    gone = zone_purge(zone, limit) / PAGE_SIZE;
+    zone->owed_pages += gone;
+    limit = zone->limit_pages; /* of other threads meanwhile */
+    zone->limit_pages = limit > least + gone / ZONE_FALL ? limit - gone / ZONE_FALL : least;
+}
+
+void zone_settle(struct zone *zone)
+{
+    zone_settle_warm(zone);
+    zone_settle_space(zone);
+}
