@@ -113,7 +113,7 @@ struct arena_stat {
     size_t meta;     /* committed metadata and page map, bytes (an upper bound of residency) */
     size_t blocks;   /* blocks ever taken into use */
     size_t limit;    /* of warm bytes now */
-    size_t reserve;  /* of warm bytes at most (STOOK_RESERVE) */
+    size_t reserve;  /* of warm bytes at most, of a zone (STOOK_RESERVE) */
     uint64_t purged, committed; /* bytes given back, bytes taken that were not warm */
 };
 void arena_stat(struct arena_stat *stat);

@@ -19,8 +19,9 @@ enum {
     ZONE_LIMIT_SHARE = 8, /* of the pages in use, one in so many may be warm beyond the reserve */
     ZONE_SLACK = (1 << 20) / PAGE_SIZE, /* pages, beside an eighth, before any go back */
     ZONE_FALL = 8,                      /* one of so many pages that go back lowers the limit */
-    ZONE_TURN = (8 << 20) / PAGE_SIZE,  /* pages taken, beside half of those in use, are a turn */
-    ZONE_HOLLOW = 8, /* log2 of the free pages for which a block loses its huge page */
+    ZONE_TURN =
+        (8 << 20) / PAGE_SIZE, /* pages taken, beside twice those that are there, are a turn */
+    ZONE_HOLLOW = 8,           /* log2 of the free pages for which a block loses its huge page */
 };
 
 /* ---- the limit ------------------------------------------------------------------------------ */
@@ -60,8 +61,8 @@ void zone_account_missed(struct zone *zone, size_t pages)
 }
 
 /*
- * A turn is over: the program has taken as many pages as half of what it has, and some warm pages were idle
- * all the time.  Half of them is too much.
+ * A turn is over: the program has taken twice as many pages as there are, and some warm pages were idle all
+ * the time.  Half of them is too much.
  */
 static void zone_turn(struct zone *zone)
 {
@@ -85,7 +86,8 @@ void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
     if (zone->warm_pages < zone->idle_pages)
         zone->idle_pages = zone->warm_pages;
     zone->turn_pages += pages;
-    if (__builtin_expect(zone->turn_pages > ZONE_TURN + zone->used_pages / 2, 0) &&
+    if (__builtin_expect(zone->turn_pages > ZONE_TURN + 2 * (zone->used_pages + zone->warm_pages),
+                         0) &&
         zone_all.learns)
         zone_turn(zone);
 }

@@ -277,91 +277,6 @@ static void slab_beside_full_metadata(void **unused)
     check_all(NULL, 0);
 }
 
-/* ---- what stays warm ------------------------------------------------------------------------ */
-
-enum { MANY = 96 }; /* MiB: thrice the reserve */
-
-/* All that was freed beyond the reserve goes back at once, and never more stays than the limit. */
-static void freed_memory_goes_back(void **unused)
-{
-    static char *runs[MANY * 4];
-    size_t warm = 0;
-
-    (void)unused;
-    arena_trim();
-    for (unsigned i = 0; i < MANY * 4; i++) {
-        runs[i] = arena_alloc_run(0, 64, 1, false, NULL); /* 256 KiB */
-        memset(runs[i], 1, 64 * PAGE_SIZE);
-    }
-    for (unsigned i = 0; i < MANY * 4; i++) {
-        struct arena_stat stat;
-        arena_free_run(runs[i], 64);
-        stat = stat_now();
-        assert_true(stat.warm <= stat.limit + stat.limit / 8);
-        warm = 0;
-    }
-    for (unsigned i = 0; i < MANY * 4; i++)
-        warm += resident(runs[i], 64 * PAGE_SIZE);
-    assert_true(warm <= stat_now().warm);
-    assert_true(warm <= (36u << 20));
-    check_all(NULL, 0);
-    arena_trim();
-    assert_int_equal(stat_now().warm, 0);
-    warm = 0;
-    for (unsigned i = 0; i < MANY * 4; i++)
-        warm += resident(runs[i], 64 * PAGE_SIZE);
-    assert_int_equal(warm, 0);
-    check_all(NULL, 0);
-}
-
-/* A program that breathes pays no page faults, even after all it had went back. */
-static void breathing_stays_warm(void **unused)
-{
-    enum { RUNS = 24 * 4 };
-    static char *runs[RUNS];
-    struct arena_stat before;
-    struct rusage from, to;
-
-    (void)unused;
-    for (int round = 0; round < 30; round++) {
-        if (round == 10) {
-            before = stat_now();
-            getrusage(RUSAGE_SELF, &from);
-        }
-        for (unsigned i = 0; i < RUNS; i++) {
-            runs[i] = arena_alloc_run(0, 64, 1, false, NULL);
-            for (size_t p = 0; p < 64; p++)
-                runs[i][p * PAGE_SIZE] = 1;
-        }
-        for (unsigned i = 0; i < RUNS; i++)
-            arena_free_run(runs[i], 64);
-    }
-    getrusage(RUSAGE_SELF, &to);
-    assert_int_equal(stat_now().purged, before.purged);
-    /* Of a page in fifty the kernel may have thought otherwise. */
-    assert_true(to.ru_minflt - from.ru_minflt < 20 * RUNS * 64 / 50);
-    check_all(NULL, 0);
-}
-
-static void spans_beyond_the_limit_go_back(void **unused)
-{
-    char *span = arena_span_alloc(0, 40, BLOCK_SIZE, false, NULL); /* 80 MiB */
-
-    (void)unused;
-    memset(span, 1, 40 * (size_t)BLOCK_SIZE);
-    arena_span_free(span, 40);
-    assert_true(resident(span, 40 * (size_t)BLOCK_SIZE) <= stat_now().warm);
-    assert_true(stat_now().warm <= 36u << 20);
-    check_all(NULL, 0);
-    span = arena_span_alloc(0, 2, BLOCK_SIZE, false, NULL);
-    memset(span, 1, 2 * BLOCK_SIZE);
-    arena_span_free(span, 2); /* a small one stays */
-    assert_true(resident(span, 2 * BLOCK_SIZE) > 0);
-    arena_trim();
-    assert_int_equal(resident(span, 2 * BLOCK_SIZE), 0);
-    check_all(NULL, 0);
-}
-
 /* ---- in a new process ----------------------------------------------------------------------- */
 
 static const char *self;
@@ -603,9 +518,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(too_much),
         cmocka_unit_test(metadata_is_outside),
         cmocka_unit_test(slab_beside_full_metadata),
-        cmocka_unit_test(freed_memory_goes_back),
-        cmocka_unit_test(breathing_stays_warm),
-        cmocka_unit_test(spans_beyond_the_limit_go_back),
         cmocka_unit_test(larger_kernel_pages),
         cmocka_unit_test(reserve_is_a_tunable),
         cmocka_unit_test(limited_address_space),

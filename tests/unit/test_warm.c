@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How much free memory stays resident: the limit follows what the program needs again.  Each test runs in a child,
+ * whose limits have learned nothing yet.
+ */
+#include "large/arena_span.h"
+#include "page/arena.h"
+
+#include "page/block.h"
+#include "page/zone.h"
+#include "support/check.h"
+#include "support/child.h"
+
+#include <stook/stook.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { RUN = 64, RUNS = 512, SLAB = 8, SLABS = 8192 }; /* pages of each; how many at most: 128 and 256 MiB */
+enum { MIB = 256, MIB_RUNS = MIB / RUN }; /* pages of a MiB; runs of one */
+
+#define MUST(condition)                                                                            \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);                                \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static char *runs[RUNS], *slabs[SLABS];
+static void *metas[SLABS];
+
+static struct arena_stat now(void)
+{
+    struct arena_stat stat;
+
+    arena_stat(&stat);
+    return stat;
+}
+
+static size_t pages_of(size_t bytes)
+{
+    return bytes / PAGE_SIZE;
+}
+
+static size_t resident(void *address, size_t pages)
+{
+    static unsigned char map[1 << 16];
+    size_t n = 0;
+
+    MUST(pages <= sizeof(map));
+    for (size_t i = 0; i < pages; i++) /* one by one: some are not mapped */
+        n += mincore((char *)address + i * PAGE_SIZE, PAGE_SIZE, &map[i]) == 0 && (map[i] & 1);
+    return n;
+}
+
+static void take(unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        MUST((runs[i] = arena_alloc_run(0, RUN, 1, false, NULL)));
+        for (size_t p = 0; p < RUN; p++)
+            runs[i][p * PAGE_SIZE] = 1;
+    }
+}
+
+static void put(unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++)
+        arena_free_run(runs[i], RUN);
+}
+
+/* ---- the limit ------------------------------------------------------------------------------ */
+
+/* A program that had 12 MiB once and frees it keeps little, and its limit is where it began. */
+static int once(void)
+{
+    take(0, 12 * MIB_RUNS);
+    put(0, 12 * MIB_RUNS);
+    MUST(pages_of(now().limit) <= 2 * 2 * MIB); /* of two zones */
+    MUST(pages_of(now().warm) <= 3 * MIB + MIB / 4);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* All that is beyond the limit and its slack goes back at once; and what the arena calls warm is resident. */
+static int goes_back(void)
+{
+    size_t warm = 0;
+
+    take(0, 96 * MIB_RUNS);
+    for (unsigned i = 0; i < 96 * MIB_RUNS; i++) {
+        struct arena_stat stat;
+        put(i, i + 1);
+        stat = now();
+        MUST(stat.warm <= stat.limit + stat.limit / 8 + (1 << 20));
+    }
+    for (unsigned i = 0; i < 96 * MIB_RUNS; i++)
+        warm += resident(runs[i], RUN);
+    MUST(warm <= pages_of(now().warm));
+    check_all(NULL, 0);
+    arena_trim();
+    MUST(now().warm == 0);
+    for (unsigned i = 0; i < 96 * MIB_RUNS; i++)
+        MUST(resident(runs[i], RUN) == 0);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/*
+ * The hysteresis: a program that breathes gives back, in all its breaths together, no more than two breaths
+ * have, and none once it has learned; so it pays no page faults then.
+ */
+static int breathes(void)
+{
+    enum { BREATH = 24 * MIB_RUNS, BREATHS = 40, LEARNED = 4 };
+    struct arena_stat learned = {0};
+    struct rusage from = {0}, to;
+
+    for (int breath = 0; breath < BREATHS; breath++) {
+        if (breath == LEARNED) {
+            learned = now();
+            getrusage(RUSAGE_SELF, &from);
+        }
+        take(0, BREATH);
+        put(0, BREATH);
+    }
+    getrusage(RUSAGE_SELF, &to);
+    MUST(now().purged == learned.purged);
+    MUST(pages_of(now().purged) <= 2 * BREATH * RUN);
+    /* Of a page in fifty the kernel may have thought otherwise. */
+    MUST(to.ru_minflt - from.ru_minflt < (BREATHS - LEARNED) * BREATH * RUN / 50);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* With large heaps an eighth of what is in use may be warm, if it is needed again: more than the reserve. */
+static int large_heap_learns(void)
+{
+    enum { SPANS = 160, SWING = 18 }; /* blocks: 320 MiB, of which 36 come and go */
+    static char *span[SPANS];
+    struct arena_stat learned = {0};
+
+    for (int i = 0; i < SPANS; i++)
+        MUST((span[i] = arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL)));
+    for (int swing = 0; swing < 12; swing++) {
+        if (swing == 6)
+            learned = now();
+        for (int i = 0; i < SWING; i++)
+            memset(span[i], 1, BLOCK_SIZE);
+        for (int i = 0; i < SWING; i++)
+            arena_span_free(span[i], 1);
+        for (int i = 0; i < SWING; i++)
+            MUST((span[i] = arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL)));
+    }
+    MUST(now().limit > now().reserve);
+    MUST(now().purged == learned.purged);
+    for (int i = 0; i < SPANS; i++)
+        arena_span_free(span[i], 1);
+    MUST(now().limit <= 2 * now().reserve); /* two zones; nothing is in use */
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* What was learned is forgotten: it became smaller, and warm pages are idle turn by turn. */
+static int becomes_smaller(void)
+{
+    size_t warm;
+
+    for (int breath = 0; breath < 6; breath++) {
+        take(0, 24 * MIB_RUNS);
+        put(0, 24 * MIB_RUNS);
+    }
+    warm = pages_of(now().warm);
+    MUST(warm >= 23 * MIB);
+    for (int breath = 0; breath < 400; breath++) {
+        take(0, 2 * MIB_RUNS);
+        put(0, 2 * MIB_RUNS);
+    }
+    MUST(pages_of(now().warm) <= 6 * MIB);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* ---- which pages ---------------------------------------------------------------------------- */
+
+static int spans_go_back(void)
+{
+    char *span = arena_span_alloc(0, 40, BLOCK_SIZE, false, NULL); /* 80 MiB */
+
+    memset(span, 1, 40 * (size_t)BLOCK_SIZE);
+    arena_span_free(span, 40);
+    MUST(resident(span, 40 * BLOCK_PAGES) <= pages_of(now().warm));
+    MUST(pages_of(now().warm) <= 4 * MIB);
+    span = arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL);
+    memset(span, 1, BLOCK_SIZE);
+    arena_span_free(span, 1); /* a small one stays */
+    MUST(resident(span, BLOCK_PAGES) > 0);
+    arena_trim();
+    MUST(resident(span, BLOCK_PAGES) == 0);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* A span is made of blocks that are resident, wherever they lie. */
+static int spans_take_warm_blocks(void)
+{
+    char *span[8];
+    struct arena_stat before;
+
+    for (int i = 0; i < 8; i++)
+        MUST((span[i] = arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL)));
+    memset(span[5], 1, BLOCK_SIZE);
+    arena_span_free(span[1], 1); /* never written to, but the zone cannot know */
+    arena_trim();
+    arena_span_free(span[5], 1);
+    before = now();
+    MUST(arena_span_alloc(0, 1, BLOCK_SIZE, false, NULL) == span[5]);
+    MUST(now().committed == before.committed);
+    return 0;
+}
+
+/*
+ * A block on a huge page is not broken for a few free slabs, however much is warm; once half of it is free,
+ * they go back.  From then on it is a block like others.
+ */
+static int huge_pages_stay_whole(void)
+{
+    enum { EACH = BLOCK_PAGES / SLAB, BLOCKS = 40, FIRST = 20 };
+    uint64_t purged;
+
+    for (unsigned i = 0; i < BLOCKS * EACH; i++) {
+        MUST((slabs[i] = arena_alloc_slab(0, 3, true, 64, false, &metas[i])));
+        memset(slabs[i], 1, SLAB * PAGE_SIZE);
+    }
+    MUST(zone_block(zone_index(slabs[FIRST * EACH]))->huge);
+    purged = now().purged;
+    for (unsigned k = 0; k < EACH; k++) { /* the k-th slab of each block */
+        for (unsigned b = FIRST; b < BLOCKS; b++)
+            arena_free_slab(slabs[b * EACH + k], 3, metas[b * EACH + k], 64);
+        if ((k + 1) * SLAB < BLOCK_PAGES / 2)
+            MUST(now().purged == purged);
+    }
+    MUST(pages_of(now().purged - purged) >= (BLOCKS - FIRST) * BLOCK_PAGES - 5 * MIB);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static int start_part(void *part)
+{
+    (void)stook_mode(NULL);
+    return (*(int (**)(void))part)();
+}
+
+/* The library starts in the child. */
+static void run(int (*part)(void))
+{
+    struct child child;
+
+    child_run(&child, start_part, &part);
+    assert_true(child_passed(&child));
+}
+
+#define WARM(part)                                                                        \
+    static void test_##part(void **unused)                                                         \
+    {                                                                                              \
+        (void)unused;                                                                              \
+        run(part);                                                                        \
+    }
+WARM(once)
+WARM(goes_back)
+WARM(breathes)
+WARM(large_heap_learns)
+WARM(becomes_smaller)
+WARM(spans_go_back)
+WARM(spans_take_warm_blocks)
+WARM(huge_pages_stay_whole)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_once),
+        cmocka_unit_test(test_goes_back),
+        cmocka_unit_test(test_breathes),
+        cmocka_unit_test(test_large_heap_learns),
+        cmocka_unit_test(test_becomes_smaller),
+        cmocka_unit_test(test_spans_go_back),
+        cmocka_unit_test(test_spans_take_warm_blocks),
+        cmocka_unit_test(test_huge_pages_stay_whole),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
