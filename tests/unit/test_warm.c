@@ -26,7 +26,12 @@
 
 #include <cmocka.h>
 
-enum { RUN = 64, RUNS = 512, SLAB = 8, SLABS = 8192 }; /* pages of each; how many at most: 128 and 256 MiB */
+enum {
+    RUN = 64,
+    RUNS = 512,
+    SLAB = 8,
+    SLABS = 8192
+};                                        /* pages of each; how many at most: 128 and 256 MiB */
 enum { MIB = 256, MIB_RUNS = MIB / RUN }; /* pages of a MiB; runs of one */
 
 #define MUST(condition)                                                                            \
@@ -272,11 +277,11 @@ static void run(int (*part)(void))
     assert_true(child_passed(&child));
 }
 
-#define WARM(part)                                                                        \
+#define WARM(part)                                                                                 \
     static void test_##part(void **unused)                                                         \
     {                                                                                              \
         (void)unused;                                                                              \
-        run(part);                                                                        \
+        run(part);                                                                                 \
     }
 WARM(once)
 WARM(goes_back)
