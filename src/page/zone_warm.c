@@ -3,8 +3,8 @@
  * zone_warm.c - how much free memory stays resident, and what of it goes back.
  *
  * A zone keeps warm pages up to a limit that it learns.  The limit begins low.  Pages that go back to the
- * kernel are owed: if the program needs as many again, the limit rises by them, so that what goes back
- * at once does not come back a moment later.  Two things lower it: pages that go back, of which one in eight
+ * kernel are owed: if the program needs as many again, the limit rises by half of them, so that what goes
+ * back at once does not come back a moment later, again and again.  Two things lower it: pages that go back, of which one in eight
  * counts, and a turn of the program's pages during which some warm pages were never needed.  So a program
  * that only frees ends with little, one that breathes keeps what it needs, and one that has become smaller
  * does not keep what it needed once.
@@ -18,7 +18,8 @@ enum {
     ZONE_LIMIT_MIN = (2 << 20) / PAGE_SIZE, /* pages: where the limit begins */
     ZONE_LIMIT_SHARE = 8, /* of the pages in use, one in so many may be warm beyond the reserve */
     ZONE_SLACK = (1 << 20) / PAGE_SIZE, /* pages, beside an eighth, before any go back */
-    ZONE_FALL = 8,                      /* one of so many pages that go back lowers the limit */
+    ZONE_RISE = 2,                      /* one of so many missed pages raises the limit, */
+    ZONE_FALL = 8,                      /* one of so many that go back lowers it */
     ZONE_TURN =
         (8 << 20) / PAGE_SIZE, /* pages taken, beside twice those that are there, are a turn */
     ZONE_HOLLOW = 8,           /* log2 of the free pages for which a block loses its huge page */
@@ -55,7 +56,7 @@ void zone_account_missed(struct zone *zone, size_t pages)
 
     zone->missed += pages * PAGE_SIZE;
     zone->owed_pages -= owed;
-    zone->limit_pages += owed;
+    zone->limit_pages += owed / ZONE_RISE;
     if (zone->limit_pages > most)
         zone->limit_pages = most;
 }
