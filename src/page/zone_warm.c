@@ -52,11 +52,11 @@ void zone_set_reserve(struct zone *zone, size_t pages)
 /* Pages came from the OS.  What was given back before, and is missed now, raises the limit. */
 void zone_account_missed(struct zone *zone, size_t pages)
 {
-    size_t most = zone_most(zone), owed = pages < zone->owed_pages ? pages : zone->owed_pages;
+    size_t most = zone_most(zone), owed = zone->owed_pages;
 
     zone->missed += pages * PAGE_SIZE;
-    zone->owed_pages -= owed;
-    zone->limit_pages += owed / ZONE_RISE;
+    zone->owed_pages -= pages < owed ? pages : owed;
+    zone->limit_pages += owed / ZONE_RISE - zone->owed_pages / ZONE_RISE; /* page by page, too */
     if (zone->limit_pages > most)
         zone->limit_pages = most;
 }

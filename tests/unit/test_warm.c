@@ -148,6 +148,25 @@ static int breathes(void)
     return 0;
 }
 
+/* It learns from single pages, too. */
+static int breathes_by_pages(void)
+{
+    enum { PAGES = 1600, BREATHS = 40 };
+    static char *page[PAGES];
+
+    for (int breath = 0; breath < BREATHS; breath++) {
+        for (int i = 0; i < PAGES; i++) {
+            MUST((page[i] = arena_alloc_run(0, 1, 1, false, NULL)));
+            page[i][0] = 1;
+        }
+        for (int i = 0; i < PAGES; i++)
+            arena_free_run(page[i], 1);
+    }
+    MUST(pages_of(now().purged) <= 2 * PAGES);
+    check_all(NULL, 0);
+    return 0;
+}
+
 /* With large heaps an eighth of what is in use may be warm, if it is needed again: more than the reserve. */
 static int large_heap_learns(void)
 {
@@ -286,6 +305,7 @@ static void run(int (*part)(void))
 WARM(once)
 WARM(goes_back)
 WARM(breathes)
+WARM(breathes_by_pages)
 WARM(large_heap_learns)
 WARM(becomes_smaller)
 WARM(spans_go_back)
@@ -298,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_once),
         cmocka_unit_test(test_goes_back),
         cmocka_unit_test(test_breathes),
+        cmocka_unit_test(test_breathes_by_pages),
         cmocka_unit_test(test_large_heap_learns),
         cmocka_unit_test(test_becomes_smaller),
         cmocka_unit_test(test_spans_go_back),
