@@ -57,15 +57,13 @@ static size_t adapt_barn_bytes(uint32_t level)
     return (size_t)ADAPT_BARN_MOST << level;
 }
 
-/* Malloc's classes are too many to hold more than they begin with. */
-static uint32_t adapt_barn_most(const struct stook_cache *cache, size_t sheaf, uint32_t limit,
-                                uint32_t level)
+static uint32_t adapt_barn_most(size_t sheaf, uint32_t limit, uint32_t level)
 {
     size_t most = sheaf ? adapt_barn_bytes(level) / sheaf : 0;
 
     if (level == 0 && most > (size_t)ADAPT_BARN_MORE * limit)
         most = (size_t)ADAPT_BARN_MORE * limit;
-    return most > limit && (level > 0 || !(cache->flags & CACHE_MALLOC)) ? (uint32_t)most : limit;
+    return most > limit ? (uint32_t)most : limit;
 }
 
 static uint32_t adapt_at(const struct stook_cache *cache, uint32_t base, uint32_t level)
@@ -100,8 +98,7 @@ static void adapt_store(struct stook_cache *cache, uint32_t base, uint32_t level
     policy->base = base;
     __atomic_store_n(&policy->level, level, __ATOMIC_RELAXED);
     __atomic_store_n(&policy->barn_limit, limit, __ATOMIC_RELAXED);
-    __atomic_store_n(&policy->barn_most, adapt_barn_most(cache, sheaf, limit, level),
-                     __ATOMIC_RELAXED);
+    __atomic_store_n(&policy->barn_most, adapt_barn_most(sheaf, limit, level), __ATOMIC_RELAXED);
     __atomic_store_n(&policy->barn_least, least, __ATOMIC_RELAXED);
     __atomic_store_n(&policy->capacity, capacity, __ATOMIC_RELAXED);
     __atomic_store_n(&policy->fallen, level == 0 && before, __ATOMIC_RELAXED);

@@ -124,7 +124,8 @@ LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t 
 
 struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
 {
-    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8, .flags = CACHE_MALLOC};
+    struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
+                                    .flags = CACHE_MALLOC | STOOK_CACHE_ADAPTIVE};
     /* Within a call of malloc, which does not wait for a fork; at the start there is no other class. */
     bool first = atomic_load_explicit(&private_adding, memory_order_relaxed) == 0;
     struct stook_cache *cache = stook_private_cache(name, size, &args, first);

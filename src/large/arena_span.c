@@ -203,7 +203,7 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
         return false;
-    zone->used_pages -= blocks * BLOCK_PAGES;
+    zone_set_used(zone, zone->used_pages - blocks * BLOCK_PAGES);
     for (uint32_t i = 0; i < blocks; i++) {
         struct block *block = zone_block(at + i);
         arena_span_open(block);

@@ -81,7 +81,7 @@ static struct block *arena_take_run(struct zone *zone, const struct arena_ask *a
 static void arena_put_run(struct zone *zone, struct block *block, unsigned at, unsigned pages)
 {
     block_put(block, at, pages, true);
-    zone->used_pages -= pages;
+    zone_set_used(zone, zone->used_pages - pages);
     zone->warm_pages += pages;
     if (block->nfree == BLOCK_PAGES)
         zone_mark_free(zone, block);
@@ -244,6 +244,15 @@ void arena_stat(struct arena_stat *stat)
         }
         lock_drop(&zone->lock, LOCK_ARENA);
     }
+}
+
+size_t arena_used(void)
+{
+    size_t pages = 0;
+
+    for (unsigned i = 0; i < pagemap.zones / 2; i++)
+        pages += __atomic_load_n(&zone_all.zone[i].used_pages, __ATOMIC_RELAXED);
+    return pages * PAGE_SIZE;
 }
 
 static void arena_bind_locked(struct zone *zone)

@@ -117,6 +117,8 @@ struct arena_stat {
     uint64_t purged, committed; /* bytes given back, bytes taken that were not warm */
 };
 void arena_stat(struct arena_stat *stat);
+/* `used` of the program's objects alone, about: takes no lock. */
+size_t arena_used(void);
 
 /* Finds the window that blocks are taken in.  Fatal, with what it needs, if there is none. */
 void arena_init(void);

@@ -68,7 +68,8 @@ struct zone {
     size_t owed_pages;             /* given back, and not missed since */
     size_t turn_pages;             /* taken in this turn; during which warm_pages was never … */
     size_t idle_pages, high_pages; /* … less than the first, nor more than the second */
-    size_t used_pages, peak_pages;
+    size_t used_pages;             /* read without the lock by arena_used(): zone_set_used() */
+    size_t peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none … */
     uint32_t given_up;        /* … but these, for which a fork waited in vain */
@@ -164,6 +165,11 @@ static inline bool zone_owns(const struct zone *zone, uint32_t index)
     uint32_t word = __atomic_load_n(&pagemap.zone[index], __ATOMIC_RELAXED);
 
     return (word & PAGEMAP_ZONE) == zone - zone_all.zone;
+}
+
+static inline void zone_set_used(struct zone *zone, size_t pages)
+{
+    __atomic_store_n(&zone->used_pages, pages, __ATOMIC_RELAXED);
 }
 
 /* Puts a block of runs on the lists that its counts ask for; others on none. */

@@ -78,7 +78,7 @@ static void zone_turn(struct zone *zone)
 
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
 {
-    zone->used_pages += pages;
+    zone_set_used(zone, zone->used_pages + pages);
     if (zone->used_pages > zone->peak_pages)
         zone->peak_pages = zone->used_pages;
     zone->warm_pages -= dirty;

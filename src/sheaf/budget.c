@@ -2,6 +2,7 @@
 #include "sheaf/budget.h"
 
 #include "base/settings.h"
+#include "page/arena.h"
 
 struct budget budget;
 
@@ -21,16 +22,41 @@ static bool budget_add(_Atomic size_t *granted, size_t max, size_t bytes)
     return true;
 }
 
+/* Malloc's classes are many: together they have a budget that follows the heap. */
+static size_t budget_malloc_max(void)
+{
+    size_t share = arena_used() / BUDGET_MALLOC_SHARE;
+
+    return share > BUDGET_MALLOC ? share : BUDGET_MALLOC;
+}
+
+static bool budget_take_malloc(struct stook_cache *cache, size_t bytes)
+{
+    return !(cache->flags & CACHE_MALLOC) ||
+           budget_add(&budget.malloc_granted, budget_malloc_max(), bytes);
+}
+
+static void budget_give_malloc(struct stook_cache *cache, size_t bytes)
+{
+    if (cache->flags & CACHE_MALLOC)
+        atomic_fetch_sub(&budget.malloc_granted, bytes);
+}
+
 bool budget_take(struct stook_cache *cache, size_t bytes)
 {
     if (!budget_add(&cache->policy.cached, cache->policy.cached_max, bytes))
         return false;
+    if (!budget_take_malloc(cache, bytes)) {
+        atomic_fetch_sub(&cache->policy.cached, bytes);
+        return false;
+    }
     if (budget_add(&budget.granted, atomic_load(&budget.max), bytes)) {
         /* A lower bound may have come meanwhile: either this thread sees it, or the thread that set it sees this. */
         if (atomic_load(&budget.granted) <= atomic_load(&budget.max))
             return true;
         atomic_fetch_sub(&budget.granted, bytes);
     }
+    budget_give_malloc(cache, bytes);
     atomic_fetch_sub(&cache->policy.cached, bytes);
     return false;
 }
@@ -38,6 +64,7 @@ bool budget_take(struct stook_cache *cache, size_t bytes)
 void budget_give(struct stook_cache *cache, size_t bytes)
 {
     atomic_fetch_sub(&budget.granted, bytes);
+    budget_give_malloc(cache, bytes);
     atomic_fetch_sub(&cache->policy.cached, bytes);
 }
 

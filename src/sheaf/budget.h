@@ -21,11 +21,14 @@
 enum {
     BUDGET_STEP = 64 << 10,    /* bytes granted to a barn at a time */
     BUDGET_ADAPTIVE = 8 << 20, /* bytes of an adaptive cache that says nothing */
+    BUDGET_MALLOC = 16 << 20,  /* of all classes of malloc together, or … */
+    BUDGET_MALLOC_SHARE = 16,  /* … one in so many of the bytes in use, if that is more */
 };
 
 struct budget {
     /* Atomic. */
     _Atomic size_t max, granted;
+    _Atomic size_t malloc_granted; /* of these, to malloc's classes */
 };
 extern struct budget budget __attribute__((visibility("hidden")));
 
