@@ -113,8 +113,9 @@ extern "C" {
 /*
  * The cache grows its sheaves and its barns' limits if barns miss sheaves that they refused before.  It
  * stays within its budget and the process's, and shrinks again when it is idle (docs/capacity.md).
- * STOOK_ADAPTIVE=1 in the environment sets it for all caches without STOOK_CACHE_NOSHEAF, which excludes
- * it.  Ignored with raised privileges.
+ * All caches do so, except those with STOOK_CACHE_NOSHEAF, which excludes it, and those whose
+ * sheaf_capacity is set: these adapt only if they have this flag.  With STOOK_ADAPTIVE=0 in the environment
+ * only caches with this flag and malloc's do.  Ignored with raised privileges.
  */
 #define STOOK_CACHE_ADAPTIVE 0x80u
 /*
@@ -134,7 +135,7 @@ struct stook_cache_args {
     void (*dtor)(void *object, void *arg); /* runs once per object when its slab is given back */
     void *arg;                             /* passed to both */
     unsigned flags;                        /* STOOK_CACHE_* */
-    unsigned sheaf_capacity;               /* objects in a sheaf; 0: from the object's size */
+    unsigned sheaf_capacity; /* objects in a sheaf; 0: from the object's size and its use */
     size_t
         cached_bytes_max; /* its barns hold no more, or STOOK_UNLIMITED; 0: 8 MiB if it is adaptive,
                               * else no budget of its own */

@@ -236,7 +236,8 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     }
     if (cache_random && !(flags & CACHE_LINK_FIRST))
         flags |= STOOK_CACHE_RANDOM;
-    if (cache_adaptive && !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF)))
+    if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
+        !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;
     if ((flags & STOOK_CACHE_MERGE) && (cache = cache_find_mergeable(size, args->align, flags))) {
         cache->users++;

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "slab/node.h"
 #include "support/check.h"
+#include "support/environment.h"
 
 #include <stook/stook.h>
 
@@ -275,8 +276,7 @@ int main(int argc, char **argv)
     };
 
     (void)argc;
-    /* These barns have the limits of caches that do not adapt, whatever the environment says. */
-    if (getenv("STOOK_ADAPTIVE") && unsetenv("STOOK_ADAPTIVE") == 0)
-        execv("/proc/self/exe", argv);
+    environment_need("STOOK_ADAPTIVE", "0",
+                     argv); /* these limits are those of caches that do not adapt */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include "os/topology.h"
 #include "slab/node.h"
 #include "support/check.h"
+#include "support/environment.h"
 #include "support/random.h"
 #include "support/link_first.h"
 
@@ -468,7 +469,7 @@ static void many_shuffled(void **unused)
     unmake();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(new_slabs_whole),
@@ -487,5 +488,7 @@ int main(void)
     };
 
     pin();
+    (void)argc;
+    environment_need("STOOK_ADAPTIVE", "0", argv); /* sheaves and barns keep their sizes */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
