@@ -188,7 +188,7 @@ static void by_hash(void **array, uint32_t n)
     static struct detached_set set;
 
     while (n > 0) {
-        uint32_t done = detached_gather(cache, &set, array, n);
+        uint32_t done = detached_gather(cache, &set, array, n, DETACHED_LISTS);
         for (unsigned i = 0; i < set.lists; i++) {
             struct detached *list = &set.list[i];
             if (!list->linked)

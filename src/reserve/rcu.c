@@ -102,7 +102,6 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
 {
     struct stook_cache *cache = slab_cache_of(sheaf->object[0]);
     struct rcu_cache *counts = &rcu_caches[cache->index];
-    struct sheaf *chain;
 
     node = rcu_sort(cache, node, sheaf, nospin);
     sheaf = rcu_restore(cache, sheaf, nospin);
@@ -111,9 +110,13 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
     } else if (sheaf->size == 0) {
         barn_put_empty(cache, node, sheaf, nospin);
     } else {
-        chain = barn_put_full(cache, node, sheaf, NULL, nospin);
-        rcu_count(chain ? &counts->flushed : &counts->barn, 1);
-        (void)barn_flush(cache, node, chain, false, nospin);
+        bool taken = barn_put_full(cache, node, sheaf, NULL, nospin);
+        rcu_count(taken ? &counts->barn : &counts->flushed, 1);
+        if (!taken) {
+            sheaf_flush(cache, sheaf, nospin);
+            barn_put_empty(cache, node, sheaf, nospin);
+            barn_shed(cache, node, nospin);
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 
 #include "base/report.h"
 #include "base/context.h"
+#include "os/topology.h"
 #include "sheaf/budget.h"
+#include "sheaf/remote.h"
 #include "slab/stat.h"
 
 enum {
@@ -165,17 +167,12 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
     return full;
 }
 
-/*
- * A full sheaf is refused: it joins a chain.  Many in a row halve the limit, and what is beyond it
- * joins too.
- */
-static enum barn_verdict barn_refuse(struct stook_cache *cache, struct barn *barn,
-                                     struct sheaf *full, struct sheaf **chain)
+/* A full sheaf is refused.  Many in a row halve the limit; barn_shed() flushes what is beyond it. */
+static enum barn_verdict barn_refuse(struct stook_cache *cache, struct barn *barn)
 {
-    uint32_t n = 0, limit = barn->full_limit, patience = limit;
+    uint32_t limit = barn->full_limit, patience = limit;
     bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
 
-    barn_push(chain, &n, full);
     barn->put_fail++;
     barn_set_count(&barn->bounced, adaptive && barn->bounced < UINT32_MAX ? barn->bounced + 1 : 1);
     if (cache_level(cache) > 0)
@@ -184,30 +181,28 @@ static enum barn_verdict barn_refuse(struct stook_cache *cache, struct barn *bar
         return BARN_CONTENT;
     barn->refused = 0;
     barn_set_limit(barn, limit / 2);
-    barn_cut(cache, barn, chain, &n);
+    budget_give_barn(cache, barn);
     return limit / 2 < __atomic_load_n(&cache->policy.barn_least, __ATOMIC_RELAXED)
                ? BARN_WANTS_LESS
                : BARN_CONTENT;
 }
 
-struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                            struct sheaf **empty, bool nospin)
+bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                   struct sheaf **empty, bool nospin)
 {
     struct barn *barn = barn_of(cache, node);
-    struct sheaf *chain = NULL;
     uint64_t bytes = barn_bytes(cache, full);
     enum barn_verdict verdict = BARN_CONTENT;
-    bool room;
+    bool room, taken;
 
     STOOK_ASSERT(full->size > 0);
     if (empty)
         *empty = NULL;
-    if (!barn_lock(cache, barn, node, nospin)) {
-        full->next = NULL;
-        return full;
-    }
+    if (!barn_lock(cache, barn, node, nospin))
+        return false;
     room = barn->nr_full < barn->full_limit;
-    if (room && budget_take_barn(cache, barn, bytes)) {
+    taken = room && budget_take_barn(cache, barn, bytes);
+    if (taken) {
         barn_push(&barn->full, &barn->nr_full, full);
         barn->put++;
         barn->bytes += bytes;
@@ -216,12 +211,61 @@ struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct she
             *empty = barn_pop(&barn->empty, &barn->nr_empty);
     } else {
         barn->starved = room;
-        verdict = barn_refuse(cache, barn, full, &chain);
+        verdict = barn_refuse(cache, barn);
     }
     lock_drop(&barn->lock, LOCK_BARN);
     barn_end(cache, verdict, nospin);
-    stat_add(cache, chain ? STAT_barn_put_fail : STAT_barn_put, 1);
-    return chain;
+    stat_add(cache, taken ? STAT_barn_put : STAT_barn_put_fail, 1);
+    return taken;
+}
+
+/* What is left of a sheaf that barn_shed() has taken.  False: another call has given its budget back. */
+static bool barn_put_back(struct stook_cache *cache, struct barn *barn, unsigned node,
+                          struct sheaf *full, bool nospin)
+{
+    bool taken;
+
+    if (!barn_lock(cache, barn, node, nospin))
+        return false;
+    taken = budget_take_barn(cache, barn, barn_bytes(cache, full));
+    if (taken) {
+        barn_push(&barn->full, &barn->nr_full, full);
+        barn->bytes += barn_bytes(cache, full);
+    }
+    lock_drop(&barn->lock, LOCK_BARN);
+    return taken;
+}
+
+void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    struct sheaf *full = NULL;
+
+    if (__builtin_expect(__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) <=
+                             __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED),
+                         1) ||
+        !barn_lock(cache, barn, node, nospin))
+        return;
+    if (barn->nr_full > barn->full_limit)
+        full = barn_pop_full(cache, barn);
+    lock_drop(&barn->lock, LOCK_BARN);
+    if (!full)
+        return;
+    sheaf_flush_some(cache, full, nospin);
+    sheaf_restore(cache, full);
+    if (full->size > 0 && barn_put_back(cache, barn, node, full, nospin))
+        return;
+    if (full->size > 0)
+        sheaf_flush(cache, full, nospin);
+    barn_put_empty(cache, node, full, nospin);
+}
+
+bool barn_refuses(struct stook_cache *cache, unsigned node)
+{
+    const struct barn *barn = barn_of(cache, node);
+
+    return barn_declines(cache, node) && !(cache->flags & STOOK_CACHE_ADAPTIVE) &&
+           __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED) > 0;
 }
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)
@@ -267,30 +311,29 @@ void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empt
     }
 }
 
-struct sheaf *barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain, bool keep,
-                         bool nospin)
+static void barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain)
 {
-    struct sheaf *kept = NULL;
-
     while (chain) {
         struct sheaf *next = chain->next;
         chain->next = NULL;
-        sheaf_flush(cache, chain, nospin);
-        if (keep && !kept && chain->capacity == cache_capacity(cache))
-            kept = chain;
-        else
-            barn_put_empty(cache, node, chain, nospin);
+        sheaf_flush(cache, chain, false);
+        barn_put_empty(cache, node, chain, false);
         chain = next;
     }
-    return kept;
 }
 
 void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
 {
+    if (sheaf->capacity != cache_capacity(cache))
+        sheaf_restore(cache, sheaf);
+    /* It was a CPU's, and may have objects of other nodes. */
+    if (sheaf->size > 0 &&
+        (topology.memories == 1 || remote_owner(sheaf) == (int)topology.home_of_node[node]) &&
+        barn_put_full(cache, node, sheaf, NULL, nospin))
+        return;
     if (sheaf->size > 0)
-        barn_flush(cache, node, barn_put_full(cache, node, sheaf, NULL, nospin), false, nospin);
-    else
-        barn_put_empty(cache, node, sheaf, nospin);
+        sheaf_flush(cache, sheaf, nospin);
+    barn_put_empty(cache, node, sheaf, nospin);
 }
 
 void *barn_take_object(struct stook_cache *cache, unsigned node, bool nospin)
@@ -356,7 +399,7 @@ void barn_fit(struct stook_cache *cache, unsigned node)
     }
     barn_set_count(&barn->nr_empty, left);
     lock_drop(&barn->lock, LOCK_BARN);
-    barn_flush(cache, node, chain, false, false);
+    barn_flush(cache, node, chain);
     while (worn) {
         struct sheaf *next = worn->next;
         stat_add(cache, STAT_sheaf_free, 1);

@@ -2,8 +2,8 @@
 /*
  * barn.h - the full and the empty sheaves of one cache on one node (struct barn: slab/cache.h).
  *
- * "Full" means: holds objects.  The limit of full sheaves adapts.  While sheaves only arrive, it falls to 0
- * and the barn returns its sheaves for a flush, so a program that only frees ends with none here.  Each
+ * "Full" means: holds objects.  The limit of full sheaves adapts.  While sheaves only arrive, it falls to 0, and
+ * the barn's sheaves are flushed step by step, so a program that only frees ends with none here.  Each
  * miss raises the limit again, up to the cache's barn_limit.  A miss that follows a refusal raises it
  * further, up to 1 MiB, so that a workload that oscillates finds its sheaves cached.  A barn never takes a
  * sheaf that it has no budget for (budget.h).  All calls take the barn's lock once; with `nospin` they only
@@ -28,11 +28,18 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
                             bool nospin);
 
 /*
- * Takes a full sheaf in, if it may: NULL then, else a chain (->next) of full sheaves that the
- * caller must flush, `full` among them.  *empty, when not NULL itself, gets an empty sheaf or NULL.
+ * Takes a full sheaf in, if it may.  False: it is refused, and still the caller's.  *empty, when not NULL
+ * itself, gets an empty sheaf or NULL.
  */
-struct sheaf *barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                            struct sheaf **empty, bool nospin);
+bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                   struct sheaf **empty, bool nospin);
+/*
+ * Flushes part of one full sheaf that is beyond the limit, if there is any.  For each call that had a sheaf
+ * refused: so the barn follows its limit in small steps.
+ */
+void barn_shed(struct stook_cache *cache, unsigned node, bool nospin);
+/* Racy: it would refuse a full sheaf, and would learn nothing from it. */
+bool barn_refuses(struct stook_cache *cache, unsigned node);
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin);
 /* The same, or a new one; NULL without memory. */
@@ -40,10 +47,6 @@ struct sheaf *barn_make_empty(struct stook_cache *cache, unsigned node, bool nos
 /* Takes an empty sheaf in, or frees it when there are enough. */
 void barn_put_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty, bool nospin);
 
-/* Flushes a chain of sheaves; one of the cache's capacity as an empty sheaf if `keep`, the others to
- * the barn. */
-struct sheaf *barn_flush(struct stook_cache *cache, unsigned node, struct sheaf *chain, bool keep,
-                         bool nospin);
 /* A sheaf that found no place in a slot, whatever it holds. */
 void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin);
 

@@ -10,11 +10,19 @@
 static struct sheaf *remote_send(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 {
     unsigned owner = pagemap_node(sheaf->object[0]);
-    struct sheaf *empty, *chain = barn_put_full(cache, owner, sheaf, &empty, nospin), *kept;
+    struct sheaf *empty;
 
-    stat_add(cache, chain ? STAT_remote_put_fail : STAT_remote_put, 1);
-    kept = barn_flush(cache, owner, chain, !empty, nospin);
-    return empty ? empty : kept;
+    if (barn_put_full(cache, owner, sheaf, &empty, nospin)) {
+        stat_add(cache, STAT_remote_put, 1);
+        return empty;
+    }
+    stat_add(cache, STAT_remote_put_fail, 1);
+    sheaf_flush(cache, sheaf, nospin);
+    barn_shed(cache, owner, nospin);
+    if (sheaf->capacity == cache_capacity(cache))
+        return sheaf;
+    barn_put_empty(cache, owner, sheaf, nospin);
+    return empty;
 }
 
 void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)

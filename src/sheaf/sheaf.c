@@ -6,6 +6,7 @@
 #include "slab/stat.h"
 
 #include <errno.h>
+#include <string.h>
 
 struct stook_cache *sheaf_cache[SHEAF_CLASSES];
 
@@ -68,6 +69,30 @@ void sheaf_free(struct sheaf *sheaf, bool nospin)
 
     STOOK_ASSERT(sheaf->size == 0);
     node_put(slab_cache_of(sheaf), &memory, 1, nospin);
+}
+
+void sheaf_restore(const struct stook_cache *cache, struct sheaf *sheaf)
+{
+    uint32_t capacity = cache_capacity(cache);
+
+    if (sheaf->capacity != capacity && sheaf_room(sheaf) >= capacity)
+        __atomic_store_n(&sheaf->capacity, capacity, __ATOMIC_RELAXED);
+}
+
+void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+{
+    uint32_t n = sheaf->size, done, left, moved;
+
+    done = node_put_some(cache, sheaf->object, n, SHEAF_FLUSH_SLABS, nospin);
+    left = n - done;
+    stat_add(cache, STAT_sheaf_flush, done);
+    moved = left < done ? left : done; /* from the top: no more than went */
+    memcpy(sheaf->object, sheaf->object + n - moved, moved * sizeof(void *));
+    sheaf->size = left;
+    if (left > 0)
+        __atomic_store_n(&sheaf->capacity, left + (done + 1) / 2, __ATOMIC_RELAXED);
+    else
+        sheaf_restore(cache, sheaf);
 }
 
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)

@@ -22,7 +22,9 @@ struct sheaf {
      * closed the slot, and of the sections on the slot's CPU while it is open. */
     struct sheaf *next; /* in a barn, and in chains */
     uint32_t size;
-    uint32_t capacity; /* constant after create */
+    /* Of the cache, when it was made.  A thread that has a main or spare sheaf to itself lowers it while the
+     * sheaf is flushed step by step (sheaf_flush_some()), and restores it. */
+    uint32_t capacity;
     void *object[];
 };
 _Static_assert(offsetof(struct sheaf, size) == 8, "known to the sections");
@@ -65,6 +67,17 @@ unsigned sheaf_room(const struct sheaf *sheaf);
 bool sheaf_is_over(const struct sheaf *sheaf);
 /* An empty sheaf. */
 void sheaf_free(struct sheaf *sheaf, bool nospin);
+/*
+ * Restores the capacity that a step of a flush has lowered, to the cache's, if the sheaf has the memory for that.
+ */
+void sheaf_restore(const struct stook_cache *cache, struct sheaf *sheaf);
+/*
+ * One step of a flush: the objects at the bottom go back, to SHEAF_FLUSH_SLABS slabs at most.  If some are left,
+ * the capacity is lowered to these and half of what went.  So the next step comes before the sheaf is as
+ * full as it was, and the sheaf is empty after a few steps even if objects arrive meanwhile.
+ */
+enum { SHEAF_FLUSH_SLABS = 12 };
+void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
 /* Its objects go back to their slabs; it is empty afterwards. */
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
 

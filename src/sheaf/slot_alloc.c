@@ -181,8 +181,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
             fill = room;
         empty = full;
         k = n - got < fill ? n - got : fill;
-        full->size =
-            nodes_take(cache, node, full->object, k > fill / 2 ? k : fill / 2, fill, nospin);
+        full->size = nodes_take(cache, node, full->object, k, fill, nospin);
         stat_add(cache, STAT_sheaf_refill, full->size);
         if (k > full->size)
             k = full->size;
@@ -195,9 +194,17 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
             empty = NULL;
         }
     }
-    if (empty)
+    if (empty && got == 0) /* kept: a failure gives no memory back that others find */
+        slot_install_full(cache, node, empty, false, nospin);
+    else if (empty)
         barn_put_empty(cache, node, empty, nospin);
     return got;
+}
+
+/* The sheaf of a refill beyond the capacity. */
+static bool slot_is_over(const struct sheaf *main)
+{
+    return main != SHEAF_NONE && sheaf_is_over(main);
 }
 
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
@@ -232,6 +239,12 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         } else {
             slot->spare = NULL;
             fill = slot_fill(cache, slot);
+            if (main->capacity < cache_capacity(cache) && main != SHEAF_NONE)
+                sheaf_restore(cache, main); /* it was flushed step by step */
+            if (!spare && fill > cache_capacity(cache) && slot_is_over(main)) {
+                spare = main; /* it holds the next refill, too */
+                main = SHEAF_NONE;
+            }
             slot_open(slot, main);
             got += slot_refill(cache, node, spare, fill, objects + got, n - got, nospin);
             break;

@@ -44,13 +44,16 @@ static void slot_sort(struct stook_cache *cache, unsigned node, struct sheaf *sh
     remote_return(cache, remote, nospin);
 }
 
-/* A full sheaf leaves the CPU, for the barn its objects belong to; one with room, or NULL. */
+/*
+ * A full sheaf leaves the CPU, for the barn that its objects belong to: an empty sheaf, or NULL.  If the barn
+ * refuses it, part of it goes to the slabs: the same sheaf, with room.
+ */
 static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct sheaf *full,
                                bool nospin)
 {
     unsigned owner = node, home = topology.home_of_node[node];
-    struct sheaf *empty = NULL, *kept;
-    bool remote;
+    struct sheaf *empty = NULL;
+    bool remote, taken;
 
     if (topology.memories > 1) {
         int all = remote_owner(full);
@@ -67,11 +70,27 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
     if (!remote && home != node && !barn_accepts(cache, node) && !barn_declines(cache, home))
         owner = home;
     stat_add(cache, STAT_remote_free, remote ? full->size : 0);
-    kept = barn_put_full(cache, owner, full, &empty, nospin);
+    if (full->capacity < cache_capacity(cache) && barn_accepts(cache, owner)) {
+        sheaf_restore(cache, full); /* from here on it is kept */
+        if (!remote && full->size < full->capacity)
+            return full;
+    }
+    /* A sheaf that is flushed step by step was refused once, which is enough. */
+    taken = (full->capacity == cache_capacity(cache)
+                 ? !barn_refuses(cache, owner)
+                 : full->capacity < cache_capacity(cache) && barn_accepts(cache, owner)) &&
+            barn_put_full(cache, owner, full, &empty, nospin);
     if (remote)
-        stat_add(cache, kept ? STAT_remote_put_fail : STAT_remote_put, 1);
-    kept = barn_flush(cache, owner, kept, !empty, nospin);
-    return empty ? empty : kept;
+        stat_add(cache, taken ? STAT_remote_put : STAT_remote_put_fail, 1);
+    if (taken)
+        return empty;
+    if (remote) /* whole: this CPU's sheaves and barn keep no other node's objects */
+        sheaf_flush(cache, full, nospin);
+    else
+        sheaf_flush_some(cache, full, nospin);
+    if (owner != node)
+        barn_shed(cache, owner, nospin);
+    return full;
 }
 
 /* A sheaf with room becomes main; the slot may have changed since it was found full. */
@@ -85,7 +104,8 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
     if (main) {
         slot->fill /= 2;
         if (main->size >= main->capacity) {
-            if (!decline && !slot->spare && main->capacity == cache_capacity(cache))
+            if (!slot->spare && ((empty->size > 0) | !decline) &&
+                main->capacity <= cache_capacity(cache))
                 slot->spare = slot_real(main);
             else
                 full = slot_real(main);
@@ -103,20 +123,30 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
         barn_return(cache, node, empty, nospin);
 }
 
-/* Room in the slot, whose sheaves were full; `spare` was taken out of it. */
+/*
+ * Room in the slot, whose sheaves were full; `spare` was taken out of it.  False: there is none, and no memory.
+ * `alone`: it was main.
+ */
 static bool slot_make_room(struct stook_cache *cache, unsigned node, struct sheaf *spare,
-                           bool decline, bool nospin)
+                           bool alone, bool decline, bool nospin)
 {
     struct sheaf *empty = spare;
 
-    if (spare && spare->size >= spare->capacity)
+    if (spare) {
         empty = slot_send(cache, node, spare, nospin);
-    if (!empty)
-        empty = barn_make_empty(cache, node, nospin);
-    if (empty) {
-        sheaf_expect(empty);
-        slot_install_empty(cache, node, empty, decline, nospin);
+        if (empty && empty->size == 0 && decline && !alone) {
+            barn_put_empty(cache, node, empty, nospin); /* one sheaf is enough: it is next */
+            return true;
+        }
+        barn_shed(cache, node, nospin);
     }
+    if (!empty) {
+        empty = barn_make_empty(cache, node, nospin);
+        if (empty)
+            sheaf_expect(empty);
+    }
+    if (empty)
+        slot_install_empty(cache, node, empty, decline, nospin);
     return empty != NULL;
 }
 
@@ -127,7 +157,7 @@ static bool slot_make_room(struct stook_cache *cache, unsigned node, struct shea
 static void slot_trim(struct stook_cache *cache, unsigned node, struct sheaf *over, bool decline,
                       bool nospin)
 {
-    sheaf_flush(cache, over, nospin);
+    sheaf_flush_some(cache, over, nospin);
     slot_install_empty(cache, node, over, decline, nospin);
 }
 
@@ -148,10 +178,11 @@ static uint32_t slot_strip(void **objects, uint32_t n)
 static uint32_t slot_free_sheaves(struct stook_cache *cache, unsigned node, void *const *objects,
                                   uint32_t n, bool nospin)
 {
-    struct sheaf *empty, *chain = NULL;
+    struct sheaf *empty;
     uint32_t put = 0;
+    bool taken = true;
 
-    while (n - put >= cache_capacity(cache) && !chain && barn_accepts(cache, node)) {
+    while (n - put >= cache_capacity(cache) && taken && barn_accepts(cache, node)) {
         uint32_t k;
         empty = barn_make_empty(cache, node, nospin);
         if (!empty)
@@ -160,9 +191,13 @@ static uint32_t slot_free_sheaves(struct stook_cache *cache, unsigned node, void
         memcpy(empty->object, objects + put, k * sizeof(void *));
         empty->size = k;
         put += k;
-        chain = barn_put_full(cache, node, empty, NULL, nospin);
+        taken = barn_put_full(cache, node, empty, NULL, nospin);
     }
-    barn_flush(cache, node, chain, false, nospin);
+    if (!taken) {
+        sheaf_flush(cache, empty, nospin);
+        barn_put_empty(cache, node, empty, nospin);
+        barn_shed(cache, node, nospin);
+    }
     return put;
 }
 
@@ -210,17 +245,17 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         spare = slot->spare;
         if (n - put == 1)
             slot_expect(cache, slot, main, objects[put]);
-        if (main->size > main->capacity) {
+        if (main->size < main->capacity) {
+            slot_open(slot, main);
+            /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */
+            n = put + slot_strip(objects + put, n - put);
+        } else if (main->size > main->capacity || main->capacity > cache_capacity(cache)) {
             slot->spare = NULL;
             slot->fill = 0;
             slot->wary = SLOT_WARY;
             slot_open(slot, spare ? spare : SHEAF_NONE);
             slot_trim(cache, node, main, decline, nospin);
-        } else if (main->size < main->capacity) {
-            slot_open(slot, main);
-            /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */
-            n = put + slot_strip(objects + put, n - put);
-        } else if (spare && spare->size < spare->capacity && !decline) {
+        } else if (spare && spare->size < spare->capacity) {
             slot->spare = slot_real(main);
             slot_open(slot, spare);
             stat_add(cache, STAT_sheaf_swap, 1);
@@ -232,9 +267,11 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             n = put + slot_strip(objects + put, n - put);
             put += slot_free_sheaves(cache, node, objects + put, n - put, nospin);
         } else {
+            bool alone = decline && !spare;
             slot->spare = NULL;
-            slot_open(slot, main);
-            if (!slot_make_room(cache, node, spare, decline, nospin))
+            slot_open(slot, alone ? SHEAF_NONE : main);
+            if (!slot_make_room(cache, node, alone ? slot_real(main) : spare, alone, decline,
+                                nospin))
                 break;
         }
         if (put < n)

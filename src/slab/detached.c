@@ -11,7 +11,7 @@ static unsigned detached_hash(const struct slab *slab)
 }
 
 /* The slab's list; a new one has count 0.  NULL: there is no room for one more. */
-static struct detached *detached_find(struct detached_set *set, struct slab *slab)
+static struct detached *detached_find(struct detached_set *set, struct slab *slab, unsigned most)
 {
     unsigned at = detached_hash(slab);
     struct detached *list;
@@ -26,7 +26,7 @@ static struct detached *detached_find(struct detached_set *set, struct slab *sla
         for (; set->find[at]; at = (at + 1) % DETACHED_HASH)
             if (set->list[set->find[at] - 1].slab == slab)
                 return &set->list[set->find[at] - 1];
-        if (__builtin_expect(set->lists == DETACHED_LISTS, 0))
+        if (__builtin_expect(set->lists == most, 0))
             return NULL;
         set->find[at] = (uint8_t)(set->lists + 1);
     }
@@ -109,7 +109,7 @@ static void detached_leave(struct detached_walk *walk)
  * in this chunk and the next, this one too.  False: the set is full. */
 static inline bool detached_move(struct stook_cache *cache, struct detached_set *set,
                                  struct detached_walk *walk, const void *object, uint32_t at,
-                                 uint32_t more)
+                                 uint32_t more, unsigned most)
 {
     struct slab *slab;
     uint64_t word;
@@ -121,7 +121,7 @@ static inline bool detached_move(struct stook_cache *cache, struct detached_set 
     slab = slab_at(object, *pagemap_at(object));
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     detached_leave(walk);
-    walk->list = detached_find(set, slab);
+    walk->list = detached_find(set, slab, most);
     if (__builtin_expect(!walk->list, 0))
         return false;
     walk->base = (uintptr_t)slab_base(slab);
@@ -246,7 +246,8 @@ static void detached_undo(const struct stook_cache *cache, const struct detached
 static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook_cache *cache,
                                                                     struct detached_set *set,
                                                                     void *const *objects,
-                                                                    uint32_t n, const bool bytes)
+                                                                    uint32_t n, unsigned most,
+                                                                    const bool bytes)
 {
     const uint32_t stride = cache->layout.stride;
     struct detached_walk walk = {0};
@@ -272,7 +273,7 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
                 i++;
                 continue;
             }
-            if (!detached_move(cache, set, &walk, objects[i], i, all - i)) {
+            if (!detached_move(cache, set, &walk, objects[i], i, all - i, most)) {
                 n = i;
                 break;
             }
@@ -299,10 +300,10 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
 }
 
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
-                         uint32_t n)
+                         uint32_t n, unsigned most)
 {
-    return cache->layout.marks ? detached_walk(cache, set, objects, n, true)
-                               : detached_walk(cache, set, objects, n, false);
+    return cache->layout.marks ? detached_walk(cache, set, objects, n, most, true)
+                               : detached_walk(cache, set, objects, n, most, false);
 }
 
 void detached_link(struct stook_cache *cache, const struct detached_set *set, struct detached *list)

@@ -39,9 +39,10 @@ struct detached_set {
 };
 _Static_assert(DETACHED_CHUNK < 255, "positions and lists are bytes");
 
-/* Sorts the first objects of the array, DETACHED_CHUNK and of DETACHED_LISTS slabs at most; how many. */
+/* Sorts the first objects of the array, DETACHED_CHUNK and of `most` slabs at most (DETACHED_LISTS or fewer); how
+ * many. */
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
-                         uint32_t n);
+                         uint32_t n, unsigned most);
 
 /* Links a list that is not linked yet. */
 void detached_link(struct stook_cache *cache, const struct detached_set *set,

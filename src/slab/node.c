@@ -12,8 +12,15 @@
 #include "slab/stat.h"
 
 #include <errno.h>
+#include <string.h>
 
-enum { NODE_DETACH_MAX = 16 }; /* partial slabs taken under one holding of the lock */
+enum {
+    NODE_DETACH_MAX = 16, /* partial slabs taken under one holding of the lock */
+    /* Objects of partial slabs for a caller that needs fewer: each may cost a cache miss. */
+    NODE_PARTIAL_WORTH = 64,
+    NODE_NEW_WORTH = 4, /* new slabs for such a caller: each costs as much as a hundred objects */
+    NODE_EXPECT = 64,   /* cache lines asked for at a time */
+};
 
 static struct node *node_of(struct stook_cache *cache, const struct slab *slab)
 {
@@ -183,11 +190,12 @@ static uint64_t node_pushed(struct stook_cache *cache, struct slab *slab, uint64
     return slab_word(head, slab_inuse(word) - count, slab_seq(word) + 1, slab_flags(word));
 }
 
-/* After a push under the lock: the lists, then the lock goes. */
-static void node_settle_lists(struct stook_cache *cache, struct node *node, struct slab *slab,
-                              uint64_t word, bool nospin) LOCK_DROPS(node->lock);
-static void node_settle_lists(struct stook_cache *cache, struct node *node, struct slab *slab,
-                              uint64_t word, bool nospin)
+/* After a push under the lock: the lists.  The slab, if the caller has to give it back without the lock. */
+static struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
+                                      struct slab *slab, uint64_t word, bool nospin)
+    LOCK_NEEDS(node->lock);
+static struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
+                                      struct slab *slab, uint64_t word, bool nospin)
 {
     struct slab *gone = NULL;
 
@@ -199,9 +207,45 @@ static void node_settle_lists(struct stook_cache *cache, struct node *node, stru
     }
     if (gone)
         node_forget(node, gone);
+    return gone;
+}
+
+/* The same, then the lock goes. */
+static void node_settle_drop(struct stook_cache *cache, struct node *node, struct slab *slab,
+                             uint64_t word, bool nospin) LOCK_DROPS(node->lock);
+static void node_settle_drop(struct stook_cache *cache, struct node *node, struct slab *slab,
+                             uint64_t word, bool nospin)
+{
+    struct slab *gone = node_settle_lists(cache, node, slab, word, nospin);
+
     lock_drop(&node->lock, LOCK_NODE);
     if (gone)
         slab_unmake(cache, gone);
+}
+
+/* Whether a push changes what lists the slab is on. */
+static bool node_needs_lock(uint64_t word, uint64_t pushed)
+{
+    return !(slab_flags(word) & SLAB_PENDING) &&
+           (slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0);
+}
+
+/* The word after a push, and the links for it. */
+static uint64_t node_prepare(struct stook_cache *cache, const struct detached_set *set,
+                             struct detached *list, uint64_t word, bool locked)
+{
+    struct slab *slab = list->slab;
+    uint64_t pushed = node_pushed(cache, slab, word, list->head, list->count);
+
+    if (locked && slab_inuse(pushed) == 0 && !(slab_flags(word) & SLAB_PENDING)) {
+        /* All objects are free, and no thread can take from the slab: its links mean nothing. */
+        slab_counts.whole += !list->linked;
+        return slab_word(SLAB_NONE, 0, slab_seq(pushed), slab_flags(pushed));
+    }
+    if (!list->linked)
+        detached_link(cache, set, list);
+    slab_set_link(cache, slab, list->tail, slab_head(word)); /* again if that changes */
+    return pushed;
 }
 
 /* Publishes a detached list.  See slab.h for which changes need the lock. */
@@ -215,8 +259,7 @@ LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct 
 
     for (;;) {
         pushed = node_pushed(cache, slab, word, list->head, list->count);
-        if (!(slab_flags(word) & SLAB_PENDING) && !locked &&
-            (slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0)) {
+        if (!locked && node_needs_lock(word, pushed)) {
             /* Giving a slab back takes the arena's lock, which is not only tried. */
             locked = !(nospin && slab_inuse(pushed) == 0) && node_lock(cache, node, nospin);
             defer = !locked;
@@ -225,15 +268,7 @@ LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct 
                 continue;
             }
         }
-        if (locked && slab_inuse(pushed) == 0 && !(slab_flags(word) & SLAB_PENDING)) {
-            /* All objects are free, and no thread can take from the slab: its links mean nothing. */
-            pushed = slab_word(SLAB_NONE, 0, slab_seq(pushed), slab_flags(pushed));
-            slab_counts.whole += !list->linked;
-        } else {
-            if (!list->linked)
-                detached_link(cache, set, list);
-            slab_set_link(cache, slab, list->tail, slab_head(word)); /* again if that changes */
-        }
+        pushed = node_prepare(cache, set, list, word, locked);
         if (defer)
             pushed |= (uint64_t)SLAB_PENDING << 56;
         if (node_swap(cache, slab, &word, pushed))
@@ -241,9 +276,88 @@ LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct 
         defer = false;
     }
     if (locked)
-        node_settle_lists(cache, node, slab, pushed, nospin);
+        node_settle_drop(cache, node, slab, pushed, nospin);
     else if (defer)
         node_park(node, slab, false);
+}
+
+/* The push that needs no lock: onto a slab that stays partial, or is pending.  False: it needs the lock. */
+static bool node_push(struct stook_cache *cache, const struct detached_set *set,
+                      struct detached *list)
+{
+    struct slab *slab = list->slab;
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
+
+    do {
+        pushed = node_pushed(cache, slab, word, list->head, list->count);
+        if (node_needs_lock(word, pushed))
+            return false;
+        pushed = node_prepare(cache, set, list, word, false);
+    } while (!node_swap(cache, slab, &word, pushed));
+    return true;
+}
+
+/* The push under the lock.  The slab, if the caller has to give it back when it has dropped the lock. */
+static struct slab *node_push_locked(struct stook_cache *cache, struct node *node,
+                                     const struct detached_set *set, struct detached *list)
+    LOCK_NEEDS(node->lock);
+static struct slab *node_push_locked(struct stook_cache *cache, struct node *node,
+                                     const struct detached_set *set, struct detached *list)
+{
+    struct slab *slab = list->slab;
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
+
+    do
+        pushed = node_prepare(cache, set, list, word, true);
+    while (!node_swap(cache, slab, &word, pushed));
+    return node_settle_lists(cache, node, slab, pushed, false);
+}
+
+/*
+ * Publishes the lists of a set.  Those that need a node's lock come last, under one holding of it.  Slabs that
+ * became empty and are not kept go back to the arena when it is dropped.
+ */
+LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct detached_set *set,
+                                            bool nospin)
+{
+    struct node *held = NULL;
+    unsigned waiting = 0, gone = 0;
+
+    for (unsigned i = 0; i < set->lists; i++)
+        if (nospin)
+            node_publish(cache, set, &set->list[i], nospin);
+        else if (!node_push(cache, set, &set->list[i]))
+            set->list[waiting++] = set->list[i];
+    for (unsigned i = 0; i < waiting; i++) {
+        struct node *node = node_of(cache, set->list[i].slab);
+        struct slab *empty = NULL;
+        if (held && held != node)
+            lock_drop(&held->lock, LOCK_NODE);
+        if (held != node)
+            held = node_lock(cache, node, false) ? node : NULL;
+        if (!held)
+            node_publish(cache, set, &set->list[i], false);
+        else
+            empty = node_push_locked(cache, node, set, &set->list[i]);
+        if (empty)
+            set->list[gone++].slab = empty; /* in the place of a list that is published */
+    }
+    if (held)
+        lock_drop(&held->lock, LOCK_NODE);
+    for (unsigned i = 0; i < gone; i++)
+        slab_unmake(cache, set->list[i].slab);
+}
+
+uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned slabs,
+                       bool nospin)
+{
+    struct detached_set set;
+    uint32_t done;
+
+    node_touch(cache);
+    done = detached_gather(cache, &set, objects, n, slabs);
+    node_publish_set(cache, &set, nospin);
+    return done;
 }
 
 void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
@@ -252,9 +366,8 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
 
     node_touch(cache);
     while (n > 0) {
-        uint32_t done = detached_gather(cache, &set, objects, n);
-        for (unsigned i = 0; i < set.lists; i++)
-            node_publish(cache, &set, &set.list[i], nospin);
+        uint32_t done = detached_gather(cache, &set, objects, n, DETACHED_LISTS);
+        node_publish_set(cache, &set, nospin);
         objects += done;
         n -= done;
     }
@@ -289,7 +402,7 @@ LOCK_UNCHECKED static void node_put_rest(struct stook_cache *cache, struct node 
         }
     } while (!node_swap(cache, slab, &word, pushed));
     if (locked)
-        node_settle_lists(cache, node, slab, pushed, nospin);
+        node_settle_drop(cache, node, slab, pushed, nospin);
     else if (defer)
         node_park(node, slab, true);
 }
@@ -316,6 +429,29 @@ static bool node_detach(struct stook_cache *cache, struct slab *slab, struct nod
     return true;
 }
 
+/*
+ * Links lie in the free objects: one by one, each would be a cache miss that the next one waits for.  The marks
+ * say which objects are free, or were freed since: all their lines are asked for at once.
+ */
+static void node_expect_links(const struct stook_cache *cache, const struct slab *slab,
+                              uint32_t limit)
+{
+    const uint8_t *marks = mark_bytes(slab);
+    const char *base = slab_base(slab);
+    uint32_t stride = cache->layout.stride, asked = 0;
+
+    for (uint32_t i = 0; i < limit && asked < NODE_EXPECT; i += 8) {
+        uint64_t eight = MARK_OUT * (uint64_t)0x0101010101010101;
+        if (i + 8 <= limit)
+            memcpy(&eight, marks + i, sizeof(eight));
+        if (eight == MARK_OUT * (uint64_t)0x0101010101010101)
+            continue;
+        for (const char *line = base + (size_t)i * stride, *end = line + (size_t)8 * stride;
+             line < end; line += 64, asked++)
+            __builtin_prefetch(line);
+    }
+}
+
 /* Objects of a detached freelist into the array, at most so many; the rest goes back.  They are this
  * thread's: their links change no more. */
 static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *taken, void **objects,
@@ -327,6 +463,8 @@ static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *ta
     uint32_t count = taken->count < max ? taken->count : max;
     char *base = slab_base(slab);
 
+    if (STOOK_HARDENED && cache->layout.marks && count > 2)
+        node_expect_links(cache, slab, limit);
     for (uint32_t k = 0; k < count; k++) {
         uint32_t out = index;
         objects[k] = base + (size_t)index * stride;
@@ -389,8 +527,9 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     return n;
 }
 
+/* Between `min` and `max`; after the first batch of slabs `least` are enough. */
 static uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects,
-                                  uint32_t min, uint32_t max, bool nospin)
+                                  uint32_t least, uint32_t min, uint32_t max, bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
     struct node_taken list[NODE_DETACH_MAX];
@@ -402,6 +541,7 @@ static uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, v
         n = node_take_lists(cache, node, list, min > got ? min - got : 0, max - got, nospin);
         for (unsigned i = 0; i < n; i++)
             got += node_emit(cache, &list[i], objects + got, max - got, nospin);
+        min = least;
     } while (got < min && n == NODE_DETACH_MAX);
     return got;
 }
@@ -445,9 +585,15 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
                    uint32_t max, bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
-    uint32_t got = node_take_partial(cache, node_id, objects, min, max, nospin);
+    uint32_t worth = max < NODE_PARTIAL_WORTH   ? max
+                     : min > NODE_PARTIAL_WORTH ? min
+                                                : NODE_PARTIAL_WORTH;
+    uint32_t got = node_take_partial(cache, node_id, objects, min,
+                                     min > worth / 2 ? min : worth / 2, worth, nospin);
+    /* New slabs cost little an object: half of what would be taken, or a few slabs' worth. */
+    uint32_t more = got < min ? max / 2 : 0;
 
-    while (got < min) {
+    for (unsigned slabs = 0; got < min || (got < more && slabs < NODE_NEW_WORTH); slabs++) {
         struct freelist_iter iter;
         struct slab *slab = node_take_empty(cache, node, nospin);
         if (!slab) {

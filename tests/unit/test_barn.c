@@ -66,13 +66,13 @@ static void scrap(struct sheaf *chain)
     }
 }
 
-static unsigned length(const struct sheaf *chain)
+/* A full sheaf that the barn refuses. */
+static void refused_one(void)
 {
-    unsigned n = 0;
+    struct sheaf *full = full_sheaf();
 
-    for (; chain; chain = chain->next)
-        n++;
-    return n;
+    assert_false(barn_put_full(cache, 0, full, NULL, false));
+    scrap(full);
 }
 
 static void full_and_empty_change_places(void **unused)
@@ -80,9 +80,9 @@ static void full_and_empty_change_places(void **unused)
     struct sheaf *a = full_sheaf(), *b = full_sheaf(), *empty = NULL, *got;
 
     (void)unused;
-    assert_null(barn_put_full(cache, 0, a, &empty, false));
+    assert_true(barn_put_full(cache, 0, a, &empty, false));
     assert_null(empty); /* it has none to give */
-    assert_null(barn_put_full(cache, 0, b, NULL, false));
+    assert_true(barn_put_full(cache, 0, b, NULL, false));
     check_all(NULL, 0);
     empty = empty_sheaf();
     got = barn_get_full(cache, 0, &empty, false);
@@ -90,7 +90,7 @@ static void full_and_empty_change_places(void **unused)
     assert_null(empty);
     assert_int_equal(barn->nr_full, 1);
     assert_int_equal(barn->nr_empty, 1);
-    assert_null(barn_put_full(cache, 0, got, &empty, false));
+    assert_true(barn_put_full(cache, 0, got, &empty, false));
     assert_non_null(empty);
     assert_int_equal(empty->size, 0);
     assert_int_equal(barn->nr_empty, 0);
@@ -114,33 +114,29 @@ static void empty_sheaves_are_few(void **unused)
 static void limit_falls_and_rises(void **unused)
 {
     unsigned limit = barn->full_limit, refused = 0;
-    struct sheaf *empty = NULL, *chain;
+    struct sheaf *empty = NULL;
 
     (void)unused;
     assert_int_equal(limit, cache_barn_limit(cache));
     assert_true(limit >= 2);
     for (unsigned i = 0; i < limit; i++)
-        assert_null(barn_put_full(cache, 0, full_sheaf(), &empty, false));
-    /* Only coming: refused, then the limit is halved and what is beyond it handed out, down to 0. */
+        assert_true(barn_put_full(cache, 0, full_sheaf(), &empty, false));
+    /* Only coming: refused, then the limit is halved, down to 0.  What is beyond it leaves sheaf by sheaf. */
     while (!barn_declines(cache, 0)) {
-        struct sheaf *more = full_sheaf();
-        unsigned before = barn->full_limit;
-        bool among = false;
-        chain = barn_put_full(cache, 0, more, NULL, false);
-        assert_non_null(chain);
-        for (struct sheaf *s = chain; s; s = s->next)
-            among |= s == more;
-        assert_true(among);
-        if (barn->full_limit == before) {
-            assert_int_equal(length(chain), 1);
-        } else {
-            assert_int_equal(barn->full_limit, before / 2);
-            assert_int_equal(length(chain), 1 + before - before / 2);
-        }
-        scrap(chain);
+        unsigned before = barn->full_limit, had = barn->nr_full;
+        refused_one();
+        assert_true(barn->full_limit == before || barn->full_limit == before / 2);
+        assert_int_equal(barn->nr_full, had);
+        barn_shed(cache, 0, false);
+        assert_int_equal(barn->nr_full, had - (had > barn->full_limit));
         check_all(NULL, 0);
         assert_true(refused++ < 100);
     }
+    for (unsigned had = barn->nr_full; had-- > 0; check_all(NULL, 0)) {
+        barn_shed(cache, 0, false);
+        assert_int_equal(barn->nr_full, had);
+    }
+    barn_shed(cache, 0, false);         /* a no-op */
     assert_int_equal(barn->nr_full, 0); /* nothing stays parked */
     assert_true(barn->put_fail >= refused);
     /* Missed: it grows by one each time, up to what it was. */
@@ -154,11 +150,11 @@ static void limit_falls_and_rises(void **unused)
 /* Fills the barn until it refuses one. */
 static void fill_until_refused(void)
 {
-    struct sheaf *chain;
+    struct sheaf *full;
 
-    while (!(chain = barn_put_full(cache, 0, full_sheaf(), NULL, false)))
+    while (barn_put_full(cache, 0, full = full_sheaf(), NULL, false))
         ;
-    scrap(chain);
+    scrap(full);
 }
 
 /* Empties it, and misses one more. */
@@ -189,13 +185,16 @@ static void limit_grows_where_refused_is_missed(void **unused)
     }
     /* A grown one lasts for as many refusals as it counts, no fewer. */
     for (unsigned i = 0; i < most; i++)
-        assert_null(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+        assert_true(barn_put_full(cache, 0, full_sheaf(), NULL, false));
     for (unsigned i = 1; i < most; i++) {
-        scrap(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+        refused_one();
         assert_int_equal(barn->full_limit, most);
     }
-    scrap(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+    refused_one();
     assert_int_equal(barn->full_limit, most / 2);
+    while (barn->nr_full > most / 2)
+        barn_shed(cache, 0, false);
+    barn_shed(cache, 0, false);
     assert_int_equal(barn->nr_full, most / 2);
 }
 
@@ -206,7 +205,7 @@ static void one_object_at_a_time(void **unused)
 
     (void)unused;
     assert_null(barn_take_object(cache, 0, false));
-    assert_null(barn_put_full(cache, 0, sheaf, NULL, false));
+    assert_true(barn_put_full(cache, 0, sheaf, NULL, false));
     for (unsigned i = 0; i < CAPACITY; i++) {
         held[i] = (struct check_object){cache, barn_take_object(cache, 0, false)};
         assert_non_null(held[i].object);
@@ -224,8 +223,8 @@ static void drain(void **unused)
     struct check_counts counts;
 
     (void)unused;
-    assert_null(barn_put_full(cache, 0, full_sheaf(), NULL, false));
-    assert_null(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+    assert_true(barn_put_full(cache, 0, full_sheaf(), NULL, false));
+    assert_true(barn_put_full(cache, 0, full_sheaf(), NULL, false));
     barn_put_empty(cache, 0, empty_sheaf(), false);
     check_count(cache, NULL, 0, &counts);
     assert_int_equal(counts.cached, 2 * CAPACITY);
@@ -242,7 +241,7 @@ static void held_lock_is_only_tried(void **unused)
     struct sheaf *asked = empty;
 
     (void)unused;
-    assert_null(barn_put_full(cache, 0, full, NULL, false));
+    assert_true(barn_put_full(cache, 0, full, NULL, false));
     barn_put_empty(cache, 0, empty_sheaf(), false);
     context_enter();
     lock_take(&barn->lock, LOCK_BARN);
@@ -251,8 +250,7 @@ static void held_lock_is_only_tried(void **unused)
     assert_ptr_equal(asked, empty);
     assert_null(barn_get_empty(cache, 0, true));
     assert_null(barn_take_object(cache, 0, true));
-    assert_ptr_equal(barn_put_full(cache, 0, second, NULL, true), second);
-    assert_null(second->next);
+    assert_false(barn_put_full(cache, 0, second, NULL, true));
     barn_put_empty(cache, 0, empty, true); /* freed instead */
     context_leave();
     lock_drop(&barn->lock, LOCK_BARN);

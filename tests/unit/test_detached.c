@@ -98,7 +98,7 @@ static void some_of_one_slab(void **unused)
         uint64_t links;
         begin(256, flags, 1);
         links = slab_counts.links;
-        assert_int_equal(detached_gather(cache, &set, objects + 3, 10), 10);
+        assert_int_equal(detached_gather(cache, &set, objects + 3, 10, DETACHED_LISTS), 10);
         assert_int_equal(set.lists, 1);
         assert_true(set.list[0].linked); /* it cannot be all that is in use */
         assert_ptr_equal(set.list[0].slab, slab_of_object(objects[0]));
@@ -121,7 +121,7 @@ static void all_of_one_slab(void **unused)
     assert_true(per_slab <= DETACHED_CHUNK && bytes <= sizeof(before));
     memset(slab_base(slab_of_object(objects[0])), 0x6b, bytes);
     memcpy(before, slab_base(slab_of_object(objects[0])), bytes);
-    assert_int_equal(detached_gather(cache, &set, objects, per_slab), per_slab);
+    assert_int_equal(detached_gather(cache, &set, objects, per_slab, DETACHED_LISTS), per_slab);
     assert_int_equal(set.lists, 1);
     assert_false(set.list[0].linked);
     assert_int_equal(set.list[0].count, per_slab);
@@ -145,15 +145,15 @@ static void nulls_anywhere(void **unused)
             if (given[i])
                 want[n++] = given[i];
         }
-        assert_int_equal(detached_gather(cache, &set, given, 64), 64);
+        assert_int_equal(detached_gather(cache, &set, given, 64, DETACHED_LISTS), 64);
         assert_int_equal(set.lists, 1);
         check_list(&set.list[0], want, n);
         undo(given, 64);
     }
     memset(given, 0, sizeof(given));
-    assert_int_equal(detached_gather(cache, &set, given, 64), 64);
+    assert_int_equal(detached_gather(cache, &set, given, 64, DETACHED_LISTS), 64);
     assert_int_equal(set.lists, 0);
-    assert_int_equal(detached_gather(cache, &set, given, 0), 0);
+    assert_int_equal(detached_gather(cache, &set, given, 0, DETACHED_LISTS), 0);
     assert_int_equal(set.lists, 0);
     end();
 }
@@ -168,7 +168,7 @@ static void many_slabs(void **unused)
     begin(4096, 0, slabs);
     for (unsigned i = 0; i < slabs; i++)
         given[i] = objects[i * per_slab];
-    n = detached_gather(cache, &set, given, slabs);
+    n = detached_gather(cache, &set, given, slabs, DETACHED_LISTS);
     assert_int_equal(n, DETACHED_LISTS); /* and no more */
     assert_int_equal(set.lists, n);
     for (unsigned i = 0; i < n; i++)
@@ -179,7 +179,8 @@ static void many_slabs(void **unused)
         given[2 * DETACHED_LISTS - 1 - i] = objects[i * per_slab + 1];
     }
     given[2 * DETACHED_LISTS] = objects[DETACHED_LISTS * per_slab]; /* the one that is too many */
-    assert_int_equal(detached_gather(cache, &set, given, 2 * LISTS), 2 * DETACHED_LISTS);
+    assert_int_equal(detached_gather(cache, &set, given, 2 * LISTS, DETACHED_LISTS),
+                     2 * DETACHED_LISTS);
     assert_int_equal(set.lists, DETACHED_LISTS);
     for (unsigned i = 0; i < set.lists; i++) {
         void *want[2] = {objects[i * per_slab], objects[i * per_slab + 1]};
@@ -319,9 +320,9 @@ static void chunk_divides_a_slab(void **unused)
         }
         n = per_slab < keep ? per_slab : keep;
         if (held > DETACHED_CHUNK)
-            assert_int_equal(detached_gather(cache, &set, objects, held), n);
+            assert_int_equal(detached_gather(cache, &set, objects, held, DETACHED_LISTS), n);
         else
-            assert_int_equal(detached_gather(cache, &set, objects, held), held);
+            assert_int_equal(detached_gather(cache, &set, objects, held, DETACHED_LISTS), held);
         for (unsigned k = 0; k < held && STOOK_HARDENED; k++)
             assert_true(mark_is_out(cache, slab_of_object(objects[k]), index_of(objects[k])) ==
                         (held > DETACHED_CHUNK && k >= n));
