@@ -9,7 +9,6 @@
 #include "page/arena.h"
 #include "large/large.h"
 #include "sheaf/barn.h"
-#include "sheaf/remote.h"
 #include "sheaf/slot.h"
 #include "slab/slab.h"
 #include "slab/stat.h"
@@ -125,7 +124,7 @@ static bool prefilled_keep(struct stook_cache *cache, struct sheaf *sheaf, bool 
     int owner = (int)home;
 
     if (sheaf->size > 0 && topology.memories > 1)
-        owner = remote_owner(sheaf);
+        owner = sheaf_owner(sheaf);
     if (owner < 0)
         sheaf_flush(cache, sheaf, nospin);
     else if (owner != (int)home)

@@ -11,7 +11,6 @@
 #include "base/init.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
-#include "sheaf/remote.h"
 #include "sheaf/slot_sections.h"
 #include "slab/node.h"
 #include "slab/stat.h"
@@ -84,7 +83,7 @@ static unsigned rcu_sort(struct stook_cache *cache, unsigned node, struct sheaf 
 
     if (topology.memories < 2)
         return node;
-    owner = remote_owner(sheaf);
+    owner = sheaf_owner(sheaf);
     if (owner >= 0)
         return (unsigned)owner == home ? node : (unsigned)owner;
     for (uint32_t i = 0; i < n; i++)

@@ -5,7 +5,6 @@
 #include "base/context.h"
 #include "os/topology.h"
 #include "sheaf/budget.h"
-#include "sheaf/remote.h"
 #include "slab/stat.h"
 
 enum {
@@ -236,28 +235,38 @@ static bool barn_put_back(struct stook_cache *cache, struct barn *barn, unsigned
     return taken;
 }
 
-void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
+/* A full sheaf that is beyond the limit, or NULL. */
+static struct sheaf *barn_pop_surplus(struct stook_cache *cache, struct barn *barn, unsigned node,
+                                      bool nospin)
 {
-    struct barn *barn = barn_of(cache, node);
     struct sheaf *full = NULL;
 
     if (__builtin_expect(__atomic_load_n(&barn->nr_full, __ATOMIC_RELAXED) <=
                              __atomic_load_n(&barn->full_limit, __ATOMIC_RELAXED),
                          1) ||
         !barn_lock(cache, barn, node, nospin))
-        return;
+        return NULL;
     if (barn->nr_full > barn->full_limit)
         full = barn_pop_full(cache, barn);
     lock_drop(&barn->lock, LOCK_BARN);
-    if (!full)
-        return;
-    sheaf_flush_some(cache, full, nospin);
-    sheaf_restore(cache, full);
-    if (full->size > 0 && barn_put_back(cache, barn, node, full, nospin))
-        return;
-    if (full->size > 0)
-        sheaf_flush(cache, full, nospin);
-    barn_put_empty(cache, node, full, nospin);
+    return full;
+}
+
+void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    struct barn *barn = barn_of(cache, node);
+    unsigned slabs = SHEAF_FLUSH_SLABS;
+    struct sheaf *full;
+
+    while (slabs > 0 && (full = barn_pop_surplus(cache, barn, node, nospin)) != NULL) {
+        sheaf_flush_some(cache, full, &slabs, nospin);
+        sheaf_restore(cache, full);
+        if (full->size > 0 && barn_put_back(cache, barn, node, full, nospin))
+            return;
+        if (full->size > 0)
+            sheaf_flush(cache, full, nospin);
+        barn_put_empty(cache, node, full, nospin);
+    }
 }
 
 bool barn_refuses(struct stook_cache *cache, unsigned node)
@@ -328,7 +337,7 @@ void barn_return(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, 
         sheaf_restore(cache, sheaf);
     /* It was a CPU's, and may have objects of other nodes. */
     if (sheaf->size > 0 &&
-        (topology.memories == 1 || remote_owner(sheaf) == (int)topology.home_of_node[node]) &&
+        (topology.memories == 1 || sheaf_owner(sheaf) == (int)topology.home_of_node[node]) &&
         barn_put_full(cache, node, sheaf, NULL, nospin))
         return;
     if (sheaf->size > 0)

@@ -34,8 +34,8 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
 bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                    struct sheaf **empty, bool nospin);
 /*
- * Flushes part of one full sheaf that is beyond the limit, if there is any.  For each call that had a sheaf
- * refused: so the barn follows its limit in small steps.
+ * One step of a flush of the full sheaves that are beyond the limit, if there are any.  For each call that had a
+ * sheaf refused: so the barn follows its limit in small steps.
  */
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin);
 /* Racy: it would refuse a full sheaf, and would learn nothing from it. */

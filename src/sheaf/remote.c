@@ -40,16 +40,6 @@ void remote_return(struct stook_cache *cache, struct sheaf *remote, bool nospin)
     }
 }
 
-int remote_owner(const struct sheaf *sheaf)
-{
-    unsigned owner = pagemap_node(sheaf->object[0]);
-
-    for (uint32_t i = 1; i < sheaf->size; i++)
-        if (pagemap_node(sheaf->object[i]) != owner)
-            return -1;
-    return (int)owner;
-}
-
 /* The sheaf among the remote ones for objects of a node, else an empty one, becomes the first in the
  * chain; or NULL. */
 static struct sheaf *remote_of(struct stook_cache *cache, unsigned node, unsigned owner,

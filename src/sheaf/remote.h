@@ -12,8 +12,6 @@
 
 #include "sheaf/sheaf.h"
 
-/* The node that all objects of a sheaf are of, or -1: several. */
-int remote_owner(const struct sheaf *sheaf);
 /*
  * Moves the objects that are not of the home of `node` out of a sheaf, to the chain of remote sheaves
  * (linked by ->next, some may be empty).  Full ones go to their owners' barns in exchange for empty ones.

@@ -2,6 +2,7 @@
 #include "sheaf/sheaf.h"
 
 #include "base/report.h"
+#include "slab/detached.h"
 #include "slab/nodes.h"
 #include "slab/stat.h"
 
@@ -17,6 +18,8 @@ const char sheaf_class_name[SHEAF_CLASSES][sizeof("stook-sheaf-8192")] = {
     "stook-sheaf-2048", "stook-sheaf-4096", "stook-sheaf-8192"};
 _Static_assert(sizeof(struct sheaf) + STOOK_SHEAF_CAPACITY_MAX * sizeof(void *) <= 8192,
                "the largest sheaf has a class");
+
+_Static_assert((int)SHEAF_FLUSH_SLABS <= (int)DETACHED_LISTS, "a step's lists are one set");
 
 static struct stook_cache *sheaf_class(unsigned room)
 {
@@ -63,6 +66,16 @@ bool sheaf_is_over(const struct sheaf *sheaf)
     return slab_cache_of(sheaf) != sheaf_class(sheaf->capacity);
 }
 
+int sheaf_owner(const struct sheaf *sheaf)
+{
+    unsigned owner = pagemap_node(sheaf->object[0]);
+
+    for (uint32_t i = 1; i < sheaf->size; i++)
+        if (pagemap_node(sheaf->object[i]) != owner)
+            return -1;
+    return (int)owner;
+}
+
 void sheaf_free(struct sheaf *sheaf, bool nospin)
 {
     void *memory = sheaf;
@@ -79,11 +92,11 @@ void sheaf_restore(const struct stook_cache *cache, struct sheaf *sheaf)
         __atomic_store_n(&sheaf->capacity, capacity, __ATOMIC_RELAXED);
 }
 
-void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
+void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin)
 {
     uint32_t n = sheaf->size, done, left, moved;
 
-    done = node_put_some(cache, sheaf->object, n, SHEAF_FLUSH_SLABS, nospin);
+    done = node_put_some(cache, sheaf->object, n, slabs, nospin);
     left = n - done;
     stat_add(cache, STAT_sheaf_flush, done);
     moved = left < done ? left : done; /* from the top: no more than went */

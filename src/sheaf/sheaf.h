@@ -65,6 +65,8 @@ struct sheaf *sheaf_alloc_over(unsigned capacity, unsigned room, unsigned node, 
 /* Objects it has room for, and whether that is more than its capacity asks for. */
 unsigned sheaf_room(const struct sheaf *sheaf);
 bool sheaf_is_over(const struct sheaf *sheaf);
+/* The node that all its objects are of, or -1: several.  It has some. */
+int sheaf_owner(const struct sheaf *sheaf);
 /* An empty sheaf. */
 void sheaf_free(struct sheaf *sheaf, bool nospin);
 /*
@@ -72,12 +74,12 @@ void sheaf_free(struct sheaf *sheaf, bool nospin);
  */
 void sheaf_restore(const struct stook_cache *cache, struct sheaf *sheaf);
 /*
- * One step of a flush: the objects at the bottom go back, to SHEAF_FLUSH_SLABS slabs at most.  If some are left,
- * the capacity is lowered to these and half of what went.  So the next step comes before the sheaf is as
+ * One step of a flush: the objects at the bottom go back, to *slabs slabs at most, which become fewer by those.
+ * A step of a single call has SHEAF_FLUSH_SLABS of them.  If objects are left, the capacity is lowered to these and half of what went.  So the next step comes before the sheaf is as
  * full as it was, and the sheaf is empty after a few steps even if objects arrive meanwhile.
  */
-enum { SHEAF_FLUSH_SLABS = 12 };
-void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
+enum { SHEAF_FLUSH_SLABS = 16 };
+void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin);
 /* Its objects go back to their slabs; it is empty afterwards. */
 void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin);
 

@@ -45,18 +45,35 @@ static void slot_sort(struct stook_cache *cache, unsigned node, struct sheaf *sh
 }
 
 /*
+ * Objects of a sheaf that found no place go to their slabs: all that a bulk call meets, and of other nodes, which
+ * this CPU's sheaves do not keep; else one step of them.
+ */
+static void slot_flush(struct stook_cache *cache, struct sheaf *sheaf, bool whole, bool nospin)
+{
+    unsigned slabs = SHEAF_FLUSH_SLABS;
+
+    if (!whole) {
+        sheaf_flush_some(cache, sheaf, &slabs, nospin);
+        return;
+    }
+    sheaf_flush(cache, sheaf, nospin);
+    if (sheaf->capacity != cache_capacity(cache))
+        sheaf_restore(cache, sheaf);
+}
+
+/*
  * A full sheaf leaves the CPU, for the barn that its objects belong to: an empty sheaf, or NULL.  If the barn
  * refuses it, part of it goes to the slabs: the same sheaf, with room.
  */
 static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                               bool nospin)
+                               bool whole, bool nospin)
 {
     unsigned owner = node, home = topology.home_of_node[node];
     struct sheaf *empty = NULL;
     bool remote, taken;
 
     if (topology.memories > 1) {
-        int all = remote_owner(full);
+        int all = sheaf_owner(full);
         if (all < 0) {
             slot_sort(cache, node, full, nospin);
             return full;
@@ -84,10 +101,7 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
         stat_add(cache, taken ? STAT_remote_put : STAT_remote_put_fail, 1);
     if (taken)
         return empty;
-    if (remote) /* whole: this CPU's sheaves and barn keep no other node's objects */
-        sheaf_flush(cache, full, nospin);
-    else
-        sheaf_flush_some(cache, full, nospin);
+    slot_flush(cache, full, remote || whole, nospin);
     if (owner != node)
         barn_shed(cache, owner, nospin);
     return full;
@@ -119,7 +133,7 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
     }
     if (empty)
         barn_return(cache, node, empty, nospin);
-    if (full && (empty = slot_send(cache, node, full, nospin)) != NULL)
+    if (full && (empty = slot_send(cache, node, full, false, nospin)) != NULL)
         barn_return(cache, node, empty, nospin);
 }
 
@@ -128,12 +142,12 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
  * `alone`: it was main.
  */
 static bool slot_make_room(struct stook_cache *cache, unsigned node, struct sheaf *spare,
-                           bool alone, bool decline, bool nospin)
+                           bool alone, bool decline, bool whole, bool nospin)
 {
     struct sheaf *empty = spare;
 
     if (spare) {
-        empty = slot_send(cache, node, spare, nospin);
+        empty = slot_send(cache, node, spare, whole, nospin);
         if (empty && empty->size == 0 && decline && !alone) {
             barn_put_empty(cache, node, empty, nospin); /* one sheaf is enough: it is next */
             return true;
@@ -155,9 +169,9 @@ static bool slot_make_room(struct stook_cache *cache, unsigned node, struct shea
  * goes back first; else the warm objects that are freed now would be flushed in its place.
  */
 static void slot_trim(struct stook_cache *cache, unsigned node, struct sheaf *over, bool decline,
-                      bool nospin)
+                      bool whole, bool nospin)
 {
-    sheaf_flush_some(cache, over, nospin);
+    slot_flush(cache, over, whole, nospin);
     slot_install_empty(cache, node, over, decline, nospin);
 }
 
@@ -254,7 +268,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             slot->fill = 0;
             slot->wary = SLOT_WARY;
             slot_open(slot, spare ? spare : SHEAF_NONE);
-            slot_trim(cache, node, main, decline, nospin);
+            slot_trim(cache, node, main, decline, n > 1, nospin);
         } else if (spare && spare->size < spare->capacity) {
             slot->spare = slot_real(main);
             slot_open(slot, spare);
@@ -270,7 +284,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             bool alone = decline && !spare;
             slot->spare = NULL;
             slot_open(slot, alone ? SHEAF_NONE : main);
-            if (!slot_make_room(cache, node, alone ? slot_real(main) : spare, alone, decline,
+            if (!slot_make_room(cache, node, alone ? slot_real(main) : spare, alone, decline, n > 1,
                                 nospin))
                 break;
         }

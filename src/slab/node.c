@@ -348,14 +348,15 @@ LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct de
         slab_unmake(cache, set->list[i].slab);
 }
 
-uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned slabs,
+uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
                        bool nospin)
 {
     struct detached_set set;
     uint32_t done;
 
     node_touch(cache);
-    done = detached_gather(cache, &set, objects, n, slabs);
+    done = detached_gather(cache, &set, objects, n, *slabs);
+    *slabs -= set.lists;
     node_publish_set(cache, &set, nospin);
     return done;
 }

@@ -22,8 +22,11 @@ uint32_t node_take(struct stook_cache *cache, unsigned node, void **objects, uin
  */
 void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin);
 
-/* The same of the first objects of the array, of so many slabs at most; how many entries, 1 at least. */
-uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned slabs,
+/*
+ * The same of the first objects of the array, of *slabs slabs at most, from which those are subtracted; how many
+ * entries, 1 at least.
+ */
+uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
                        bool nospin);
 
 /* Returns empty slabs to the arena; the result is their bytes. */

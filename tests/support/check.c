@@ -344,7 +344,7 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
         check_sheaf_of(cache, slot->spare, true, "spare in a slot");
     for (struct sheaf *remote = slot->remote; remote; remote = remote->next) {
         check_sheaf(cache, remote, "remote in a slot");
-        CHECK(remote->size < remote->capacity && (remote->size == 0 || remote_owner(remote) >= 0),
+        CHECK(remote->size < remote->capacity && (remote->size == 0 || sheaf_owner(remote) >= 0),
               "cache %s: a remote sheaf of several nodes, or full", cache->name);
     }
     CHECK(remote_size(slot->remote) == slot->remote_size || !slot->remote,
