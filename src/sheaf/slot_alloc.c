@@ -201,12 +201,6 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
     return got;
 }
 
-/* The sheaf of a refill beyond the capacity. */
-static bool slot_is_over(const struct sheaf *main)
-{
-    return main != SHEAF_NONE && sheaf_is_over(main);
-}
-
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
@@ -239,13 +233,14 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         } else {
             slot->spare = NULL;
             fill = slot_fill(cache, slot);
-            if (main->capacity < cache_capacity(cache) && main != SHEAF_NONE)
-                sheaf_restore(cache, main); /* it was flushed step by step */
-            if (!spare && fill > cache_capacity(cache) && slot_is_over(main)) {
-                spare = main; /* it holds the next refill, too */
+            if (!spare &&
+                (fill > cache_capacity(cache) || main->capacity < cache_capacity(cache))) {
+                spare = slot_real(main); /* it may hold the next refill, too */
                 main = SHEAF_NONE;
             }
             slot_open(slot, main);
+            if (spare && spare->capacity != cache_capacity(cache))
+                sheaf_restore(cache, spare); /* it was flushed step by step */
             got += slot_refill(cache, node, spare, fill, objects + got, n - got, nospin);
             break;
         }
