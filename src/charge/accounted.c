@@ -6,6 +6,7 @@
 #include "charge/accounted.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
+#include "base/placed.h"
 #include "os/topology.h"
 #include "slab/node.h"
 #include "slab/slab.h"
@@ -91,7 +92,7 @@ static bool accounted_malloc(void)
     return cache_list.closed != 0 || account_process != 0;
 }
 
-void accounted_on_malloc(void (*fn)(bool closed))
+FIRST_TEXT void accounted_on_malloc(void (*fn)(bool closed))
 {
     lock_take(&cache_list.lock, LOCK_CACHES);
     hooks_set.malloc_closes = fn;

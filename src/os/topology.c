@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/topology.h"
 
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "base/parse.h"
 #include "base/report.h"
 #include "base/settings.h"
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct topology topology;
+struct topology topology HEAD_BSS;
 const char *topology_root = "";
 
 static int topology_read(const char *name, char *buf, size_t size)
@@ -115,7 +115,7 @@ void topology_settle(struct topology *t)
     for (unsigned node = 0; node < t->nodes; node++) {
         uint8_t near[TOPOLOGY_NODES_MAX];
         topology_sort(t, node, near);
-        for (unsigned i = 0; i < memories; i++)
+        for (unsigned i = 0; i < memories && t->nodes > 1; i++)
             t->near[node][i] = near[i];
         t->home_of_node[node] = near[0];
     }
@@ -142,7 +142,6 @@ static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *bu
     if (!stated || !(possible & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
         t->online_nodes = t->memory_nodes = 1;
         t->nodes = nodes > 0 ? nodes : 1;
-        t->distance[0][0] = TOPOLOGY_LOCAL;
         return stated;
     }
     t->memory_nodes =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/zone.h"
 
+#include "base/placed.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@ enum {
     ZONE_SPLITS = 192, /* blocks in pieces, of which each may be two mappings more */
 };
 
-struct zones zone_all;
+struct zones zone_all HEAD_BSS;
 
 /* Moves a block to another of the lists it may be on; most changes leave it where it is. */
 static void zone_refile(struct list *buckets, struct list *link, uint8_t *at, unsigned wanted)

@@ -2,6 +2,7 @@
 #include "percpu/percpu.h"
 
 #include "base/parse.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "os/os.h"
@@ -17,7 +18,7 @@
 #pragma weak __x86_get_cpuid_feature_leaf /* glibc 2.33 */
 #endif
 
-struct percpu percpu;
+struct percpu percpu HEAD_BSS;
 
 /* glibc 2.35 and later; absent elsewhere. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));

@@ -4,6 +4,7 @@
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "page/arena.h"
 #include "slab/column.h"
@@ -12,7 +13,7 @@
 
 #include <errno.h>
 
-struct stook_cache *cache_table[STOOK_CACHES_MAX];
+struct stook_cache *cache_table[STOOK_CACHES_MAX] HEAD_BSS;
 __thread struct slab_counts slab_counts;
 
 static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
