@@ -334,7 +334,7 @@ void account_switched(void)
 uint32_t account_process;
 _Atomic uint32_t account_large_hooks;
 
-static uint32_t account_large_by(void)
+static FIRST_TEXT uint32_t account_large_by(void)
 {
     return atomic_load_explicit(&account_large_hooks, memory_order_relaxed);
 }

@@ -87,7 +87,7 @@ int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *tota
     return 0;
 }
 
-static bool accounted_malloc(void)
+static FIRST_TEXT bool accounted_malloc(void)
 {
     return cache_list.closed != 0 || account_process != 0;
 }

@@ -118,7 +118,7 @@ void group_charge_sub(struct group *group, uint64_t bytes)
     }
 }
 
-void group_charge_collect(void)
+FIRST_TEXT void group_charge_collect(void)
 {
     if (!atomic_load_explicit(&group_table.pending, memory_order_relaxed))
         return;
@@ -145,7 +145,7 @@ LOCK_UNCHECKED bool group_lock(bool nospin)
     return lock_enter(&group_table.lock, LOCK_GROUPS, nospin);
 }
 
-LOCK_UNCHECKED void group_take(void)
+FIRST_TEXT LOCK_UNCHECKED void group_take(void)
 {
     lock_take(&group_table.lock, LOCK_GROUPS);
 }

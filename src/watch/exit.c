@@ -38,7 +38,7 @@ static char exit_file[PATH_MAX] LARGE_BSS;
 
 enum exit_asked { EXIT_NO, EXIT_BY_NUMBER, EXIT_WITH_ALL };
 
-static enum exit_asked exit_asked(void)
+static FIRST_TEXT enum exit_asked exit_asked(void)
 {
     size_t only = setting_number(SETTING_REPORT_PID);
 

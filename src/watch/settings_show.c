@@ -189,7 +189,7 @@ void settings_warn(void)
 }
 
 /* A variable of the environment: one that was refused, or unknown. */
-static void settings_show_one(const char *variable)
+static FIRST_TEXT void settings_show_one(const char *variable)
 {
     int id = setting_find(variable);
 
