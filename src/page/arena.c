@@ -323,8 +323,8 @@ void arena_exit(void)
     size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
 
     for (unsigned i = 0; i < pagemap.zones; i++)
-        if (zone_all.zone[i].free_map[0])
-            os_unmap(zone_all.zone[i].free_map[0], ZONE_MAPS * words * sizeof(uint64_t));
+        if (zone_all.zone[i].map)
+            os_unmap(zone_all.zone[i].map, words * sizeof(struct zone_bits));
     memset(&zone_all, 0, sizeof(zone_all));
     window_exit();
 }
