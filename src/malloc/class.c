@@ -23,6 +23,7 @@ enum {
     CLASS_LENT_TIMES = 2,
     CLASS_LENT_BYTES = 8192,
     CLASS_LENT_LEAST = 64,
+    CLASS_LENT_DENSE = 4096,
 };
 
 static struct stook_cache *class_cache[SIZES_CLASSES];
@@ -214,9 +215,12 @@ static struct stook_cache *class_get(unsigned class)
  */
 static struct stook_cache *class_borrow(unsigned class)
 {
-    size_t size = sizes_of(class);
+    size_t size = sizes_of(class), most = CLASS_LENT_TIMES * size;
 
-    for (unsigned i = class + 1; i < SIZES_CLASSES && sizes_of(i) <= CLASS_LENT_TIMES * size; i++) {
+    /* Objects beyond a page lie in blocks of their own, which many a program has no need of. */
+    if (size <= CLASS_LENT_DENSE && most > CLASS_LENT_DENSE)
+        most = CLASS_LENT_DENSE;
+    for (unsigned i = class + 1; i < SIZES_CLASSES && sizes_of(i) <= most; i++) {
         struct stook_cache *cache = __atomic_load_n(&class_cache[i], __ATOMIC_ACQUIRE);
         size_t more = sizes_of(i) - size;
         if (!cache)
