@@ -217,6 +217,9 @@ static struct stook_cache *class_borrow(unsigned class)
 {
     size_t size = sizes_of(class), most = CLASS_LENT_TIMES * size;
 
+    /* Limits, call sites and traces know objects by their class. */
+    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) != 0)
+        return NULL;
     /* Objects beyond a page lie in blocks of their own, which many a program has no need of. */
     if (size <= CLASS_LENT_DENSE && most > CLASS_LENT_DENSE)
         most = CLASS_LENT_DENSE;
