@@ -190,7 +190,7 @@ static void topology_read_limits(struct topology *t)
     }
 }
 
-unsigned topology_quota(void)
+__attribute__((cold)) unsigned topology_quota(void)
 {
     unsigned long long quota = 0, period = 0;
     char buf[64];
@@ -217,7 +217,7 @@ void topology_init(void)
 
 /* ---- changes while threads run -------------------------------------------------------------- */
 
-void topology_set_cpu(unsigned cpu, bool online)
+__attribute__((cold)) void topology_set_cpu(unsigned cpu, bool online)
 {
     uint64_t bit = (uint64_t)1 << cpu % 64;
 
@@ -228,7 +228,7 @@ void topology_set_cpu(unsigned cpu, bool online)
 }
 
 /* What the files state of CPUs; none at all: the kernel states nothing, and what was known holds. */
-static unsigned topology_follow_cpus(const struct topology *now, bool nodes)
+static __attribute__((cold)) unsigned topology_follow_cpus(const struct topology *now, bool nodes)
 {
     unsigned changed = 0;
 
@@ -244,7 +244,7 @@ static unsigned topology_follow_cpus(const struct topology *now, bool nodes)
     return changed;
 }
 
-unsigned topology_reread(void)
+__attribute__((cold)) unsigned topology_reread(void)
 {
     static struct topology now LARGE_BSS; /* one thread at a time */
     static char buf[4096] LARGE_BSS;
@@ -271,7 +271,7 @@ unsigned topology_reread(void)
     return changed;
 }
 
-void topology_set_memory(unsigned node, bool online)
+__attribute__((cold)) void topology_set_memory(unsigned node, bool online)
 {
     uint64_t bit = (uint64_t)1 << node;
 

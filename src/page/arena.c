@@ -215,7 +215,7 @@ uint32_t arena_granule(const void *address, const void *meta)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-void arena_stat(struct arena_stat *stat)
+__attribute__((cold)) void arena_stat(struct arena_stat *stat)
 {
     memset(stat, 0, sizeof(*stat));
     stat->reserved = window_mapped();
@@ -318,7 +318,7 @@ void arena_init(void)
         arena_init_zone(i);
 }
 
-void arena_exit(void)
+__attribute__((cold)) void arena_exit(void)
 {
     size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
 

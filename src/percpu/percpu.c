@@ -81,7 +81,7 @@ static bool percpu_is_wide(void)
 #endif
 }
 
-static void percpu_isolate(unsigned cpu, void *set)
+static __attribute__((cold)) void percpu_isolate(unsigned cpu, void *set)
 {
     ((uint64_t *)set)[cpu / 64] |= (uint64_t)1 << cpu % 64;
 }
@@ -147,7 +147,7 @@ void percpu_init(void)
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
-void percpu_exit(void)
+__attribute__((cold)) void percpu_exit(void)
 {
     os_unmap(percpu.areas - 2 * (size_t)PERCPU_AREA_SIZE, percpu_areas_size());
     if (percpu.isolated)
@@ -184,7 +184,8 @@ bool percpu_use(unsigned cpu, bool nospin)
     return true;
 }
 
-static void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_use to)
+static __attribute__((cold)) void percpu_change_use(unsigned cpu, enum percpu_use from,
+                                                    enum percpu_use to)
 {
     uint8_t expected = (uint8_t)from;
 
@@ -195,12 +196,12 @@ static void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_us
     lock_drop(&percpu.lock, LOCK_PERCPU);
 }
 
-void percpu_leave(unsigned cpu)
+__attribute__((cold)) void percpu_leave(unsigned cpu)
 {
     percpu_change_use(cpu, PERCPU_USED, PERCPU_LEFT);
 }
 
-void percpu_stay(unsigned cpu)
+__attribute__((cold)) void percpu_stay(unsigned cpu)
 {
     percpu_change_use(cpu, PERCPU_LEFT, PERCPU_USED);
 }

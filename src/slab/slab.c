@@ -153,7 +153,8 @@ uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uin
     return next;
 }
 
-void slab_report_mark(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
+__attribute__((cold)) void slab_report_mark(const struct stook_cache *cache,
+                                            const struct slab *slab, uint32_t index)
 {
     const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
     uint32_t objects =
@@ -202,7 +203,8 @@ struct stook_cache *slab_user_cache(const void *object)
     return cache && !(cache->flags & CACHE_INTERNAL) ? cache : NULL;
 }
 
-void slab_report(const struct stook_cache *cache, const void *object, const char *what)
+__attribute__((cold)) void slab_report(const struct stook_cache *cache, const void *object,
+                                       const char *what)
 {
     struct stook_cache *owner = slab_cache_of(object);
 
