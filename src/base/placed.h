@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * placed.h - where code and zeroed data of the shared library lie, so that a process that only calls malloc
- * touches few pages.  cmake/first.ld.in is the other half; where the linker does not take it, they lie
- * elsewhere and nothing else changes.
+ * placed.h - where code and zeroed data of the shared library lie.  A process that only calls malloc then
+ * touches few pages of them.  The linker's script cmake/first.ld.in is the other half; without it they lie
+ * elsewhere, and nothing else changes.
  */
 #ifndef STOOK_BASE_PLACED_H
 #define STOOK_BASE_PLACED_H
