@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
+#include "base/placed.h"
 #include "cache/pin.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -31,7 +32,7 @@ static unsigned adapt_hand LOCK_GUARDS(cache_list.lock);
 
 /* ---- what a level means ---------------------------------------------------------------------- */
 
-unsigned adapt_default_capacity(const struct stook_cache *cache)
+FIRST_TEXT unsigned adapt_default_capacity(const struct stook_cache *cache)
 {
     size_t stride = cache->layout.stride;
 
@@ -86,7 +87,7 @@ static size_t adapt_more_bytes(const struct stook_cache *cache, uint32_t base, u
 }
 
 /* Under the lock of node 0's barn, or before any other thread knows the cache. */
-static void adapt_store(struct stook_cache *cache, uint32_t base, uint32_t level)
+static FIRST_TEXT void adapt_store(struct stook_cache *cache, uint32_t base, uint32_t level)
 {
     struct policy *policy = &cache->policy;
     uint32_t capacity = adapt_at(cache, base, level);
@@ -106,7 +107,7 @@ static void adapt_store(struct stook_cache *cache, uint32_t base, uint32_t level
         atomic_fetch_add_explicit(&adapt_grown, 1, memory_order_relaxed);
 }
 
-void adapt_init(struct stook_cache *cache, unsigned base, size_t cached_max)
+FIRST_TEXT void adapt_init(struct stook_cache *cache, unsigned base, size_t cached_max)
 {
     cache->policy.cached_max = cached_max                            ? cached_max
                                : cache->flags & STOOK_CACHE_ADAPTIVE ? (size_t)BUDGET_ADAPTIVE

@@ -3,6 +3,7 @@
 #include "base/grow.h"
 #include "base/hooks.h"
 #include "base/init.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "cache/adapt.h"
@@ -130,7 +131,7 @@ void cache_boot(void)
 {
     size_t size = (cache_struct_size() + 63) & ~(size_t)63;
     /* Not mapped where it need not be: each mapping that is written to is felt in fork(). */
-    static char room[CACHE_BOOT_ROOM] __attribute__((aligned(64)));
+    static char room[CACHE_BOOT_ROOM] __attribute__((aligned(64))) HEAD_BSS;
     static bool used; /* a process that starts once more leaves the first ones as they are */
     bool fits = !used && size * (SHEAF_CLASSES + 1) <= sizeof(room);
     char *memory = fits ? room : os_map(size * (SHEAF_CLASSES + 1));
@@ -269,8 +270,8 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     return cache;
 }
 
-struct stook_cache *stook_cache_create(const char *name, size_t object_size,
-                                       const struct stook_cache_args *given)
+__attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, size_t object_size,
+                                                             const struct stook_cache_args *given)
 {
     struct stook_cache_args args = {0};
     struct stook_cache *cache;
@@ -313,7 +314,7 @@ struct stook_cache *stook_cache_create(const char *name, size_t object_size,
     return cache;
 }
 
-static void cache_drain_nodes(struct stook_cache *cache)
+static __attribute__((cold)) void cache_drain_nodes(struct stook_cache *cache)
 {
     for (unsigned node = 0; node < topology.nodes; node++)
         barn_drain(cache, node);
@@ -322,7 +323,7 @@ static void cache_drain_nodes(struct stook_cache *cache)
 }
 
 /* Bytes of slabs that ever went back. */
-static uint64_t cache_gone(struct stook_cache *cache)
+static __attribute__((cold)) uint64_t cache_gone(struct stook_cache *cache)
 {
     uint64_t pages = 0;
 
@@ -340,7 +341,7 @@ static void cache_settle_deferred(struct stook_cache *cache, enum hooks_deferred
         hooks_rcu()->deferred(cache, what);
 }
 
-size_t cache_drain(struct stook_cache *cache, bool alone)
+__attribute__((cold)) size_t cache_drain(struct stook_cache *cache, bool alone)
 {
     /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
     uint64_t before = cache_gone(cache);
@@ -352,13 +353,13 @@ size_t cache_drain(struct stook_cache *cache, bool alone)
     return (size_t)(cache_gone(cache) - before);
 }
 
-void cache_drain_near(struct stook_cache *cache)
+__attribute__((cold)) void cache_drain_near(struct stook_cache *cache)
 {
     slot_drain_near(cache);
     cache_drain_nodes(cache);
 }
 
-size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
+__attribute__((cold)) size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
 {
     size_t bytes = 0;
 
@@ -374,7 +375,7 @@ size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
     return bytes;
 }
 
-void cache_count(struct stook_cache *cache, struct cache_counts *counts)
+__attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_counts *counts)
 {
     uint64_t free = 0;
 
@@ -403,7 +404,7 @@ void cache_count(struct stook_cache *cache, struct cache_counts *counts)
     counts->active = counts->objects - free - counts->cached;
 }
 
-int stook_cache_destroy(struct stook_cache *cache)
+__attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
 {
     struct cache_counts counts;
     void *memory = cache;

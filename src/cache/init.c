@@ -60,7 +60,7 @@ const char *stook_mode(const char **why)
 }
 
 /* Every cache's descriptor and every large object is from the arena. */
-bool init_is_unused(void)
+__attribute__((cold)) bool init_is_unused(void)
 {
     struct arena_stat stat;
 
@@ -70,7 +70,7 @@ bool init_is_unused(void)
     return stat.blocks == 0;
 }
 
-void init_again(void)
+__attribute__((cold)) void init_again(void)
 {
     memset(cache_table, 0, percpu.slots * sizeof(cache_table[0]));
     cache_list = (struct cache_list){.closed = cache_list.closed};
@@ -79,7 +79,7 @@ void init_again(void)
     init_above_topology();
 }
 
-int stook_topology_cpu(int cpu)
+__attribute__((cold)) int stook_topology_cpu(int cpu)
 {
     int before;
 
@@ -101,7 +101,7 @@ int stook_topology_cpu(int cpu)
 extern void *dlsym(void *handle, const char *name) __attribute__((weak));
 extern int dladdr(const void *address, Dl_info *info) __attribute__((weak));
 
-void stook_inline_layout_2(int layout, const void *address)
+__attribute__((cold)) void stook_inline_layout_2(int layout, const void *address)
 {
     static const void *pinned; /* the last object: its other files' constructors run in a row */
     void *(*open)(const char *, int);

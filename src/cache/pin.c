@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/pin.h"
 
+#include "base/placed.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "os/os.h"
@@ -74,7 +75,7 @@ void pin_wait(const struct stook_cache *cache)
 
 /* By the table: a handler that forked may have interrupted a change of the list.  Counts that are 0
  * already are not written, since that would copy their page. */
-void pin_child(void)
+FIRST_TEXT void pin_child(void)
 {
     for (unsigned i = 0; i < cache_list.end; i++)
         if (cache_table[i] && cache_table[i]->pins > 0)

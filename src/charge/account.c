@@ -4,6 +4,7 @@
 #include "charge/straight.h"
 #include "trace/trace.h"
 #include "base/context.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "large/large.h"
@@ -38,7 +39,7 @@ static uint32_t account_beside(const struct layout *layout, enum layout_which wh
                : 0;
 }
 
-void account_cache_made(struct stook_cache *cache)
+FIRST_TEXT void account_cache_made(struct stook_cache *cache)
 {
     const struct layout *layout = &cache->layout;
     struct cache_account *account = &cache->account;
@@ -333,12 +334,12 @@ void account_switched(void)
 uint32_t account_process;
 _Atomic uint32_t account_large_hooks;
 
-static uint32_t account_large_by(void)
+static FIRST_TEXT uint32_t account_large_by(void)
 {
     return atomic_load_explicit(&account_large_hooks, memory_order_relaxed);
 }
 
-void account_large_switch(uint32_t hook, bool on)
+FIRST_TEXT void account_large_switch(uint32_t hook, bool on)
 {
     if (on)
         atomic_fetch_or_explicit(&account_large_hooks, hook, memory_order_relaxed);
@@ -369,7 +370,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 }
 
 /* The charge and the count, in place or of pages that moved. */
-static bool account_large_changed(void *object, size_t had, unsigned flags)
+static FIRST_TEXT bool account_large_changed(void *object, size_t had, unsigned flags)
 {
     struct large_note note = *large_note(object);
     size_t size = large_size(object);
@@ -383,7 +384,7 @@ static bool account_large_changed(void *object, size_t had, unsigned flags)
     return true;
 }
 
-bool account_large_resized(void *object, size_t had, unsigned flags)
+FIRST_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
 {
     if (!account_large_changed(object, had, flags))
         return false;
@@ -403,7 +404,7 @@ void account_large_moved(void *object, void *moved, size_t had, uint64_t time)
     }
 }
 
-void account_large_clear(void *object)
+FIRST_TEXT void account_large_clear(void *object)
 {
     const struct large_note *note = large_note(object);
     struct large_note had;

@@ -6,6 +6,7 @@
 #include "charge/accounted.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
+#include "base/placed.h"
 #include "os/topology.h"
 #include "slab/node.h"
 #include "slab/slab.h"
@@ -86,12 +87,12 @@ int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *tota
     return 0;
 }
 
-static bool accounted_malloc(void)
+static FIRST_TEXT bool accounted_malloc(void)
 {
     return cache_list.closed != 0 || account_process != 0;
 }
 
-void accounted_on_malloc(void (*fn)(bool closed))
+FIRST_TEXT void accounted_on_malloc(void (*fn)(bool closed))
 {
     lock_take(&cache_list.lock, LOCK_CACHES);
     hooks_set.malloc_closes = fn;

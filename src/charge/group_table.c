@@ -5,6 +5,7 @@
  */
 #include "charge/group_table.h"
 
+#include "base/placed.h"
 #include "base/report.h"
 #include "os/os.h"
 
@@ -117,7 +118,7 @@ void group_charge_sub(struct group *group, uint64_t bytes)
     }
 }
 
-void group_charge_collect(void)
+FIRST_TEXT void group_charge_collect(void)
 {
     if (!atomic_load_explicit(&group_table.pending, memory_order_relaxed))
         return;
@@ -144,12 +145,12 @@ LOCK_UNCHECKED bool group_lock(bool nospin)
     return lock_enter(&group_table.lock, LOCK_GROUPS, nospin);
 }
 
-LOCK_UNCHECKED void group_take(void)
+FIRST_TEXT LOCK_UNCHECKED void group_take(void)
 {
     lock_take(&group_table.lock, LOCK_GROUPS);
 }
 
-LOCK_UNCHECKED void group_unlock(void)
+FIRST_TEXT LOCK_UNCHECKED void group_unlock(void)
 {
     do {
         group_charge_collect();
@@ -162,18 +163,18 @@ LOCK_UNCHECKED void group_unlock(void)
         lock_try(&group_table.lock, LOCK_GROUPS));
 }
 
-void group_fork_take(void)
+FIRST_TEXT void group_fork_take(void)
 {
     group_take();
     lock_mark_fork(&group_table.lock);
 }
 
-void group_fork_drop(void)
+FIRST_TEXT void group_fork_drop(void)
 {
     group_unlock();
 }
 
-void group_child(void)
+FIRST_TEXT void group_child(void)
 {
     uint32_t high = atomic_load_explicit(&group_table.high, memory_order_relaxed);
 

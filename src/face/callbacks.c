@@ -4,6 +4,7 @@
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/init.h"
+#include "base/placed.h"
 #include "cache/reclaim.h"
 #include "os/os.h"
 
@@ -139,18 +140,18 @@ int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg)
     return -1;
 }
 
-LOCK_UNCHECKED void callbacks_fork_take(void)
+FIRST_TEXT LOCK_UNCHECKED void callbacks_fork_take(void)
 {
     lock_take(&callbacks.lock, LOCK_RECLAIM);
     lock_mark_fork(&callbacks.lock);
 }
 
-LOCK_UNCHECKED void callbacks_fork_drop(void)
+FIRST_TEXT LOCK_UNCHECKED void callbacks_fork_drop(void)
 {
     lock_drop(&callbacks.lock, LOCK_RECLAIM);
 }
 
-void callbacks_fork_renew(void)
+FIRST_TEXT void callbacks_fork_renew(void)
 {
     for (unsigned i = 0; i < STOOK_RECLAIM_MAX; i++) {
         struct callback *entry = &callbacks.entry[i];

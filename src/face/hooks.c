@@ -3,6 +3,7 @@
  * hooks.c - what stands above the core in libstook: the table of base/hooks.h.
  */
 #include "base/hooks.h"
+#include "base/placed.h"
 
 #include "base/settings.h"
 #include "cache/init.h"
@@ -18,7 +19,7 @@
 #include "slab/node.h"
 #include "watch/settings_show.h"
 
-static uint32_t hooks_before_caches(void)
+static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
@@ -28,26 +29,26 @@ static uint32_t hooks_before_caches(void)
     return closed;
 }
 
-static void hooks_fork_take(void)
+static FIRST_TEXT void hooks_fork_take(void)
 {
     callbacks_fork_take();
     group_fork_take();
 }
 
-static void hooks_fork_drop(void)
+static FIRST_TEXT void hooks_fork_drop(void)
 {
     group_fork_drop();
     callbacks_fork_drop();
 }
 
-static void hooks_fork_renew(void)
+static FIRST_TEXT void hooks_fork_renew(void)
 {
     hotplug_child();
     group_child();
     callbacks_fork_renew();
 }
 
-static void hooks_fork_child(bool nested)
+static FIRST_TEXT void hooks_fork_child(bool nested)
 {
     hotplug_child(); /* also where no lock was taken */
     traced_child(nested);

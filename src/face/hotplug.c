@@ -18,7 +18,7 @@
 #include "face/hotplug.h"
 
 #include "face/affinity.h"
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
@@ -74,7 +74,7 @@ LOCK_DROPS(hotplug.busy) static void hotplug_leave(void)
     lock_word_drop(&hotplug.busy);
 }
 
-void hotplug_child(void)
+FIRST_TEXT void hotplug_child(void)
 {
     if (!hotplug_inside)
         lock_init(&hotplug.busy);

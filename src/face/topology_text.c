@@ -2,6 +2,7 @@
 #include "face/topology_text.h"
 
 #include "base/init.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "cache/init.h"
 #include "face/hotplug.h"
@@ -498,7 +499,7 @@ bool topology_text_load(const char *text, struct topology *t)
     return ok;
 }
 
-void topology_text_environment(void)
+FIRST_TEXT void topology_text_environment(void)
 {
     const char *text = setting_text(SETTING_TOPOLOGY);
     int saved = errno;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "face/traced.h"
 
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "charge/accounted.h"
 #include "trace/trace.h"
 #include "trace/trace_file.h"
@@ -95,7 +95,7 @@ static bool traced_begin_numbered(void)
     return traced_begin(path, true);
 }
 
-bool traced_init(void)
+FIRST_TEXT bool traced_init(void)
 {
     const char *file = setting_text(SETTING_TRACE);
     size_t only = setting_number(SETTING_TRACE_PID);
@@ -120,7 +120,7 @@ bool traced_init(void)
     return begun;
 }
 
-void traced_child(bool nested)
+FIRST_TEXT void traced_child(bool nested)
 {
     int saved = errno;
 

@@ -18,11 +18,11 @@ enum arena_span_of { ARENA_SPAN_ANY, ARENA_SPAN_PLAIN = 1, ARENA_SPAN_MAPPED = 2
 /* Free blocks of 64. */
 static uint64_t arena_span_word(const struct zone *zone, uint32_t i, unsigned of)
 {
-    uint64_t word = zone->free_map[0][i];
+    uint64_t word = zone->map[i].free[0];
 
     if (!(of & ARENA_SPAN_PLAIN))
-        word |= zone->free_map[1][i];
-    return of & ARENA_SPAN_MAPPED ? word & ~zone->gone[i] : word;
+        word |= zone->map[i].free[1];
+    return of & ARENA_SPAN_MAPPED ? word & ~zone->map[i].gone : word;
 }
 
 static bool arena_span_is_free(const struct zone *zone, uint32_t at, uint32_t n)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "malloc/class.h"
 
+#include "base/placed.h"
 #include "kmalloc/private.h"
 #include "malloc/fast.h"
 #include "malloc/names.h"
@@ -11,15 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fast fast __attribute__((aligned(64)));
-uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64)));
+struct fast fast __attribute__((aligned(64))) LARGE_BSS;
+uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64))) HEAD_BSS;
 
 enum {
     CLASS_LARGER = 4, /* classes tried beyond one that has no object */
     CLASS_NAME = 32,
+    /* What a class lends the smaller ones that have no cache yet: objects of at most so many times their
+     * size, and so many bytes more than they need, at least so many an object. */
+    CLASS_LENT_TIMES = 2,
+    CLASS_LENT_BYTES = 8192,
+    CLASS_LENT_LEAST = 64,
+    CLASS_LENT_DENSE = 4096,
 };
 
 static struct stook_cache *class_cache[SIZES_CLASSES];
+static uint16_t class_lent[SIZES_CLASSES]; /* bytes lent to a class; atomic */
 
 /*
  * Every entry point needs this file, and this file malloc.c: a static C++ program whose own objects
@@ -38,19 +46,18 @@ static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
 static const void *class_slot[SIZES_CLASSES]; /* in CPU 0's area; NULL: not made yet */
 
 /*
- * Lets malloc's fast path find a class, or hides it.  If the class was made meanwhile, the exchange fails
- * and this thread stores again; else the one that makes it sees these stores, and stores later.
+ * Lets malloc's fast path find a class, or hides it.  A class that is not made has no slots in the table,
+ * whose pages stay untouched; the thread that makes it sees what this thread changed before, and stores later.
  */
 static void class_show(unsigned class, bool closed)
 {
-    const void *slot = closed ? NULL : __atomic_load_n(&class_slot[class], __ATOMIC_SEQ_CST);
+    const void *slot = __atomic_load_n(&class_slot[class], __ATOMIC_SEQ_CST);
 
-    do
-        for (size_t i = class > 0 ? sizes_of(class - 1) / SIZES_STEP + 1 : 0;
-             i <= sizes_of(class) / SIZES_STEP; i++)
-            __atomic_store_n(&fast.slot[i], slot, __ATOMIC_RELEASE);
-    while (!closed && !__atomic_compare_exchange_n(&class_slot[class], &slot, slot, false,
-                                                   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    if (!slot)
+        return;
+    for (size_t i = class > 0 ? sizes_of(class - 1) / SIZES_STEP + 1 : 0;
+         i <= sizes_of(class) / SIZES_STEP; i++)
+        __atomic_store_n(&fast.slot[i], closed ? NULL : slot, __ATOMIC_RELEASE);
 }
 
 /*
@@ -182,7 +189,7 @@ static struct stook_cache *class_add(unsigned class)
     stook_private_slab(cache, &slab, start);
     __atomic_store_n(start, starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
     (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + offset),
-                              __ATOMIC_SEQ_CST); /* reads what class_show() exchanged */
+                              __ATOMIC_SEQ_CST);
     class_show_from(class, class + 1);
     __atomic_store_n(&class_cache[class], cache, __ATOMIC_RELEASE);
     return cache;
@@ -200,6 +207,37 @@ static struct stook_cache *class_get(unsigned class)
         cache = class_add(class);
     stook_private_class_end();
     return cache;
+}
+
+/*
+ * The cache of a larger class for one that is not made yet; NULL: the class is worth its own.  A class costs
+ * a page that its first object is on, its cache and a sheaf, and a program wants most sizes a few times.
+ */
+static struct stook_cache *class_borrow(unsigned class)
+{
+    size_t size = sizes_of(class), most = CLASS_LENT_TIMES * size;
+
+    /* Limits, call sites and traces know objects by their class. */
+    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) != 0)
+        return NULL;
+    /* Objects beyond a page lie in blocks of their own, which many a program has no need of. */
+    if (size <= CLASS_LENT_DENSE && most > CLASS_LENT_DENSE)
+        most = CLASS_LENT_DENSE;
+    for (unsigned i = class + 1; i < SIZES_CLASSES && sizes_of(i) <= most; i++) {
+        struct stook_cache *cache = __atomic_load_n(&class_cache[i], __ATOMIC_ACQUIRE);
+        size_t more = sizes_of(i) - size;
+        if (!cache)
+            continue;
+        if (more < CLASS_LENT_LEAST)
+            more = CLASS_LENT_LEAST;
+        more += __atomic_load_n(&class_lent[class], __ATOMIC_RELAXED);
+        if (more > CLASS_LENT_BYTES)
+            return NULL;
+        __atomic_store_n(&class_lent[class], (uint16_t)more,
+                         __ATOMIC_RELAXED); /* racy: some more */
+        return cache;
+    }
+    return NULL;
 }
 
 void class_make(void)
@@ -254,7 +292,8 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
 static __attribute__((noinline, cold)) void *class_small_first(unsigned class, const void *from)
 {
     int saved = errno;
-    struct stook_cache *cache = class_get(class);
+    struct stook_cache *borrowed = class_borrow(class);
+    struct stook_cache *cache = borrowed ? borrowed : class_get(class);
     void *object = cache ? stook_private_alloc(cache, from) : NULL;
 
     if (object)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "os/topology.h"
 
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "base/parse.h"
 #include "base/report.h"
 #include "base/settings.h"
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct topology topology;
+struct topology topology HEAD_BSS;
 const char *topology_root = "";
 
 static int topology_read(const char *name, char *buf, size_t size)
@@ -115,7 +115,7 @@ void topology_settle(struct topology *t)
     for (unsigned node = 0; node < t->nodes; node++) {
         uint8_t near[TOPOLOGY_NODES_MAX];
         topology_sort(t, node, near);
-        for (unsigned i = 0; i < memories; i++)
+        for (unsigned i = 0; i < memories && t->nodes > 1; i++)
             t->near[node][i] = near[i];
         t->home_of_node[node] = near[0];
     }
@@ -142,7 +142,6 @@ static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *bu
     if (!stated || !(possible & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
         t->online_nodes = t->memory_nodes = 1;
         t->nodes = nodes > 0 ? nodes : 1;
-        t->distance[0][0] = TOPOLOGY_LOCAL;
         return stated;
     }
     t->memory_nodes =
@@ -191,7 +190,7 @@ static void topology_read_limits(struct topology *t)
     }
 }
 
-unsigned topology_quota(void)
+__attribute__((cold)) unsigned topology_quota(void)
 {
     unsigned long long quota = 0, period = 0;
     char buf[64];
@@ -218,7 +217,7 @@ void topology_init(void)
 
 /* ---- changes while threads run -------------------------------------------------------------- */
 
-void topology_set_cpu(unsigned cpu, bool online)
+__attribute__((cold)) void topology_set_cpu(unsigned cpu, bool online)
 {
     uint64_t bit = (uint64_t)1 << cpu % 64;
 
@@ -229,7 +228,7 @@ void topology_set_cpu(unsigned cpu, bool online)
 }
 
 /* What the files state of CPUs; none at all: the kernel states nothing, and what was known holds. */
-static unsigned topology_follow_cpus(const struct topology *now, bool nodes)
+static __attribute__((cold)) unsigned topology_follow_cpus(const struct topology *now, bool nodes)
 {
     unsigned changed = 0;
 
@@ -245,7 +244,7 @@ static unsigned topology_follow_cpus(const struct topology *now, bool nodes)
     return changed;
 }
 
-unsigned topology_reread(void)
+__attribute__((cold)) unsigned topology_reread(void)
 {
     static struct topology now LARGE_BSS; /* one thread at a time */
     static char buf[4096] LARGE_BSS;
@@ -272,7 +271,7 @@ unsigned topology_reread(void)
     return changed;
 }
 
-void topology_set_memory(unsigned node, bool online)
+__attribute__((cold)) void topology_set_memory(unsigned node, bool online)
 {
     uint64_t bit = (uint64_t)1 << node;
 

@@ -37,11 +37,12 @@ struct topology {
     uint64_t memory[TOPOLOGY_NODES_MAX];            /* bytes; 0 where the kernel states them */
     uint64_t possible_cpus[TOPOLOGY_CPUS_MAX / 64]; /* bit per CPU */
     _Atomic uint64_t online_cpus[TOPOLOGY_CPUS_MAX / 64]; /* of these; never none */
-    _Atomic uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX];   /* of a CPU that is offline: the last known */
-    _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX]; /* the nearest node with memory */
-    _Atomic uint8_t distance[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
-    /* From each node all nodes with memory, nearest first: itself, then by distance and number. */
+    _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX];     /* the nearest node with memory */
+    _Atomic uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX]; /* of a CPU that is offline: the last known */
+    /* Zeros where there is one node: neither is touched there.  From each node all nodes with memory, nearest
+     * first: itself, then by distance and number. */
     _Atomic uint8_t near[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
+    _Atomic uint8_t distance[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
 };
 
 extern struct topology topology __attribute__((visibility("hidden")));
@@ -97,7 +98,8 @@ static inline unsigned topology_home(unsigned cpu)
 /* Of two nodes below topology.nodes; TOPOLOGY_LOCAL of one. */
 static inline unsigned topology_distance(unsigned a, unsigned b)
 {
-    return atomic_load_explicit(&topology.distance[a][b], memory_order_relaxed);
+    return a == b ? TOPOLOGY_LOCAL
+                  : atomic_load_explicit(&topology.distance[a][b], memory_order_relaxed);
 }
 
 static inline bool topology_has_memory(unsigned node)
@@ -108,7 +110,8 @@ static inline bool topology_has_memory(unsigned node)
 /* The i-th nearest node with memory, i < topology.memories; the first is the home. */
 static inline unsigned topology_near(unsigned node, unsigned i)
 {
-    return atomic_load_explicit(&topology.near[node][i], memory_order_relaxed);
+    return atomic_load_explicit(i == 0 ? &topology.home_of_node[node] : &topology.near[node][i],
+                                memory_order_relaxed);
 }
 
 /* ---- where threads of a simulated topology are ----------------------------------------------- */

@@ -215,7 +215,7 @@ uint32_t arena_granule(const void *address, const void *meta)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-void arena_stat(struct arena_stat *stat)
+__attribute__((cold)) void arena_stat(struct arena_stat *stat)
 {
     memset(stat, 0, sizeof(*stat));
     stat->reserved = window_mapped();
@@ -318,13 +318,13 @@ void arena_init(void)
         arena_init_zone(i);
 }
 
-void arena_exit(void)
+__attribute__((cold)) void arena_exit(void)
 {
     size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
 
     for (unsigned i = 0; i < pagemap.zones; i++)
-        if (zone_all.zone[i].free_map[0])
-            os_unmap(zone_all.zone[i].free_map[0], ZONE_MAPS * words * sizeof(uint64_t));
+        if (zone_all.zone[i].map)
+            os_unmap(zone_all.zone[i].map, words * sizeof(struct zone_bits));
     memset(&zone_all, 0, sizeof(zone_all));
     window_exit();
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/zone.h"
 
+#include "base/placed.h"
 #include "os/os.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@ enum {
     ZONE_SPLITS = 192, /* blocks in pieces, of which each may be two mappings more */
 };
 
-struct zones zone_all;
+struct zones zone_all HEAD_BSS;
 
 /* Moves a block to another of the lists it may be on; most changes leave it where it is. */
 static void zone_refile(struct list *buckets, struct list *link, uint8_t *at, unsigned wanted)
@@ -59,7 +60,7 @@ void zone_mark_free(struct zone *zone, struct block *block)
         list_add(&zone->warm[block->huge], &block->bucket);
     else if (!zone_is_gone(zone, i))
         zone->clean++;
-    zone->free_map[block->huge][i / 64] |= (uint64_t)1 << i % 64;
+    zone->map[i / 64].free[block->huge] |= (uint64_t)1 << i % 64;
 }
 
 void zone_mark_used(struct zone *zone, struct block *block, enum block_state state)
@@ -72,7 +73,7 @@ void zone_mark_used(struct zone *zone, struct block *block, enum block_state sta
         zone->clean--;
     block->runs_at = 0;
     block->state = (uint8_t)state;
-    zone->free_map[block->huge][i / 64] &= ~((uint64_t)1 << i % 64);
+    zone->map[i / 64].free[block->huge] &= ~((uint64_t)1 << i % 64);
 }
 
 /* ---- huge pages ----------------------------------------------------------------------------- */
@@ -130,7 +131,7 @@ static struct block *zone_warm(struct zone *zone, bool huge)
 static int64_t zone_first_free(const struct zone *zone, bool huge, bool gone)
 {
     for (uint32_t i = zone->first / 64; i * 64 < zone->end; i++) {
-        uint64_t word = zone->free_map[huge][i] & (gone ? zone->gone[i] : ~zone->gone[i]);
+        uint64_t word = zone->map[i].free[huge] & (gone ? zone->map[i].gone : ~zone->map[i].gone);
         if (word)
             return (int64_t)i * 64 + __builtin_ctzll(word);
     }
@@ -152,7 +153,7 @@ static struct block *zone_clean(struct zone *zone, bool huge)
 
     if (block)
         return block;
-    while (zone->gone && (at = zone_first_free(zone, huge, true)) >= 0) {
+    while (zone->map && (at = zone_first_free(zone, huge, true)) >= 0) {
         error = zone_remap_step(zone, (uint32_t)at);
         if (!error)
             return zone_block((uint32_t)at);
@@ -207,7 +208,7 @@ static struct block *zone_ready(const struct zone *zone)
 {
     for (uint32_t i = zone->first / 64; i * 64 < zone->end; i++) {
         uint64_t word =
-            (zone->free_map[0][i] | zone->free_map[1][i]) & ~zone->gone[i] & zone->meta[i];
+            (zone->map[i].free[0] | zone->map[i].free[1]) & ~zone->map[i].gone & zone->map[i].meta;
         if (word)
             return zone_block(i * 64 + (uint32_t)__builtin_ctzll(word));
     }

@@ -16,7 +16,6 @@ enum {
     ZONE_COUNT_MAX = 2 * TOPOLOGY_NODES_MAX,
     ZONE_RESERVE_OWN = 4 << 20, /* of the zones that hold the library's own objects */
     ZONE_SMALL_BLOCKS = 4,      /* first blocks of a zone: no huge pages for small programs */
-    ZONE_MAPS = 4,              /* of bits: free blocks by `huge`; gone ones; those with metadata */
     ZONE_STOCK = 4,             /* blocks set aside while a process forks */
 };
 
@@ -44,6 +43,14 @@ struct zone_stock {
     _Atomic uint64_t word;
 };
 
+/* A bit each of 64 blocks of the window, side by side: a small program's are on one page. */
+struct zone_bits {
+    uint64_t free[ZONE_KINDS]; /* blocks in state FREE; by `huge` */
+    uint64_t gone;             /* of these, blocks that are not mapped now */
+    uint64_t
+        meta; /* blocks whose metadata are mapped, gone ones among them; owners of objects read it */
+};
+
 struct zone {
     struct lock lock;
     struct list runs[ZONE_KINDS][ZONE_BUCKETS]; /* blocks cut into runs, by log2 of the longest */
@@ -55,11 +62,8 @@ struct zone {
     uint32_t opened;              /* of these, ever used */
     bool unbound;                 /* some of these may come from any node (arena_bind_new()) */
     struct zone_tail tail[ZONE_TAILS];
-    uint64_t *free_map[ZONE_KINDS]; /* bit per block of the window: state FREE; by `huge` */
-    uint64_t *gone;                 /* of these, blocks that are not mapped now */
-    uint64_t *
-        meta; /* blocks whose metadata are mapped, gone ones among them; owners of objects read it */
-    uint32_t meta_parts;           /* runs of bits in it: each is a mapping */
+    struct zone_bits *map;         /* of all blocks of the window */
+    uint32_t meta_parts;           /* runs of bits of metadata: each is a mapping */
     uint32_t clean;                /* free blocks that are mapped and have no dirty page */
     uint32_t clean_left;           /* of these, so many the last search left */
     size_t warm_pages;             /* dirty pages of all its blocks */
@@ -150,12 +154,12 @@ static inline unsigned zone_log2(unsigned n)
 
 static inline bool zone_is_gone(const struct zone *zone, uint32_t index)
 {
-    return zone->gone[index / 64] >> index % 64 & 1;
+    return zone->map[index / 64].gone >> index % 64 & 1;
 }
 
 static inline bool zone_has_meta(const struct zone *zone, uint32_t index)
 {
-    return __atomic_load_n(&zone->meta[index / 64], __ATOMIC_RELAXED) >> index % 64 & 1;
+    return __atomic_load_n(&zone->map[index / 64].meta, __ATOMIC_RELAXED) >> index % 64 & 1;
 }
 
 /* The zone's own; places that were skipped or lost are no zone's.  Atomic, since the rest of the word may

@@ -111,17 +111,13 @@ static bool zone_make_maps(struct zone *zone)
 {
     size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
 
-    if (!zone->free_map[0]) {
-        uint64_t *maps = os_map(ZONE_MAPS * words * sizeof(uint64_t));
-        if (!maps)
+    if (!zone->map) {
+        zone->map = os_map(words * sizeof(struct zone_bits));
+        if (!zone->map)
             return false;
         /* As the areas of CPUs, beside which they come to lie: one mapping. */
-        os_huge(maps, ZONE_MAPS * words * sizeof(uint64_t), false);
-        os_dump(maps, ZONE_MAPS * words * sizeof(uint64_t), false);
-        for (unsigned kind = 0; kind < ZONE_KINDS; kind++)
-            zone->free_map[kind] = maps + kind * words;
-        zone->gone = maps + ZONE_KINDS * words;
-        zone->meta = zone->gone + words;
+        os_huge(zone->map, words * sizeof(struct zone_bits), false);
+        os_dump(zone->map, words * sizeof(struct zone_bits), false);
     }
     return true;
 }

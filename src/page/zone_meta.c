@@ -3,7 +3,7 @@
  * zone_meta.c - metadata are mapped for a block when the first slab is cut from it, or when something is
  * first said of a run in it.
  *
- * Spans have none but their headers: their blocks come from places of their own.  A bit a block (zone->meta) says that its metadata are mapped; they stay so
+ * Spans have none but their headers: their blocks come from places of their own.  A bit a block (zone->map) says that its metadata are mapped; they stay so
  * until the block is gone, whatever it is used for meanwhile.
  *
  * Each piece is a mapping.  Gaps between pieces are mapped, too, if they are short; the more pieces there
@@ -31,7 +31,7 @@ void zone_set_meta(struct zone *zone, uint32_t first, uint32_t n, bool mapped)
     more -= zone_meta_beside(zone, first - 1);
     more -= zone_meta_beside(zone, first + n);
     for (uint32_t i = first; i < first + n; i++)
-        __atomic_store_n(&zone->meta[i / 64], zone->meta[i / 64] ^ (uint64_t)1 << i % 64,
+        __atomic_store_n(&zone->map[i / 64].meta, zone->map[i / 64].meta ^ (uint64_t)1 << i % 64,
                          __ATOMIC_RELAXED);
     zone->meta_parts += mapped ? more : -more;
 }
@@ -56,7 +56,7 @@ static bool zone_in_tail(const struct zone *zone, uint32_t index)
 
 static bool zone_is_free(const struct zone *zone, uint32_t index)
 {
-    return ((zone->free_map[0][index / 64] | zone->free_map[1][index / 64]) >> index % 64 & 1) &&
+    return ((zone->map[index / 64].free[0] | zone->map[index / 64].free[1]) >> index % 64 & 1) &&
            !zone_is_gone(zone, index);
 }
 

@@ -3,7 +3,7 @@
  * zone_space.c - the address space of free blocks goes back to the OS, and is mapped again at the same
  * place when the blocks are taken.
  *
- * A free block without dirty pages is either mapped or gone (a bit in zone->gone): then its pages are not
+ * A free block without dirty pages is either mapped or gone (a bit in zone->map): then its pages are not
  * mapped, nor its metadata as a rule, but its header, its part of the page map and its word with the zone
  * are.  Gone blocks stay in the free map.  Only blocks that are free are ever gone: a thread
  * that takes blocks calls zone_remap() first, under the lock.
@@ -44,7 +44,7 @@ static void zone_set_gone(struct zone *zone, uint32_t first, uint32_t n, bool go
     uint32_t more = (uint32_t)zone_holes_more(zone, first, n);
 
     for (uint32_t i = first; i < first + n; i++)
-        zone->gone[i / 64] ^= (uint64_t)1 << i % 64;
+        zone->map[i / 64].gone ^= (uint64_t)1 << i % 64;
     atomic_fetch_add_explicit(&zone_all.holes, gone ? more : -more, memory_order_relaxed);
 }
 
@@ -61,7 +61,8 @@ static uint32_t zone_share(const struct zone *zone)
 /* Free, mapped, and without a dirty page. */
 static bool zone_is_clean(const struct zone *zone, uint32_t i)
 {
-    uint64_t word = (zone->free_map[0][i / 64] | zone->free_map[1][i / 64]) & ~zone->gone[i / 64];
+    uint64_t word =
+        (zone->map[i / 64].free[0] | zone->map[i / 64].free[1]) & ~zone->map[i / 64].gone;
 
     return (word >> i % 64 & 1) && zone_block(i)->ndirty == 0;
 }
@@ -78,7 +79,7 @@ static uint32_t zone_clean_run(const struct zone *zone, uint32_t end, uint32_t m
     while (end > zone->first && n < most) {
         uint32_t i = end - 1;
         if (n == 0 && i % 64 == 63 &&
-            !((zone->free_map[0][i / 64] | zone->free_map[1][i / 64]) & ~zone->gone[i / 64])) {
+            !((zone->map[i / 64].free[0] | zone->map[i / 64].free[1]) & ~zone->map[i / 64].gone)) {
             end = i - 63 > zone->first ? i - 63 : zone->first;
             continue;
         }
@@ -141,7 +142,7 @@ static void zone_unmap_down_to(struct zone *zone, uint32_t keep)
 /* Zones of the library's own objects keep theirs: that is little, and growth there is rare. */
 static bool zone_may_unmap(const struct zone *zone)
 {
-    return zone->gone && zone - zone_all.zone < pagemap.zones / 2;
+    return zone->map && zone - zone_all.zone < pagemap.zones / 2;
 }
 
 void zone_unmap(struct zone *zone)

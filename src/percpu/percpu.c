@@ -2,6 +2,7 @@
 #include "percpu/percpu.h"
 
 #include "base/parse.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "os/os.h"
@@ -17,7 +18,7 @@
 #pragma weak __x86_get_cpuid_feature_leaf /* glibc 2.33 */
 #endif
 
-struct percpu percpu;
+struct percpu percpu HEAD_BSS;
 
 /* glibc 2.35 and later; absent elsewhere. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -80,7 +81,7 @@ static bool percpu_is_wide(void)
 #endif
 }
 
-static void percpu_isolate(unsigned cpu, void *set)
+static __attribute__((cold)) void percpu_isolate(unsigned cpu, void *set)
 {
     ((uint64_t *)set)[cpu / 64] |= (uint64_t)1 << cpu % 64;
 }
@@ -146,7 +147,7 @@ void percpu_init(void)
     percpu_slot_init(0); /* no cache's: what is in no slab falls into the slow path */
 }
 
-void percpu_exit(void)
+__attribute__((cold)) void percpu_exit(void)
 {
     os_unmap(percpu.areas - 2 * (size_t)PERCPU_AREA_SIZE, percpu_areas_size());
     if (percpu.isolated)
@@ -183,7 +184,8 @@ bool percpu_use(unsigned cpu, bool nospin)
     return true;
 }
 
-static void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_use to)
+static __attribute__((cold)) void percpu_change_use(unsigned cpu, enum percpu_use from,
+                                                    enum percpu_use to)
 {
     uint8_t expected = (uint8_t)from;
 
@@ -194,12 +196,12 @@ static void percpu_change_use(unsigned cpu, enum percpu_use from, enum percpu_us
     lock_drop(&percpu.lock, LOCK_PERCPU);
 }
 
-void percpu_leave(unsigned cpu)
+__attribute__((cold)) void percpu_leave(unsigned cpu)
 {
     percpu_change_use(cpu, PERCPU_USED, PERCPU_LEFT);
 }
 
-void percpu_stay(unsigned cpu)
+__attribute__((cold)) void percpu_stay(unsigned cpu)
 {
     percpu_change_use(cpu, PERCPU_LEFT, PERCPU_USED);
 }

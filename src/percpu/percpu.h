@@ -77,13 +77,13 @@ struct percpu {
     /* Under the lock. */
     struct lock lock; /* LOCK_PERCPU */
     unsigned slots;   /* highest slot in use + 1 */
-    /* Atomic; stored under the lock, so that fork sees all CPUs that were ever used. */
-    _Atomic uint8_t used[TOPOLOGY_CPUS_MAX]; /* enum percpu_use */
     /* Atomic. */
     _Atomic uint64_t fences; /* membarriers sent */
     _Atomic uint32_t
         look_every;       /* closings for an allocation on a CPU from look to look; 0: never */
     _Atomic bool strange; /* a CPU was met that the topology says is offline */
+    /* Atomic; stored under the lock, so that fork sees all CPUs that were ever used. */
+    _Atomic uint8_t used[TOPOLOGY_CPUS_MAX]; /* enum percpu_use */
 };
 
 enum percpu_use {

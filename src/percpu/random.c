@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "percpu/random.h"
 
+#include "base/placed.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
 
@@ -9,7 +10,8 @@ enum { RANDOM_CPUS = 64 }; /* CPUs with the same remainder share a generator */
 /* splitmix64: the state only ever grows by a constant, so an addition is all a step needs. */
 static struct {
     _Atomic uint64_t state;
-} __attribute__((aligned(64))) random_cpu[RANDOM_CPUS];
+} __attribute__((aligned(64))) random_cpu[RANDOM_CPUS] LARGE_BSS;
+static uint64_t random_key; /* constant after random_init() */
 
 static uint64_t random_mix(uint64_t z)
 {
@@ -26,18 +28,27 @@ static uint32_t random_scale(uint32_t value, uint32_t n)
 
 void random_init(void)
 {
-    uint64_t seed = os_random();
+    random_key = os_random();
+}
 
-    for (unsigned i = 0; i < RANDOM_CPUS; i++)
-        atomic_store_explicit(&random_cpu[i].state, random_mix(seed + i), memory_order_relaxed);
+/* A generator's first number seeds it: most programs ask for none, and their table stays untouched. */
+static __attribute__((noinline, cold)) void random_seed(unsigned cpu)
+{
+    uint64_t none = 0;
+
+    (void)atomic_compare_exchange_strong(&random_cpu[cpu].state, &none,
+                                         random_mix(random_key + cpu) | 1);
 }
 
 uint32_t random_below(uint32_t n)
 {
     unsigned cpu = (unsigned)percpu_cpu() % RANDOM_CPUS;
-    uint64_t z = atomic_fetch_add_explicit(&random_cpu[cpu].state, 0x9e3779b97f4a7c15u,
-                                           memory_order_relaxed);
+    _Atomic uint64_t *state = &random_cpu[cpu].state;
+    uint64_t z;
 
+    if (__builtin_expect(atomic_load_explicit(state, memory_order_relaxed) == 0, 0))
+        random_seed(cpu);
+    z = atomic_fetch_add_explicit(state, 0x9e3779b97f4a7c15u, memory_order_relaxed);
     return random_scale((uint32_t)(random_mix(z) >> 32), n);
 }
 

@@ -2,7 +2,7 @@
 #include "reserve/rcu.h"
 
 #include "base/grow.h"
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "charge/account.h"
 #include "base/cancel.h"
 #include "base/context.h"

@@ -6,7 +6,7 @@
  * sheaves to fall back on.
  */
 #include "base/report.h"
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "reserve/rcu.h"
 #include "slab/node.h"
 

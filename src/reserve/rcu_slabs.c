@@ -6,7 +6,7 @@
  * meanwhile wait for the next one.  So this needs no memory, and cannot fail.
  */
 #include "base/cancel.h"
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "base/context.h"
 #include "reserve/rcu.h"
 #include "slab/slab.h"

@@ -2,7 +2,7 @@
 #include "site/tag.h"
 
 #include "base/grow.h"
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "os/os.h"
 
 #include <errno.h>

@@ -10,6 +10,7 @@
  * nowhere to be relied on.  That takes no memory and, from glibc 2.35 on, no lock.
  */
 #include "site/tag.h"
+#include "base/placed.h"
 #include "base/settings.h"
 
 #include <unwind.h>
@@ -72,7 +73,7 @@ __attribute__((noinline)) uint32_t tag_stack_sample(const void *address, uint64_
     return walk.depth > 1 ? tag_of_stack(walk.frames, walk.depth) : 0;
 }
 
-static __attribute__((constructor(103), used)) void tag_stack_start(void)
+static FIRST_TEXT __attribute__((constructor(103), used)) void tag_stack_start(void)
 {
     size_t every = setting_number(SETTING_PROFILE_STACKS);
 

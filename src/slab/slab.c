@@ -4,6 +4,7 @@
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "page/arena.h"
 #include "slab/column.h"
@@ -12,7 +13,7 @@
 
 #include <errno.h>
 
-struct stook_cache *cache_table[STOOK_CACHES_MAX];
+struct stook_cache *cache_table[STOOK_CACHES_MAX] HEAD_BSS;
 __thread struct slab_counts slab_counts;
 
 static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
@@ -152,7 +153,8 @@ uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uin
     return next;
 }
 
-void slab_report_mark(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
+__attribute__((cold)) void slab_report_mark(const struct stook_cache *cache,
+                                            const struct slab *slab, uint32_t index)
 {
     const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
     uint32_t objects =
@@ -201,7 +203,8 @@ struct stook_cache *slab_user_cache(const void *object)
     return cache && !(cache->flags & CACHE_INTERNAL) ? cache : NULL;
 }
 
-void slab_report(const struct stook_cache *cache, const void *object, const char *what)
+__attribute__((cold)) void slab_report(const struct stook_cache *cache, const void *object,
+                                       const char *what)
 {
     struct stook_cache *owner = slab_cache_of(object);
 

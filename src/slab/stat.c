@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/stat.h"
 
+#include "base/placed.h"
 #include "base/settings.h"
 #include "percpu/rows.h"
 #include "os/topology.h"
@@ -127,7 +128,7 @@ bool stat_switch(struct stook_cache *cache, int mode)
     return true;
 }
 
-void stat_init(struct stook_cache *cache)
+FIRST_TEXT void stat_init(struct stook_cache *cache)
 {
     int mode = (int)setting_number(SETTING_STATS); /* its words stand in the order of the modes */
 

@@ -5,6 +5,7 @@
 #include "trace/trace_record.h"
 #include "base/context.h"
 #include "base/lock.h"
+#include "base/placed.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "page/pagemap.h"
@@ -53,7 +54,7 @@ static __thread struct trace_self {
 
 /* ---- the gate ------------------------------------------------------------------------------- */
 
-static uint32_t trace_on(void)
+static FIRST_TEXT uint32_t trace_on(void)
 {
     struct trace_gate *gate = __atomic_load_n(&trace.gate, __ATOMIC_ACQUIRE);
 
@@ -442,7 +443,7 @@ static void trace_detach(struct trace_writer *writer)
         (void)os_renew(writer->chunk, TRACE_CHUNK_BYTES);
 }
 
-bool trace_child(void)
+FIRST_TEXT bool trace_child(void)
 {
     int saved = errno;
     bool was = trace.active;
@@ -471,7 +472,7 @@ bool trace_child(void)
 }
 
 /* The program came to its end; what it still does is recorded all the same. */
-static __attribute__((destructor(101), used)) void trace_finish(void)
+static FIRST_TEXT __attribute__((destructor(101), used)) void trace_finish(void)
 {
     if (trace_on() != 0)
         trace.header->ended = 1;

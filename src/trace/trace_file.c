@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trace/trace_file.h"
 
+#include "base/placed.h"
 #include "base/raw.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ static struct {
     dev_t device;
     ino_t inode;
     char path[PATH_MAX]; /* absolute */
-} trace_file = {.fd = -1};
+} trace_file LARGE_BSS;  /* none yet: no file is this one */
 
 static int trace_file_openat(const char *path, int flags)
 {

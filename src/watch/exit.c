@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/exit.h"
 
-#include "base/large_bss.h"
+#include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"
 #include "watch/settings_show.h"
@@ -38,7 +38,7 @@ static char exit_file[PATH_MAX] LARGE_BSS;
 
 enum exit_asked { EXIT_NO, EXIT_BY_NUMBER, EXIT_WITH_ALL };
 
-static enum exit_asked exit_asked(void)
+static FIRST_TEXT enum exit_asked exit_asked(void)
 {
     size_t only = setting_number(SETTING_REPORT_PID);
 
@@ -122,7 +122,7 @@ static void exit_child(void)
     errno = saved;
 }
 
-void exit_prepare(void)
+FIRST_TEXT void exit_prepare(void)
 {
     enum exit_asked asked = exit_asked();
     const char *file = setting_text(SETTING_REPORT_FILE);
@@ -184,14 +184,15 @@ static int exit_open(const char *pattern)
     return fd;
 }
 
-void exit_report(void)
+FIRST_TEXT void exit_report(void)
 {
     static const unsigned formats[] = {STOOK_REPORT_TABLE, STOOK_REPORT_JSON}; /* as the words */
-    unsigned as = formats[setting_number(SETTING_REPORT_FORMAT)];
     int fd = -1, copy;
+    unsigned as;
 
     if (exit_asked() == EXIT_NO)
         return;
+    as = formats[setting_number(SETTING_REPORT_FORMAT)];
     copy = exit_find_stderr();
     if (*exit_file)
         fd = exit_open(exit_file);

@@ -4,6 +4,7 @@
 #include "large/large.h"
 #include "site/tag.h"
 #include "watch/exit.h"
+#include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"
 #include "watch/settings_show.h"
@@ -135,7 +136,7 @@ static struct {
     char pattern[PATH_MAX]; /* "": nothing is asked for */
     long only;              /* a process number, or 0 */
     _Atomic unsigned snapshots;
-} profile_file;
+} profile_file LARGE_BSS;
 
 /* The pattern's path, with .NUMBER behind it unless that is 0; false: it is too long. */
 static bool profile_file_path(unsigned number, char *path, size_t size)
@@ -176,7 +177,7 @@ static void profile_snapshot(int signal)
                        atomic_fetch_add_explicit(&profile_file.snapshots, 1, memory_order_relaxed));
 }
 
-static __attribute__((constructor(103), used)) void profile_prepare(void)
+static FIRST_TEXT __attribute__((constructor(103), used)) void profile_prepare(void)
 {
     const char *file = setting_text(SETTING_PROFILE);
     struct sigaction action = {.sa_handler = profile_snapshot, .sa_flags = SA_RESTART};
@@ -196,8 +197,8 @@ static __attribute__((constructor(103), used)) void profile_prepare(void)
         setting_refuse(SETTING_PROFILE_SIGNAL, strerror(errno));
 }
 
-static __attribute__((destructor(101), used)) void profile_end(void)
+static FIRST_TEXT __attribute__((destructor(101), used)) void profile_end(void)
 {
-    if (profile_file.pattern[0])
+    if (setting_text(SETTING_PROFILE) && profile_file.pattern[0])
         profile_file_write(0);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/settings_show.h"
 
+#include "base/placed.h"
 #include "base/report.h"
 
 #include <limits.h>
@@ -10,10 +11,11 @@
 #include <unistd.h>
 
 enum {
-    SETTINGS_PREFIX = sizeof("STOOK_") - 1,
     SETTINGS_UNKNOWN = 8, /* unknown names that are kept, and warned of */
     SETTINGS_NAME = 64,   /* characters of an unknown name that are compared */
 };
+
+static const char settings_prefix[] FIRST_DATA = "STOOK_";
 
 /* What begins with these is the project's own, of tests, benches and scripts. */
 static const char settings_foreign[][16] = {"SOURCE_DIR", "BUILD_DIR", "TEST_",   "STRESS_",
@@ -103,7 +105,8 @@ void setting_refuse(enum setting_id id, const char *why)
 static bool settings_is_foreign(const char *name)
 {
     for (size_t i = 0; i < sizeof(settings_foreign) / sizeof(settings_foreign[0]); i++)
-        if (strncmp(name + SETTINGS_PREFIX, settings_foreign[i], strlen(settings_foreign[i])) == 0)
+        if (strncmp(name + sizeof(settings_prefix) - 1, settings_foreign[i],
+                    strlen(settings_foreign[i])) == 0)
             return true;
     return false;
 }
@@ -186,7 +189,7 @@ void settings_warn(void)
 }
 
 /* A variable of the environment: one that was refused, or unknown. */
-static void settings_show_one(const char *variable)
+static FIRST_TEXT void settings_show_one(const char *variable)
 {
     int id = setting_find(variable);
 
@@ -195,14 +198,14 @@ static void settings_show_one(const char *variable)
         char why[SETTING_ACCEPTED_MAX + 16] = "it takes ";
         setting_accepted((enum setting_id)id, why + strlen(why));
         setting_warn((enum setting_id)id, why);
-    } else if (id < 0 && strncmp(variable, "STOOK_", SETTINGS_PREFIX) == 0 &&
+    } else if (id < 0 && strncmp(variable, settings_prefix, sizeof(settings_prefix) - 1) == 0 &&
                strchr(variable, '=') && !settings_is_foreign(variable) &&
                settings_strange.n < SETTINGS_UNKNOWN) {
         settings_strange.name[settings_strange.n++] = variable;
     }
 }
 
-void settings_show_read(char *const *environment, bool start)
+FIRST_TEXT void settings_show_read(char *const *environment, bool start)
 {
     memset(&settings_strange, 0, sizeof(settings_strange));
     for (; environment && *environment; environment++)

@@ -328,5 +328,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_is_reported)};
 
+    calls_make_classes();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * placed.h - where code and zeroed data of the shared library lie.  A process that only calls malloc then
+ * touches few pages of them.  The linker's script cmake/first.ld.in is the other half; without it they lie
+ * elsewhere, and nothing else changes.
+ */
+#ifndef STOOK_BASE_PLACED_H
+#define STOOK_BASE_PLACED_H
+
+/* Code above the layers that malloc needs, of which every process runs this part: at its start, its end, or
+ * with each large object.  It lies beside their code. */
+#define FIRST_TEXT __attribute__((section(".text.stook_first")))
+
+/* A constant that it reads. */
+#define FIRST_DATA __attribute__((section(".rodata.stook_first")))
+
+/* Tables of which a start writes the head alone: behind all small data. */
+#define HEAD_BSS __attribute__((section(".bss.stook_head")))
+
+/* Tables that few programs use: behind these. */
+#define LARGE_BSS __attribute__((section(".bss.stook_large")))
+
+#endif
