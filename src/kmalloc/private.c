@@ -191,12 +191,37 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     return cache;
 }
 
-void *stook_private_alloc(struct stook_cache *cache, const void *from)
+/* One that is accounted, or traced: of each byte that was asked for, at least one. */
+static void *private_accounted(struct stook_cache *cache, size_t size, size_t align,
+                               const void *from)
+{
+    bool traced = (cache_hooks(cache) & CACHE_CLOSED_TRACE) != 0;
+    void *object;
+
+    if (traced)
+        trace_asked(size ? size : 1, align);
+    object = accounted_alloc(cache, STOOK_WAIT, where_address(from), ACCOUNT_CURRENT);
+    if (traced)
+        trace_asked(0, 0);
+    return object;
+}
+
+void stook_private_resized(void *object, size_t size)
+{
+    struct stook_cache *cache = slab_user_cache(object);
+
+    if (!cache || !(cache_hooks(cache) & CACHE_CLOSED_TRACE))
+        return;
+    trace_free(&object, 1);
+    trace_asked(size, 0);
+    trace_alloc(cache, &object, 1);
+}
+
+void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, const void *from)
 {
     uint32_t turn = lock_turn();
-    void *object = cache_hooks(cache)
-                       ? accounted_alloc(cache, STOOK_WAIT, where_address(from), ACCOUNT_CURRENT)
-                       : alloc_plain(cache, STOOK_WAIT);
+    void *object = cache_hooks(cache) ? private_accounted(cache, size, align, from)
+                                      : alloc_plain(cache, STOOK_WAIT);
 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))

@@ -19,7 +19,7 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 1u
+#define STOOK_PRIVATE_INTERFACE 2u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -55,8 +55,12 @@ struct stook_private_slab {
 STOOK_API void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab,
                                   uint64_t *start);
 
-/* An object of a class, for a call that returns to `from`. */
-STOOK_API void *stook_private_alloc(struct stook_cache *cache, const void *from);
+/* An object of a class, for a call that returns to `from` and asked for `size` bytes, at a multiple of `align`
+ * where that is not 0: traces tell. */
+STOOK_API void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align,
+                                    const void *from);
+/* The same object is used for `size` bytes from now on: for traces. */
+STOOK_API void stook_private_resized(void *object, size_t size);
 
 /* The report as a table, by pieces, under no lock; 0 or -1 with errno, put()'s if that failed. */
 STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),

@@ -271,7 +271,8 @@ static void *class_large(size_t size, size_t align, bool *zeroed, const void *fr
  * class and cannot wait for it.  Larger classes may have some at hand, under other locks; but not for
  * one who is at his limit.  malloc's only error is ENOMEM.
  */
-static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, const void *from)
+static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, size_t size,
+                                                                const void *from)
 {
     unsigned tried = 0;
     void *object = NULL;
@@ -280,7 +281,7 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
         struct stook_cache *cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
         if (!cache) /* not made yet */
             continue;
-        object = stook_private_alloc(cache, from);
+        object = stook_private_alloc(cache, size, 0, from);
         tried++;
     }
     if (!object)
@@ -289,19 +290,20 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
 }
 
 /* A class without a cache yet. */
-static __attribute__((noinline, cold)) void *class_small_first(unsigned class, const void *from)
+static __attribute__((noinline, cold)) void *class_small_first(unsigned class, size_t size,
+                                                               const void *from)
 {
     int saved = errno;
     struct stook_cache *borrowed = class_borrow(class);
     struct stook_cache *cache = borrowed ? borrowed : class_get(class);
-    void *object = cache ? stook_private_alloc(cache, from) : NULL;
+    void *object = cache ? stook_private_alloc(cache, size, 0, from) : NULL;
 
     if (object)
         return object;
     if (cache)
-        return class_alloc_larger(class, from);
+        return class_alloc_larger(class, size, from);
     errno = 0; /* no class has refused yet */
-    object = class_alloc_larger(class, from);
+    object = class_alloc_larger(class, size, from);
     if (object)
         errno = saved;
     return object;
@@ -314,9 +316,9 @@ static void *class_small(size_t size, const void *from)
     void *object;
 
     if (__builtin_expect(!cache, 0))
-        return class_small_first(class, from);
-    object = stook_private_alloc(cache, from);
-    return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, from);
+        return class_small_first(class, size, from);
+    object = stook_private_alloc(cache, size, 0, from);
+    return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, size, from);
 }
 
 void *class_alloc(size_t size, const void *from)
@@ -343,7 +345,7 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
             class ++;
         struct stook_cache *cache = class < SIZES_CLASSES ? class_get(class) : NULL;
         if (cache) {
-            void *object = stook_private_alloc(cache, from);
+            void *object = stook_private_alloc(cache, size, align, from);
             if (!object)
                 errno = ENOMEM;
             return class_filled(object, size);

@@ -57,6 +57,12 @@ static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void *
            __builtin_expect(stook_rseq_pop(slot, fast.rseq_offset, object), 1);
 }
 
+/* Every call goes the cold way: objects are accounted or traced, or malloc has not started. */
+static inline bool fast_is_closed(void)
+{
+    return FAST_TESTED(size) == 0;
+}
+
 static inline __attribute__((always_inline)) bool fast_free(void *object)
 {
     size_t size = FAST_TESTED(size);

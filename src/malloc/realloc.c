@@ -66,6 +66,8 @@ static void *realloc_object(void *object, size_t size, const void *from)
         if (had > SIZES_MAX && size > SIZES_MAX)
             return realloc_large(object, had, size, from);
     } else if (size <= had && (size > had / 2 || had <= 2 * SIZES_STEP)) {
+        if (__builtin_expect(fast_is_closed(), 0))
+            stook_private_resized(object, size);
         return object;
     }
     fresh = realloc_copy(object, had, size, size, from);

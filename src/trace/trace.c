@@ -50,6 +50,7 @@ static struct {
 static __thread struct trace_self {
     struct trace_writer *writer;
     bool busy;
+    size_t asked, alignment; /* trace_asked() */
 } trace_self __attribute__((tls_model("initial-exec")));
 
 /* ---- the gate ------------------------------------------------------------------------------- */
@@ -307,7 +308,18 @@ static void trace_record(struct trace_event event, void *const *objects, size_t 
 
 void trace_alloc(const struct stook_cache *cache, void *const *objects, size_t n)
 {
-    trace_record((struct trace_event){.kind = TRACE_ALLOC, .cache = cache}, objects, n);
+    struct trace_self *self = &trace_self;
+    struct trace_event event = {
+        .kind = TRACE_ALLOC, .cache = cache, .asked = self->asked, .alignment = self->alignment};
+
+    self->asked = 0;
+    trace_record(event, objects, n);
+}
+
+void trace_asked(size_t size, size_t align)
+{
+    trace_self.alignment = align;
+    trace_self.asked = size;
 }
 
 void trace_alloc_large(void *object, size_t bytes)

@@ -32,6 +32,11 @@ bool trace_child(void);
 /* Objects that the caller has got, of one cache; of a large object (no cache) its bytes.  Any context;
  * errno is kept, as by all of these. */
 void trace_alloc(const struct stook_cache *cache, void *const *objects, size_t n);
+/*
+ * The next trace_alloc() of this thread is of a class of malloc, which was asked for `size` bytes, at a multiple
+ * of `align` if that is not 0.  Size 0: it is not.
+ */
+void trace_asked(size_t size, size_t align);
 void trace_alloc_large(void *object, size_t bytes);
 
 /* Objects that are about to go; NULL entries are skipped. */

@@ -8,6 +8,8 @@
  *
  *   kind (1 byte), then by kind
  *   TRACE_ALLOC  time, address, cache; of cache 0 (a large object) bytes, too
+ *   TRACE_ASKED  the same of malloc's classes, then what was asked for: twice the bytes; plus 1 if an
+ *                alignment was asked for that exceeds malloc's own, whose log2 follows
  *   TRACE_FREE   time, address
  *   TRACE_CPU    cpu: the thread's records are of that CPU from here on
  *   TRACE_CACHE  cache, size, stride, align, n, and n bytes of its name: before the cache's first
@@ -35,14 +37,15 @@
 #define TRACE_MAGIC "STOOKTRC"
 
 enum {
-    TRACE_VERSION = 1,
+    TRACE_VERSION = 2,
+    TRACE_VERSION_LEAST = 1,   /* the same without TRACE_ASKED */
     TRACE_HEADER_BYTES = 4096, /* the first chunk begins there */
     TRACE_CHUNK_BYTES = 65536,
     TRACE_RECORD_MAX = 128, /* bytes of the longest record, a cache's */
 };
 #define TRACE_REST ((uint64_t)1 << 54)
 
-enum trace_kind { TRACE_END, TRACE_ALLOC, TRACE_FREE, TRACE_CPU, TRACE_CACHE };
+enum trace_kind { TRACE_END, TRACE_ALLOC, TRACE_FREE, TRACE_CPU, TRACE_CACHE, TRACE_ASKED };
 
 struct trace_header {
     char magic[8];

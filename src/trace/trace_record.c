@@ -27,6 +27,14 @@ static __attribute__((noinline, cold)) uint8_t *trace_record_cache(uint8_t *p,
 }
 _Static_assert(1 + 3 * 4 + 5 + 1 + STOOK_NAME_MAX <= TRACE_RECORD_MAX, "trace_record_cache()");
 
+static uint8_t *trace_record_asked(uint8_t *p, const struct trace_event *event)
+{
+    bool aligned = event->alignment > 0;
+
+    p = trace_record_number(p, (uint64_t)event->asked << 1 | aligned);
+    return aligned ? trace_record_number(p, (unsigned)__builtin_ctzll(event->alignment)) : p;
+}
+
 void trace_record_put(struct trace_writer *writer, struct trace_event *event, uint64_t address)
 {
     struct trace_chunk *chunk = writer->chunk;
@@ -40,13 +48,15 @@ void trace_record_put(struct trace_writer *writer, struct trace_event *event, ui
     }
     if (__builtin_expect(event->announce, 0))
         p = trace_record_cache(p, event->cache);
-    *p++ = (uint8_t)event->kind;
+    *p++ = (uint8_t)(event->asked ? TRACE_ASKED : event->kind);
     p = trace_record_number(p, event->time - writer->time);
     p = trace_record_number(p, (uint64_t)far << 1 ^ (uint64_t)(far >> 63));
     if (event->kind == TRACE_ALLOC) {
         p = trace_record_number(p, event->cache ? event->cache->index : 0);
         if (!event->cache)
             p = trace_record_number(p, event->bytes);
+        if (event->asked)
+            p = trace_record_asked(p, event);
     }
     writer->time = event->time;
     writer->address = address;

@@ -17,7 +17,7 @@
 enum {
     TRACE_NUMBER_MAX = 10, /* bytes of a number of 64 bits */
     /* An event, with the CPU and the cache before it. */
-    TRACE_EVENT_MAX = TRACE_RECORD_MAX + 2 * (1 + 4 * TRACE_NUMBER_MAX),
+    TRACE_EVENT_MAX = TRACE_RECORD_MAX + 2 * (1 + 5 * TRACE_NUMBER_MAX),
 };
 
 /*
@@ -41,7 +41,8 @@ struct trace_writer {
 struct trace_event {
     enum trace_kind kind;
     const struct stook_cache *cache; /* of allocations; NULL: a large object */
-    size_t bytes;
+    size_t bytes;                    /* of a large object */
+    size_t asked, alignment;         /* of a class of malloc; 0: not told */
     uint64_t time;
     uint32_t cpu;
     bool announce; /* the cache is not known to the trace yet, that we have seen */

@@ -69,6 +69,17 @@ static void decode_cache(struct trace_decoded *t, const unsigned char **p, const
     MUST(*p - from <= TRACE_RECORD_MAX);
 }
 
+static void decode_asked(struct trace_decoded_event *event, const unsigned char **p,
+                         const unsigned char *end)
+{
+    uint64_t twice = decode_number(p, end);
+
+    event->bytes = twice >> 1;
+    MUST(event->bytes > 0);
+    if (twice & 1)
+        event->align = (uint64_t)1 << decode_number(p, end);
+}
+
 static void decode_chunk(struct trace_decoded *t, const unsigned char *bytes,
                          const struct trace_chunk *chunk)
 {
@@ -87,7 +98,7 @@ static void decode_chunk(struct trace_decoded *t, const unsigned char *bytes,
         } else {
             struct trace_decoded_event *event = &t->event[t->n];
             uint64_t zigzag;
-            MUST(kind == TRACE_ALLOC || kind == TRACE_FREE);
+            MUST(kind == TRACE_ALLOC || kind == TRACE_FREE || kind == TRACE_ASKED);
             time += decode_number(&p, end);
             zigzag = decode_number(&p, end);
             address += zigzag >> 1 ^ -(zigzag & 1);
@@ -96,13 +107,15 @@ static void decode_chunk(struct trace_decoded *t, const unsigned char *bytes,
                                                              address / TRACE_REST,
                                                   .thread = chunk->thread,
                                                   .cpu = cpu,
-                                                  .alloc = kind == TRACE_ALLOC,
+                                                  .alloc = kind != TRACE_FREE,
                                                   .place = t->n};
             if (event->alloc) {
                 event->cache = (uint32_t)decode_number(&p, end);
                 if (event->cache == 0)
                     event->bytes = decode_number(&p, end);
-                MUST(event->cache < DECODE_CACHES);
+                MUST(event->cache < DECODE_CACHES && (kind == TRACE_ALLOC || event->cache > 0));
+                if (kind == TRACE_ASKED)
+                    decode_asked(event, &p, end);
             }
             MUST(address > 0);
             *(event->alloc ? &t->allocs : &t->frees) += 1;

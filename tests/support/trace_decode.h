@@ -13,7 +13,9 @@
 #include <stdint.h>
 
 struct trace_decoded_event {
-    uint64_t time, bytes; /* since the trace's start; of a large object that is allocated */
+    uint64_t time,
+        bytes;      /* since the trace's start; of a large object, or that malloc was asked for */
+    uint64_t align; /* that malloc was asked for */
     uintptr_t address;
     uint32_t thread, cpu, cache;
     bool alloc;

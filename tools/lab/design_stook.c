@@ -44,8 +44,7 @@ static const struct lab_lock design_locks[] = {
     {NULL, 0, 0, 0},
 };
 
-/* The library chooses larger slabs than the kernel: before its first slab a cache can be told. */
-static void design_set_order(struct stook_cache *cache, unsigned order)
+void lab_set_order(struct stook_cache *cache, unsigned order)
 {
     struct layout *l = &cache->layout;
     size_t bytes = (size_t)PAGE_SIZE << order;
@@ -92,7 +91,7 @@ static int design_start(struct lab *lab)
     if (options->order >= 0) {
         if (((size_t)PAGE_SIZE << options->order) / own->cache->layout.stride == 0)
             return complain(STATUS_USAGE, "a slab of order %d holds no object", options->order);
-        design_set_order(own->cache, (unsigned)options->order);
+        lab_set_order(own->cache, (unsigned)options->order);
     }
     if (stook_cache_stat_enable(own->cache, STOOK_STATS_ALL) != 0 ||
         (!options->bare && !(own->pool = stook_pool_create(own->cache, DESIGN_POOL))))

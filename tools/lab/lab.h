@@ -172,4 +172,8 @@ void lab_list_counters(const struct lab *lab, const struct lab_counts *cpus, str
 void lab_json_sums(const struct lab *lab, const struct lab_counts *cpus, struct writer *w);
 void lab_json_cpus(const struct lab *lab, const struct lab_counts *cpus, struct writer *w);
 
+/* The library's slabs of another order than it chose: before the cache's first slab. */
+struct stook_cache;
+void lab_set_order(struct stook_cache *cache, unsigned order);
+
 #endif

@@ -19,6 +19,7 @@
 enum {
     TRACE_SIZE_MAX = 256 << 10, /* bytes of an object of a cache: STOOK_OBJECT_SIZE_MAX */
     TRACE_ALIGN_MAX = 4096,
+    TRACE_ASKED_ALIGN = 6 + 6, /* log2 of the largest alignment that a class has */
 };
 
 static bool trace_fail(struct trace *trace, const char *format, ...)
@@ -193,12 +194,30 @@ static bool trace_alloc(struct trace *trace, struct trace_cursor *c)
     c->next = TRACE_NEXT_ALLOC;
     c->event.free = false;
     c->event.bytes = 0;
+    c->event.align = 0;
     if (!trace_time_of(trace, c) || !trace_address_of(trace, c) || !trace_number(trace, c, &cache))
         return false;
     if (cache >= TRACE_CACHES_MAX)
         return trace_fail_at(trace, at, "a cache's number is none");
     c->event.class = (int)cache;
     return cache > 0 || trace_number(trace, c, &c->event.bytes);
+}
+
+static bool trace_asked(struct trace *trace, struct trace_cursor *c)
+{
+    uint64_t at = c->at, twice, align = 0;
+
+    if (!trace_alloc(trace, c))
+        return false;
+    if (c->event.class == 0)
+        return trace_fail_at(trace, at, "a large object that tells what was asked for");
+    if (!trace_number(trace, c, &twice) || ((twice & 1) && !trace_number(trace, c, &align)))
+        return false;
+    if (twice >> 1 == 0 || twice >> 1 > TRACE_SIZE_MAX || align > TRACE_ASKED_ALIGN)
+        return trace_fail_at(trace, at, "nobody asks for such an object");
+    c->event.bytes = twice >> 1;
+    c->event.align = twice & 1 ? 1u << align : 0;
+    return true;
 }
 
 static bool trace_free(struct trace *trace, struct trace_cursor *c)
@@ -227,6 +246,8 @@ static int trace_step(struct trace *trace, struct trace_cursor *c)
             break;
         case TRACE_ALLOC:
             return trace_alloc(trace, c) ? 1 : -1;
+        case TRACE_ASKED:
+            return trace_asked(trace, c) ? 1 : -1;
         case TRACE_FREE:
             return trace_free(trace, c) ? 1 : -1;
         case TRACE_CACHE:
@@ -340,9 +361,9 @@ static bool trace_head(struct trace *trace)
         return trace_fail(trace, "this is no trace");
     memcpy(h, trace->map, sizeof(*h));
     h->program[sizeof(h->program) - 1] = '\0';
-    if (h->version != TRACE_VERSION)
-        return trace_fail(trace, "a trace of version %u; this reads version %d", h->version,
-                          TRACE_VERSION);
+    if (h->version < TRACE_VERSION_LEAST || h->version > TRACE_VERSION)
+        return trace_fail(trace, "a trace of version %u; this reads versions %d to %d", h->version,
+                          TRACE_VERSION_LEAST, TRACE_VERSION);
     if (h->header_bytes < sizeof(*h) || h->header_bytes % 8 != 0 ||
         h->chunk_bytes < sizeof(struct trace_chunk) || h->chunk_bytes % 8 != 0)
         return trace_fail(trace, "a header of %u bytes and chunks of %u cannot be", h->header_bytes,

@@ -32,10 +32,12 @@ struct trace_class {
 struct trace_event {
     uint64_t time;    /* nanoseconds since the trace's start */
     uint64_t address; /* in eighths; never 0 */
-    uint64_t bytes;   /* of a large object that is allocated */
-    unsigned thread;  /* from 0, in the order of their numbers */
-    unsigned cpu;     /* as recorded */
-    int class;        /* allocations: the number of a struct trace_class, or TRACE_LARGE */
+    uint64_t
+        bytes; /* of a large object that is allocated; of a class's what was asked for, if told */
+    unsigned align;  /* that was asked for beyond malloc's own; else 0 */
+    unsigned thread; /* from 0, in the order of their numbers */
+    unsigned cpu;    /* as recorded */
+    int class;       /* allocations: the number of a struct trace_class, or TRACE_LARGE */
     bool free;
 };
 

@@ -3,6 +3,7 @@
  * plan.c - stook plan: where an object's metadata lies and what that costs; or a machine's caches.
  */
 #include "plan/plan.h"
+#include "plan/traces.h"
 #include "stook/command.h"
 
 #include "page/pagemap.h"
@@ -30,6 +31,12 @@ enum {
     OPTION_SVG,
     OPTION_SLABINFO,
     OPTION_TABLE,
+    OPTION_TRACES, /* from here on: with traces */
+    OPTION_CLASSES,
+    OPTION_SEARCH,
+    OPTION_JUDGE,
+    OPTION_WEIGHTS,
+    OPTIONS,
 };
 
 static const struct option plan_long_options[] = {
@@ -48,14 +55,28 @@ static const struct option plan_long_options[] = {
     {"svg", required_argument, NULL, OPTION_SVG},
     {"slabinfo", optional_argument, NULL, OPTION_SLABINFO},
     {"table", no_argument, NULL, OPTION_TABLE},
+    {"traces", no_argument, NULL, OPTION_TRACES},
+    {"classes", required_argument, NULL, OPTION_CLASSES},
+    {"search", no_argument, NULL, OPTION_SEARCH},
+    {"judge", required_argument, NULL, OPTION_JUDGE},
+    {"weights", required_argument, NULL, OPTION_WEIGHTS},
     {NULL, 0, NULL, 0},
+};
+
+enum {
+    PLAN_JUDGED = 64, /* traces at most */
+    PLAN_OBJECT = 16, /* weights: docs/capacity.md */
+    PLAN_SLAB = 1024,
 };
 
 /* What the command line says beside the layout. */
 struct plan_command {
     struct plan_options options;
     const char *svg, *caches;
-    bool columns, slabinfo, table;
+    bool columns, slabinfo, table, traces, search;
+    const char *classes, *judge[PLAN_JUDGED], **file;
+    unsigned judged, files;
+    double object, slab;   /* weights */
     const char *of_layout; /* an option that only a single layout has */
 };
 
@@ -156,6 +177,22 @@ static bool plan_read_page_size(struct plan_options *o, const char *text)
     return true;
 }
 
+/* OBJECT,SLAB */
+static bool plan_weights(struct plan_command *c, const char *text)
+{
+    char *end = NULL, *last = NULL;
+
+    c->object = strtod(text, &end);
+    if (end != text && *end == ',')
+        c->slab = strtod(end + 1, &last);
+    if (!last || last == end + 1 || *last || !(c->object >= 0 && c->object <= 1e9) ||
+        !(c->slab >= 0 && c->slab <= 1e9)) {
+        complain(STATUS_USAGE, "plan: --weights %s: OBJECT,SLAB in bytes are expected", text);
+        return false;
+    }
+    return true;
+}
+
 static bool plan_option(struct plan_command *c, int option, const char *text)
 {
     struct plan_options *o = &c->options;
@@ -199,6 +236,22 @@ static bool plan_option(struct plan_command *c, int option, const char *text)
         return true;
     case OPTION_TABLE:
         return c->table = true;
+    case OPTION_TRACES:
+        return c->traces = true;
+    case OPTION_CLASSES:
+        c->classes = text;
+        return true;
+    case OPTION_SEARCH:
+        return c->search = true;
+    case OPTION_JUDGE:
+        if (c->judged == PLAN_JUDGED) {
+            complain(STATUS_USAGE, "plan: more than %d traces to judge by", PLAN_JUDGED);
+            return false;
+        }
+        c->judge[c->judged++] = text;
+        return true;
+    case OPTION_WEIGHTS:
+        return plan_weights(c, text);
     default:
         return false; /* getopt has said why */
     }
@@ -213,7 +266,25 @@ static bool plan_of_many(int option, bool table)
                       option == OPTION_TYPESAFE || option == OPTION_POISON));
 }
 
-static bool plan_check(struct plan_command *c, const bool said[OPTION_TABLE + 1])
+/* Traces, and nothing of a layout's. */
+static bool plan_check_traces(const struct plan_command *c, const bool said[OPTIONS])
+{
+    for (int i = 1; i < OPTIONS; i++)
+        if (said[i] && i != OPTION_JSON && c->traces != (i >= OPTION_TRACES)) {
+            complain(STATUS_USAGE,
+                     c->traces ? "plan: --%s cannot be combined with --traces"
+                               : "plan: --%s needs --traces",
+                     plan_long_options[i - 1].name);
+            return false;
+        }
+    if (c->traces && c->files == 0) {
+        complain(STATUS_USAGE, "plan: --traces: a file is needed; stook run --trace records one");
+        return false;
+    }
+    return true;
+}
+
+static bool plan_check(struct plan_command *c, const bool said[OPTIONS])
 {
     const char *mode = c->table ? "--table" : c->slabinfo ? "--slabinfo" : NULL;
     struct plan_options *o = &c->options;
@@ -222,7 +293,7 @@ static bool plan_check(struct plan_command *c, const bool said[OPTION_TABLE + 1]
         complain(STATUS_USAGE, "plan: --table excludes --slabinfo");
         return false;
     }
-    for (int i = 1; mode && i <= OPTION_TABLE; i++)
+    for (int i = 1; mode && i < OPTIONS; i++)
         if (said[i] && !plan_of_many(i, c->table)) {
             complain(STATUS_USAGE, "plan: --%s cannot be combined with %s",
                      plan_long_options[i - 1].name, mode);
@@ -247,10 +318,12 @@ static bool plan_check(struct plan_command *c, const bool said[OPTION_TABLE + 1]
 
 static bool plan_parse(struct plan_command *c, int argc, char **argv)
 {
-    bool said[OPTION_TABLE + 1] = {0};
+    bool said[OPTIONS] = {0};
     int option;
 
-    *c = (struct plan_command){.options = {.page_shift = PAGE_SHIFT, .order = PLAN_ORDER_AUTO}};
+    *c = (struct plan_command){.options = {.page_shift = PAGE_SHIFT, .order = PLAN_ORDER_AUTO},
+                               .object = PLAN_OBJECT,
+                               .slab = PLAN_SLAB};
     optind = 1;
     while ((option = getopt_long(argc, argv, "", plan_long_options, NULL)) != -1) {
         if (!plan_option(c, option, optarg))
@@ -259,6 +332,13 @@ static bool plan_parse(struct plan_command *c, int argc, char **argv)
     }
     if (optind < argc && c->slabinfo && !c->caches) /* --slabinfo FILE */
         c->caches = argv[optind++];
+    if (c->traces) {
+        c->file = (const char **)&argv[optind];
+        c->files = (unsigned)(argc - optind);
+        return plan_check_traces(c, said);
+    }
+    if (!plan_check_traces(c, said))
+        return false;
     if (optind < argc) {
         complain(STATUS_USAGE, "plan: there is no option %s; see stook help plan", argv[optind]);
         return false;
@@ -289,12 +369,43 @@ static int plan_show(const struct plan_command *c)
     return STATUS_OK;
 }
 
+static int plan_traces(const struct plan_command *c)
+{
+    struct traces_plan plan = {.traces = c->files + c->judged,
+                               .judged = c->judged,
+                               .object = c->object,
+                               .slab = c->slab,
+                               .search = c->search,
+                               .json = c->options.json};
+    struct traces_table table;
+    int status = STATUS_FAILED;
+    unsigned n = 0;
+
+    traces_builtin(&table);
+    if (c->classes && !traces_table_read(&table, c->classes))
+        return STATUS_USAGE;
+    plan.trace = calloc(plan.traces, sizeof(plan.trace[0]));
+    if (!plan.trace)
+        return complain(STATUS_FAILED, "plan: no memory for the traces");
+    while (n < plan.traces &&
+           traces_read(&plan.trace[n], n < c->files ? c->file[n] : c->judge[n - c->files]))
+        n++;
+    if (n == plan.traces && traces_start())
+        status = traces_resolve_all(&table) ? traces_run(&plan, &table) : STATUS_USAGE;
+    for (unsigned i = 0; i < plan.traces; i++)
+        traces_free(&plan.trace[i]);
+    free(plan.trace);
+    return status;
+}
+
 static int plan_run(int argc, char **argv)
 {
     struct plan_command command;
 
     if (!plan_parse(&command, argc, argv))
         return STATUS_USAGE;
+    if (command.traces)
+        return plan_traces(&command);
     if (command.slabinfo)
         return plan_slabinfo(&command.options, command.caches);
     if (command.table) {
@@ -306,11 +417,14 @@ static int plan_run(int argc, char **argv)
 
 const struct command command_plan = {
     .name = "plan",
-    .summary = "where the metadata of objects lies, and how much a machine's caches waste",
+    .summary =
+        "where the metadata of objects lies, how much a machine's caches waste, and what malloc's "
+        "classes cost",
     .help =
         "usage: stook plan --size BYTES [--align BYTES] [OPTIONS]\n"
         "       stook plan --table [--json]\n"
         "       stook plan --slabinfo [FILE] [--json]\n"
+        "       stook plan --traces FILE... [--classes LIST] [--search [--judge FILE]...] [--json]\n"
         "\n"
         "Draws the layout of an object and of a slab, with the waste by cause.\n"
         "\n"
@@ -331,6 +445,14 @@ const struct command command_plan = {
         "                   /proc/slabinfo, a directory like /sys/kernel/slab, or a table with\n"
         "                   name, object_size, align, slab_size, order, objs_per_slab and\n"
         "                   objects in its first line\n"
+        "\n"
+        "  --traces         what malloc's size classes cost in traces (stook run --trace): bytes at the\n"
+        "                   peak by cause, slabs made, objects that went through slabs\n"
+        "  --classes LIST   another table: SIZE[:ORDER[:CAPACITY]] between commas, or a file of these\n"
+        "  --search         changes the table, a class at a time, as long as that lowers the cost\n"
+        "  --judge FILE     a trace that is not searched on, and whose cost is shown\n"
+        "  --weights O,S    the cost: bytes at the peak, plus O for each object through slabs, plus S for\n"
+        "                   each slab made or unmade; default 16,1024\n"
         "\n"
         "  stook plan --size 992 --align 64 --columns link,group,tag --explain\n",
     .run = plan_run,

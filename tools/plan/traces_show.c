@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* traces_show.c - a table's cost in each trace, before and after a search, as text or JSON. */
+#include "plan/traces.h"
+
+#include "stook/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct show {
+    const struct traces_plan *plan;
+    struct traces_table table[2];  /* before and after the search */
+    struct traces_sum *sum[2];     /* by trace */
+    struct traces_bytes *bytes[2]; /* by trace, at its peak */
+    unsigned tables;
+    struct traces_change change[TRACES_CHANGES];
+    unsigned changes;
+};
+
+static const char *const show_when[2] = {"before", "after"};
+
+/* What the bytes at the peak are. */
+static bool show_account(struct show *s, unsigned which, unsigned t)
+{
+    const struct traces_table *table = &s->table[which];
+    struct traces_bytes *to = &s->bytes[which][t], *detail;
+    struct traces_cost cost;
+    unsigned above = 0, part = s->sum[which][t].part;
+
+    detail = calloc(TRACES_PARTS, sizeof(*detail));
+    if (!detail)
+        return complain(STATUS_FAILED, "plan: no memory") == 0;
+    for (unsigned i = 0; i < table->classes; above = table->class[i++].size) {
+        if (!traces_play(&s->plan->trace[t], above, &table->class[i], &cost, detail))
+            continue;
+        to->requested += detail[part].requested;
+        to->rounding += detail[part].rounding;
+        to->free += detail[part].free;
+        to->meta += detail[part].meta;
+        to->sheaves += detail[part].sheaves;
+    }
+    free(detail);
+    return true;
+}
+
+static bool show_sums(struct show *s, unsigned which)
+{
+    for (unsigned t = 0; t < s->plan->traces; t++)
+        if (!traces_sum(s->plan, t, &s->table[which], &s->sum[which][t]) ||
+            !show_account(s, which, t))
+            return false;
+    return true;
+}
+
+/* ---- text ----------------------------------------------------------------------------------- */
+
+static unsigned long long show_kib(uint64_t bytes)
+{
+    return (bytes + 1023) / 1024;
+}
+
+static double show_mean(const struct show *s, bool judged)
+{
+    unsigned searched = s->plan->traces - s->plan->judged;
+
+    return judged ? traces_mean(s->sum[1], s->sum[0], searched, s->plan->traces)
+                  : traces_mean(s->sum[1], s->sum[0], 0, searched);
+}
+
+static void show_trace(const struct show *s, unsigned which, unsigned t)
+{
+    const struct traces_trace *trace = &s->plan->trace[t];
+    const struct traces_sum *sum = &s->sum[which][t];
+    const struct traces_bytes *b = &s->bytes[which][t];
+
+    printf("%-16.16s %8llu %9llu %8llu %8llu %7llu %8llu %8llu %8llu %10llu %8.0f\n",
+           trace->program, show_kib(sum->peak), show_kib(b->requested), show_kib(b->rounding),
+           show_kib(b->free), show_kib(b->meta), show_kib(b->sheaves),
+           (unsigned long long)sum->cost.made, (unsigned long long)sum->cost.gone,
+           (unsigned long long)sum->cost.through, sum->weighed / 1024);
+}
+
+static void show_table(const struct traces_table *table)
+{
+    for (unsigned i = 0; i < table->classes; i++)
+        printf("%u:%d:%d%s", table->class[i].size, table->class[i].order,
+               table->class[i].capacity,
+               i + 1 == table->classes ? "\n"
+               : i % 8 == 7            ? ",\n"
+                                       : ",");
+}
+
+static void show_text(const struct show *s)
+{
+    unsigned searched = s->plan->traces - s->plan->judged;
+
+    for (unsigned which = 0; which < s->tables; which++) {
+        printf("%s%u classes%s; KiB at each trace's peak; cost: %g bytes an object through slabs, %g a slab "
+               "made or unmade\n\n",
+               which ? "\n" : "", s->table[which].classes,
+               s->tables == 1 ? ""
+               : which        ? " after the search"
+                              : " before the search",
+               s->plan->object, s->plan->slab);
+        printf("%-16s %8s %9s %8s %8s %7s %8s %8s %8s %10s %8s\n", "program", "peak", "requested",
+               "rounding", "free", "meta", "sheaves", "made", "unmade", "through", "cost");
+        for (unsigned t = 0; t < s->plan->traces; t++) {
+            if (t == searched && t > 0)
+                printf("judged only:\n");
+            show_trace(s, which, t);
+        }
+    }
+    if (s->tables == 2) {
+        printf("\n%u changes, gain in %% of the cost of traces searched%s:\n", s->changes,
+               s->plan->judged ? ", and of those judged only" : "");
+        for (unsigned i = 0; i < s->changes; i++)
+            if (s->plan->judged)
+                printf("  %7.3f %7.3f  %s\n", 100 * s->change[i].gain, 100 * s->change[i].judged,
+                       s->change[i].what);
+            else
+                printf("  %7.3f  %s\n", 100 * s->change[i].gain, s->change[i].what);
+        printf("cost of the traces searched: %.4f of what it was\n", show_mean(s, false));
+        if (s->plan->judged)
+            printf("cost of the traces judged only: %.4f of what it was\n", show_mean(s, true));
+    }
+    printf("\nclasses, as SIZE:ORDER:CAPACITY\n");
+    show_table(&s->table[s->tables - 1]);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void show_word(const char *word)
+{
+    putchar('"');
+    for (; *word; word++)
+        if (*word == '"' || *word == '\\')
+            printf("\\%c", *word);
+        else if ((unsigned char)*word < ' ')
+            printf("\\u%04x", (unsigned char)*word);
+        else
+            putchar(*word);
+    putchar('"');
+}
+
+static void show_json_sum(const struct show *s, unsigned which, unsigned t)
+{
+    const struct traces_sum *sum = &s->sum[which][t];
+    const struct traces_bytes *b = &s->bytes[which][t];
+
+    printf(",\n   \"%s\": {\"peak\": %llu, \"requested\": %llu, \"rounding\": %llu, \"free\": %llu, "
+           "\"meta\": %llu, \"sheaves\": %llu,\n    \"slabs_made\": %llu, \"slabs_unmade\": %llu, "
+           "\"objects_through_slabs\": %llu, \"cost\": %.0f}",
+           show_when[which], (unsigned long long)sum->peak, (unsigned long long)b->requested,
+           (unsigned long long)b->rounding, (unsigned long long)b->free,
+           (unsigned long long)b->meta, (unsigned long long)b->sheaves,
+           (unsigned long long)sum->cost.made, (unsigned long long)sum->cost.gone,
+           (unsigned long long)sum->cost.through, sum->weighed);
+}
+
+static void show_json_table(const struct show *s, unsigned which)
+{
+    const struct traces_table *table = &s->table[which];
+
+    printf(" \"classes_%s\": [", show_when[which]);
+    for (unsigned i = 0; i < table->classes; i++)
+        printf("%s{\"size\": %u, \"order\": %d, \"capacity\": %d}", i ? ",\n  " : "",
+               table->class[i].size, table->class[i].order, table->class[i].capacity);
+    printf("]");
+}
+
+static void show_json(const struct show *s)
+{
+    printf("{\"object_bytes\": %g, \"slab_bytes\": %g,\n \"traces\": [", s->plan->object,
+           s->plan->slab);
+    for (unsigned t = 0; t < s->plan->traces; t++) {
+        const struct traces_trace *trace = &s->plan->trace[t];
+        printf("%s{\"file\": ", t ? ",\n  " : "");
+        show_word(trace->file);
+        printf(", \"program\": ");
+        show_word(trace->program);
+        printf(", \"searched\": %s,\n   \"allocs\": %llu, \"classed\": %llu, \"large\": %llu",
+               t < s->plan->traces - s->plan->judged ? "true" : "false",
+               (unsigned long long)trace->allocs, (unsigned long long)trace->classed,
+               (unsigned long long)trace->large);
+        for (unsigned which = 0; which < s->tables; which++)
+            show_json_sum(s, which, t);
+        printf("}");
+    }
+    printf("],\n \"changes\": [");
+    for (unsigned i = 0; i < s->changes; i++)
+        printf("%s{\"what\": \"%s\", \"gain\": %.9g, \"judged\": %.9g}", i ? ",\n  " : "",
+               s->change[i].what, s->change[i].gain, s->change[i].judged);
+    printf("],\n");
+    if (s->tables == 2)
+        printf(" \"cost\": %.9g, \"cost_judged\": %.9g,\n", show_mean(s, false),
+               show_mean(s, true));
+    for (unsigned which = 0; which < s->tables; which++) {
+        show_json_table(s, which);
+        printf(which + 1 == s->tables ? "}\n" : ",\n");
+    }
+}
+
+int traces_run(const struct traces_plan *plan, struct traces_table *table)
+{
+    struct show *s = calloc(1, sizeof(*s));
+    struct traces_sum *sums = calloc((size_t)2 * plan->traces, sizeof(*sums));
+    struct traces_bytes *bytes = calloc((size_t)2 * plan->traces, sizeof(*bytes));
+    int status = STATUS_FAILED;
+
+    if (!s || !sums || !bytes) {
+        complain(STATUS_FAILED, "plan: no memory");
+    } else {
+        *s = (struct show){.plan = plan,
+                           .table = {*table, *table},
+                           .sum = {sums, sums + plan->traces},
+                           .bytes = {bytes, bytes + plan->traces},
+                           .tables = plan->search ? 2 : 1};
+        if (show_sums(s, 0) &&
+            (!plan->search || (traces_search(plan, &s->table[1], s->change, &s->changes) &&
+                               show_sums(s, 1)))) {
+            if (plan->json)
+                show_json(s);
+            else
+                show_text(s);
+            status = STATUS_OK;
+        }
+    }
+    free(s);
+    free(sums);
+    free(bytes);
+    return status;
+}
