@@ -2,23 +2,30 @@
 /*
  * sizes.h - the size classes of malloc.  Pure functions.
  *
- *   16 .. 512        steps of 16: every size is a multiple of malloc's alignment
- *   512 .. 2048      16 a doubling: at most 6.25 % more than asked for
- *   2048 .. 32768    8 a doubling: at most 12.5 %
+ *   16 .. 256        steps of 16: every size is a multiple of malloc's alignment
+ *   256 .. 4096      8 a doubling: at most 12.5 % more than asked for
+ *   4096 .. 32768    those of sizes_large: whatever is asked for, less than a quarter of it and a page beside
  *
- * Every power of two is a class, and every class is a multiple of 16.
+ * Every power of two is a class, and every class is a multiple of 16.  What programs asked for chose them
+ * (docs/decisions/0037-classes-by-evidence.md): a class more is one more in which a program that has used one
+ * object leaves it.
  */
 #ifndef STOOK_MALLOC_SIZES_H
 #define STOOK_MALLOC_SIZES_H
 
 #include <stddef.h>
+#include <stdint.h>
+
+static const uint16_t sizes_large[] = {4608,  5120,  6144,  7168,  8192, 9216,
+                                       11264, 13312, 16384, 24576, 32768};
 
 enum {
     SIZES_STEP = 16,
-    SIZES_FINE = 512, /* steps of SIZES_STEP up to here */
-    SIZES_MIDDLE = 2048,
+    SIZES_FINE = 256, /* steps of SIZES_STEP up to here */
+    SIZES_MIDDLE = 4096,
     SIZES_MAX = 32768,
-    SIZES_CLASSES = SIZES_FINE / SIZES_STEP + 2 * 16 + 4 * 8,
+    SIZES_STEPPED = SIZES_FINE / SIZES_STEP + 4 * 8, /* classes up to SIZES_MIDDLE */
+    SIZES_CLASSES = SIZES_STEPPED + sizeof(sizes_large) / sizeof(sizes_large[0]),
     SIZES_STEPS = SIZES_MAX / SIZES_STEP + 1, /* 0 .. SIZES_MAX in steps, rounded up */
 };
 
@@ -29,25 +36,27 @@ static inline size_t sizes_of(unsigned class)
 
     if (k <= fine)
         return (size_t)k * SIZES_STEP;
-    k -= fine; /* 16 classes over 512, 16 over 1024 */
-    if (k <= 32)
-        return k <= 16 ? SIZES_FINE + (size_t)k * 32 : 2 * SIZES_FINE + (size_t)(k - 16) * 64;
-    k -= 33; /* 8 classes over each power of two from 2048 on */
-    return ((size_t)SIZES_MIDDLE << k / 8) + ((size_t)(k % 8 + 1) << (8 + k / 8));
+    if (k > SIZES_STEPPED)
+        return sizes_large[class - SIZES_STEPPED];
+    k -= fine + 1; /* 8 classes over each power of two from 256 on */
+    return ((size_t)SIZES_FINE << k / 8) + ((size_t)(k % 8 + 1) << (5 + k / 8));
 }
 
 /* The smallest class of at least `size`, which is at most SIZES_MAX. */
 static inline unsigned sizes_class(size_t size)
 {
-    unsigned shift, top;
+    unsigned top, class = SIZES_STEPPED;
 
     if (size <= SIZES_FINE)
         return size == 0 ? 0 : (unsigned)((size - 1) / SIZES_STEP);
-    top = 63 - (unsigned)__builtin_clzll(size - 1); /* size is in (2^top, 2^(top+1)] */
-    shift = size <= SIZES_MIDDLE ? top - 4 : top - 3;
-    unsigned step = (unsigned)((size - 1 - ((size_t)1 << top)) >> shift);
-    return size <= SIZES_MIDDLE ? SIZES_FINE / SIZES_STEP + (top - 9) * 16 + step
-                                : SIZES_FINE / SIZES_STEP + 32 + (top - 11) * 8 + step;
+    if (size <= SIZES_MIDDLE) {
+        top = 63 - (unsigned)__builtin_clzll(size - 1); /* size is in (2^top, 2^(top+1)] */
+        return SIZES_FINE / SIZES_STEP + (top - 8) * 8 +
+               (unsigned)((size - 1 - ((size_t)1 << top)) >> (top - 3));
+    }
+    while (sizes_large[class - SIZES_STEPPED] < size)
+        class ++;
+    return class;
 }
 
 #endif

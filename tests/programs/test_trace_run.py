@@ -25,10 +25,11 @@ class Trace:
         self.bytes = open(path, "rb").read()
         (magic, version, header, chunk, self.cpus, _, self.chunks, self.lost, self.pid, self.ended,
          program) = struct.unpack_from("<8sIIIIQQQII64s", self.bytes)
-        assert magic == b"STOOKTRC" and (version, header, chunk) == (1, 4096, 65536)
+        assert magic == b"STOOKTRC" and (version, header, chunk) == (2, 4096, 65536)
         assert len(self.bytes) >= header + chunk * self.chunks
         self.program = program.rstrip(b"\0").decode()
         self.events, self.caches, self.threads, self.used_caches = [], {}, set(), {0}
+        self.asked = [] # (address, bytes, alignment, cache) of malloc's classes
         for i in range(self.chunks):
             self.chunk(header + i * chunk)
         assert self.used_caches <= {0, *self.caches} # by whichever thread
@@ -65,15 +66,20 @@ class Trace:
                 assert size <= stride and stride % align == 0, name
                 self.caches[number] = name
             else:
-                assert kind in (1, 2), kind
+                assert kind in (1, 2, 5), kind
                 time += self.number()
                 zigzag = self.number()
                 address += zigzag >> 1 ^ -(zigzag & 1)
-                if kind == 1:
+                if kind != 2:
                     cache = self.number()
                     used_caches.add(cache)
-                    assert cache > 0 or self.number() > 0
-                self.events.append((time, kind == 1, address))
+                    assert cache > 0 or (kind == 1 and self.number() > 0)
+                if kind == 5:
+                    twice = self.number()
+                    assert twice > 1
+                    align = 1 << self.number() if twice & 1 else 0
+                    self.asked.append((address * 8, twice >> 1, align, cache))
+                self.events.append((time, kind != 2, address))
         assert self.at == end
 
     def balance(self):
@@ -115,6 +121,31 @@ try:
     assert result.stdout == run("sort", "words").stdout and result.stderr == ""
     Trace("sort.trace").exact("sort", 10)
     assert os.stat("sort.trace").st_mode & 0o7777 == 0o600
+
+    # What was asked for: sizes, alignments, an object that is resized in place and one that moves.
+    calls = '''
+import ctypes
+libc = ctypes.CDLL(None)
+for name in ("malloc", "calloc", "realloc", "aligned_alloc"):
+    getattr(libc, name).restype = ctypes.c_void_p
+    getattr(libc, name).argtypes = [ctypes.c_size_t] * (1 if name == "malloc" else 2)
+libc.free.argtypes = [ctypes.c_void_p]
+libc.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+objects = [libc.malloc(7777), libc.calloc(3, 2591), libc.aligned_alloc(256, 7779)]
+objects[0] = libc.realloc(objects[0], 7781)
+moved = objects[0]
+objects[0] = libc.realloc(objects[0], 17783)
+print(moved, *objects)
+'''
+    result = stook("--trace", "asked.trace", "--", sys.executable, "-c", calls)
+    moved, *objects = map(int, result.stdout.split())
+    trace = Trace("asked.trace")
+    trace.exact(trace.program, 100)
+    asked = {(a, size, align): trace.caches[cache] for a, size, align, cache in trace.asked}
+    for call in (moved, 7777, 0), (moved, 7781, 0), (objects[0], 17783, 0), (objects[1], 7773, 0), \
+            (objects[2], 7779, 256):
+        assert asked[call].startswith("malloc-") and call[1] <= int(asked[call][7:]), (call, asked[call])
+    assert asked[moved, 7777, 0] == asked[moved, 7781, 0] and objects[2] % 256 == 0
 
     # In both modes, many threads, which hand objects to each other.
     for mode in "rseq", "locked":

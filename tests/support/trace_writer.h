@@ -102,6 +102,18 @@ static inline void trace_writer_alloc(struct trace_writer *w, unsigned thread, u
         trace_writer_number(w, thread, bytes);
 }
 
+/* Of one of malloc's classes, which was asked for `bytes`; align 0: without an alignment. */
+static inline void trace_writer_asked(struct trace_writer *w, unsigned thread, uint64_t time,
+                                      uint64_t address, unsigned cache, uint64_t bytes,
+                                      unsigned align)
+{
+    trace_writer_event(w, thread, TRACE_ASKED, time, address);
+    trace_writer_number(w, thread, cache);
+    trace_writer_number(w, thread, bytes << 1 | (align > 0));
+    if (align > 0)
+        trace_writer_number(w, thread, (unsigned)__builtin_ctz(align));
+}
+
 static inline void trace_writer_free(struct trace_writer *w, unsigned thread, uint64_t time,
                                      uint64_t address)
 {

@@ -251,8 +251,10 @@ static void heads(void **unused)
     (void)unused;
     trace_writer_start(&w, 512);
     bad_file(w.file, sizeof(struct trace_header) - 1, 0, "this is no trace");
-    w.header->version = 2;
-    bad_file(w.file, 128, 0, "a trace of version 2; this reads version 1");
+    w.header->version = 3;
+    bad_file(w.file, 128, 0, "a trace of version 3; this reads versions 1 to 2");
+    w.header->version = 0;
+    bad_file(w.file, 128, 0, "a trace of version 0; this reads versions 1 to 2");
     w.header->version = TRACE_VERSION;
     w.header->header_bytes = 64;
     bad_file(w.file, 128, 0, "a header of 64 bytes and chunks of 512 cannot be");

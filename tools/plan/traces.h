@@ -45,10 +45,11 @@ struct traces_trace {
     char program[64];
     struct traces_event *event;
     uint32_t events, objects;
-    uint32_t *by_step;                /* events in the order of their sizes, then of time */
-    uint32_t begin[TRACES_STEPS + 1]; /* where there each step's are: sizes up to TRACES_STEP times it */
-    uint64_t allocs, large;           /* that are played; that are not, for they have pages of their own */
-    uint64_t classed;                 /* of allocs: the trace tells their class, not what was asked for */
+    uint32_t *by_step; /* events in the order of their sizes, then of time */
+    uint32_t
+        begin[TRACES_STEPS + 1]; /* where there each step's are: sizes up to TRACES_STEP times it */
+    uint64_t allocs, large; /* that are played; that are not, for they have pages of their own */
+    uint64_t classed;       /* of allocs: the trace tells their class, not what was asked for */
 };
 
 /* Of one class in a trace, or of all of them. */
@@ -94,7 +95,8 @@ bool traces_play(const struct traces_trace *trace, unsigned above, const struct 
 struct traces_plan {
     struct traces_trace *trace;
     unsigned traces, judged; /* the last `judged` ones are not searched on */
-    double object, slab;     /* bytes that an object through slabs, a slab made or unmade is weighed as */
+    double object,
+        slab; /* bytes that an object through slabs, a slab made or unmade is weighed as */
     bool search, json;
 };
 
@@ -111,7 +113,8 @@ bool traces_sum(const struct traces_plan *plan, unsigned trace, const struct tra
 /* What one change brought. */
 struct traces_change {
     char what[80];
-    double gain, judged; /* in parts of the cost before all of them: of the traces searched, of the others */
+    double gain,
+        judged; /* in parts of the cost before all of them: of the traces searched, of the others */
 };
 enum { TRACES_CHANGES = 1000 };
 /* Changes the table as long as that helps; false after complain(). */

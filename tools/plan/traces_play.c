@@ -39,7 +39,8 @@ struct play {
 
 /* One play at a time. */
 static struct {
-    unsigned char *page; /* of the window: PLAY_PAGE is touched; PLAY_SLAB: a slab begins, that is known */
+    unsigned char
+        *page; /* of the window: PLAY_PAGE is touched; PLAY_SLAB: a slab begins, that is known */
     uint32_t *slab, slabs, slab_room; /* pages where the known ones begin */
     void **object;
     uint32_t objects;
@@ -104,8 +105,7 @@ bool traces_resolve_all(struct traces_table *table)
 
 /* ---- the events of a class, in the order of time --------------------------------------------- */
 
-static void play_merge(const uint32_t *a, uint32_t n, const uint32_t *b, uint32_t m,
-                            uint32_t *to)
+static void play_merge(const uint32_t *a, uint32_t n, const uint32_t *b, uint32_t m, uint32_t *to)
 {
     for (; n > 0 && m > 0; to++)
         if (*a < *b) {
@@ -189,8 +189,7 @@ static void play_forget(struct play *p)
 {
     for (uint32_t i = 0; i < play_all.slabs;) {
         uint32_t base = play_all.slab[i];
-        uint32_t entry =
-            *pagemap_at((const char *)pagemap.middle + ((size_t)base << PAGE_SHIFT));
+        uint32_t entry = *pagemap_at((const char *)pagemap.middle + ((size_t)base << PAGE_SHIFT));
         if (pagemap_cache(entry) == p->cache->index) {
             i++;
             continue;
@@ -266,8 +265,8 @@ static void play_event(struct play *p, const struct traces_event *event)
         p->made = node->made;
         p->gone = node->gone;
         p->slabs = p->made - p->gone;
-        p->sheaves = stat_read_sum(p->cache, STAT_sheaf_alloc) -
-                     stat_read_sum(p->cache, STAT_sheaf_free);
+        p->sheaves =
+            stat_read_sum(p->cache, STAT_sheaf_alloc) - stat_read_sum(p->cache, STAT_sheaf_free);
     }
     bytes = p->pages * PAGE_SIZE + play_meta(p);
     if (bytes > p->cost->bytes[p->part])
@@ -279,8 +278,8 @@ static void play_end(struct play *p, const uint32_t *list, uint32_t n)
     play_parts(p, TRACES_PARTS - 1);
     p->cost->made = p->made;
     p->cost->gone = p->gone;
-    p->cost->through = stat_read_sum(p->cache, STAT_sheaf_refill) +
-                       stat_read_sum(p->cache, STAT_sheaf_flush);
+    p->cost->through =
+        stat_read_sum(p->cache, STAT_sheaf_refill) + stat_read_sum(p->cache, STAT_sheaf_flush);
     for (uint32_t i = 0; i < n; i++) { /* what is out still */
         void **object = &play_all.object[p->trace->event[list[i]].object];
         if (*object)

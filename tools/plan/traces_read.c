@@ -261,7 +261,10 @@ static bool traces_wastes(unsigned below, unsigned size)
 {
     unsigned least = below + 1, lost = size - least;
 
-    return least <= 64 ? lost >= 16 : least <= 128 ? lost >= 32 : lost * 8 > least;
+    return least <= 64     ? lost >= 16
+           : least <= 128  ? lost >= 32
+           : least <= 4096 ? lost * 8 > least
+                           : lost * 2 > least;
 }
 
 const char *traces_table_wrong(const struct traces_table *table)

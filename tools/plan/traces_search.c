@@ -14,12 +14,13 @@
 #include <string.h>
 
 enum {
-    SEARCH_FLOOR = 1 << 20,  /* a trace that costs less than these bytes weighs less */
-    SEARCH_PASSES = 20,      /* over the table at most */
-    SEARCH_LEAST = 10000,    /* a change that gains less than one part in so many is none */
-    SEARCH_REACH = 4,        /* steps that a class is moved by at most, of a 32nd of its size */
+    SEARCH_FLOOR = 1 << 20, /* a trace that costs less than these bytes weighs less */
+    SEARCH_PASSES = 20,     /* over the table at most */
+    SEARCH_LEAST = 10000,   /* a change that gains less than one part in so many is none … */
+    SEARCH_FITTED = 500,    /* … where it makes a class of sizes that these traces have */
+    SEARCH_REACH = 4,       /* steps that a class is moved by at most, of a 32nd of its size */
     SEARCH_MOVES = 64,
-    SEARCH_CAPACITIES = 6,
+    SEARCH_CAPACITIES = 8,
 };
 
 /* ---- what was played already ----------------------------------------------------------------- */
@@ -166,9 +167,10 @@ double traces_mean(const struct traces_sum *now, const struct traces_sum *before
 
 /* ---- changes -------------------------------------------------------------------------------- */
 
-/* Classes first to first + old - 1 become the `new` ones. */
+/* Classes first to first + old - 1 become the `new` ones; the last of these has the size of the last of those. */
 struct search_move {
     unsigned first, old, new;
+    double least; /* gain that it must bring */
     struct traces_class class[2];
     char what[80];
 };
@@ -190,9 +192,9 @@ static void search_apply(struct traces_table *table, const struct search_move *m
 {
     unsigned behind = table->classes - move->first - move->old;
 
-    memmove(&table->class[move->first + move->new], &table->class[move->first + move->old],
+    memmove(&table->class[move->first + move->new], &table -> class[move->first + move->old],
             behind * sizeof(table->class[0]));
-    memcpy(&table->class[move->first], move->class, move->new * sizeof(move->class[0]));
+    memcpy(&table->class[move->first], move -> class, move -> new * sizeof(move->class[0]));
     table->classes = table->classes - move->old + move->new;
 }
 
@@ -215,7 +217,8 @@ static void search_offer_sizes(struct search *s, unsigned i)
 {
     const struct traces_class *class = &s->table->class[i], *next = class + 1;
     unsigned size = class->size, step = size / 32 < TRACES_STEP ? TRACES_STEP : size / 32;
-    struct search_move move = {.first = i, .old = 2, .new = 1, .class = {*next}};
+    struct search_move move = {
+        .first = i, .old = 2, .new = 1, .least = 1.0 / SEARCH_LEAST, .class = {*next}};
 
     step -= step % TRACES_STEP;
     if (i + 1 == s->table->classes)
@@ -226,8 +229,11 @@ static void search_offer_sizes(struct search *s, unsigned i)
         unsigned to = size + (unsigned)n * step;
         if (n == 0 || to <= search_above(s->table, i) || to >= next->size)
             continue;
-        move = (struct search_move){
-            .first = i, .old = 1, .new = 1, .class = {{to, TRACES_AUTO, TRACES_AUTO}}};
+        move = (struct search_move){.first = i,
+                                    .old = 2,
+                                    .new = 2,
+                                    .least = 1.0 / SEARCH_FITTED,
+                                    .class = {{to, TRACES_AUTO, TRACES_AUTO}, *next}};
         snprintf(move.what, sizeof(move.what), "move %u to %u", size, to);
         search_offer(s, move);
     }
@@ -240,7 +246,7 @@ static void search_offer_split(struct search *s, unsigned i)
 
     for (unsigned n = 1; n < 4; n++) {
         unsigned at = above + room * n / 4;
-        struct search_move move = {.first = i, .old = 1, .new = 2};
+        struct search_move move = {.first = i, .old = 1, .new = 2, .least = 1.0 / SEARCH_FITTED};
         at -= at % TRACES_STEP;
         if (at <= above || (n > 1 && at == above + room * (n - 1) / 4))
             continue;
@@ -253,9 +259,9 @@ static void search_offer_split(struct search *s, unsigned i)
 
 static void search_offer_policy(struct search *s, unsigned i)
 {
-    static const int capacity[SEARCH_CAPACITIES] = {6, 14, 22, 38, 70, 134};
+    static const int capacity[SEARCH_CAPACITIES] = {2, 4, 6, 14, 22, 38, 70, 134};
     const struct traces_class *class = &s->table->class[i];
-    struct search_move move = {.first = i, .old = 1, .new = 1};
+    struct search_move move = {.first = i, .old = 1, .new = 1, .least = 1.0 / SEARCH_LEAST};
 
     for (int by = -1; by <= 1; by += 2) {
         move.class[0] = *class;
@@ -273,8 +279,8 @@ static void search_offer_policy(struct search *s, unsigned i)
             continue;
         move.class[0] = *class;
         move.class[0].capacity = capacity[n];
-        snprintf(move.what, sizeof(move.what), "%u: sheaves of %d for %d", class->size,
-                 capacity[n], class->capacity);
+        snprintf(move.what, sizeof(move.what), "%u: sheaves of %d for %d", class->size, capacity[n],
+                 class->capacity);
         search_offer(s, move);
     }
 }
@@ -321,7 +327,7 @@ static bool search_class(struct search *s, unsigned i, double *gain, struct sear
         if (!search_try(s, &s->move[m], 0, searched))
             return false;
         gained = now - traces_mean(s->then, s->before, 0, searched);
-        if (gained > *gain && gained > 1.0 / SEARCH_LEAST) {
+        if (gained > *gain && gained > s->move[m].least) {
             *gain = gained;
             *best = s->move[m];
         }

@@ -13,6 +13,7 @@ struct show {
     struct traces_table table[2];  /* before and after the search */
     struct traces_sum *sum[2];     /* by trace */
     struct traces_bytes *bytes[2]; /* by trace, at its peak */
+    struct traces_bytes *by_class; /* with the last table: by trace and class */
     unsigned tables;
     struct traces_change change[TRACES_CHANGES];
     unsigned changes;
@@ -28,12 +29,14 @@ static bool show_account(struct show *s, unsigned which, unsigned t)
     struct traces_cost cost;
     unsigned above = 0, part = s->sum[which][t].part;
 
+    memset(&s->by_class[t * TRACES_CLASSES], 0, TRACES_CLASSES * sizeof(s->by_class[0]));
     detail = calloc(TRACES_PARTS, sizeof(*detail));
     if (!detail)
         return complain(STATUS_FAILED, "plan: no memory") == 0;
     for (unsigned i = 0; i < table->classes; above = table->class[i++].size) {
         if (!traces_play(&s->plan->trace[t], above, &table->class[i], &cost, detail))
             continue;
+        s->by_class[t * TRACES_CLASSES + i] = detail[part];
         to->requested += detail[part].requested;
         to->rounding += detail[part].rounding;
         to->free += detail[part].free;
@@ -84,8 +87,7 @@ static void show_trace(const struct show *s, unsigned which, unsigned t)
 static void show_table(const struct traces_table *table)
 {
     for (unsigned i = 0; i < table->classes; i++)
-        printf("%u:%d:%d%s", table->class[i].size, table->class[i].order,
-               table->class[i].capacity,
+        printf("%u:%d:%d%s", table->class[i].size, table->class[i].order, table->class[i].capacity,
                i + 1 == table->classes ? "\n"
                : i % 8 == 7            ? ",\n"
                                        : ",");
@@ -96,13 +98,14 @@ static void show_text(const struct show *s)
     unsigned searched = s->plan->traces - s->plan->judged;
 
     for (unsigned which = 0; which < s->tables; which++) {
-        printf("%s%u classes%s; KiB at each trace's peak; cost: %g bytes an object through slabs, %g a slab "
-               "made or unmade\n\n",
-               which ? "\n" : "", s->table[which].classes,
-               s->tables == 1 ? ""
-               : which        ? " after the search"
-                              : " before the search",
-               s->plan->object, s->plan->slab);
+        printf(
+            "%s%u classes%s; KiB at each trace's peak; cost: %g bytes an object through slabs, %g a slab "
+            "made or unmade\n\n",
+            which ? "\n" : "", s->table[which].classes,
+            s->tables == 1 ? ""
+            : which        ? " after the search"
+                           : " before the search",
+            s->plan->object, s->plan->slab);
         printf("%-16s %8s %9s %8s %8s %7s %8s %8s %8s %10s %8s\n", "program", "peak", "requested",
                "rounding", "free", "meta", "sheaves", "made", "unmade", "through", "cost");
         for (unsigned t = 0; t < s->plan->traces; t++) {
@@ -148,14 +151,14 @@ static void show_json_sum(const struct show *s, unsigned which, unsigned t)
     const struct traces_sum *sum = &s->sum[which][t];
     const struct traces_bytes *b = &s->bytes[which][t];
 
-    printf(",\n   \"%s\": {\"peak\": %llu, \"requested\": %llu, \"rounding\": %llu, \"free\": %llu, "
-           "\"meta\": %llu, \"sheaves\": %llu,\n    \"slabs_made\": %llu, \"slabs_unmade\": %llu, "
-           "\"objects_through_slabs\": %llu, \"cost\": %.0f}",
-           show_when[which], (unsigned long long)sum->peak, (unsigned long long)b->requested,
-           (unsigned long long)b->rounding, (unsigned long long)b->free,
-           (unsigned long long)b->meta, (unsigned long long)b->sheaves,
-           (unsigned long long)sum->cost.made, (unsigned long long)sum->cost.gone,
-           (unsigned long long)sum->cost.through, sum->weighed);
+    printf(
+        ",\n   \"%s\": {\"peak\": %llu, \"requested\": %llu, \"rounding\": %llu, \"free\": %llu, "
+        "\"meta\": %llu, \"sheaves\": %llu,\n    \"slabs_made\": %llu, \"slabs_unmade\": %llu, "
+        "\"objects_through_slabs\": %llu, \"cost\": %.0f}",
+        show_when[which], (unsigned long long)sum->peak, (unsigned long long)b->requested,
+        (unsigned long long)b->rounding, (unsigned long long)b->free, (unsigned long long)b->meta,
+        (unsigned long long)b->sheaves, (unsigned long long)sum->cost.made,
+        (unsigned long long)sum->cost.gone, (unsigned long long)sum->cost.through, sum->weighed);
 }
 
 static void show_json_table(const struct show *s, unsigned which)
@@ -166,6 +169,26 @@ static void show_json_table(const struct show *s, unsigned which)
     for (unsigned i = 0; i < table->classes; i++)
         printf("%s{\"size\": %u, \"order\": %d, \"capacity\": %d}", i ? ",\n  " : "",
                table->class[i].size, table->class[i].order, table->class[i].capacity);
+    printf("]");
+}
+
+static void show_json_classes(const struct show *s, unsigned t)
+{
+    const struct traces_table *table = &s->table[s->tables - 1];
+    const char *comma = "";
+
+    printf(",\n   \"at_peak\": [");
+    for (unsigned i = 0; i < table->classes; i++) {
+        const struct traces_bytes *b = &s->by_class[t * TRACES_CLASSES + i];
+        if (b->meta == 0)
+            continue;
+        printf("%s{\"size\": %u, \"requested\": %llu, \"rounding\": %llu, \"free\": %llu, "
+               "\"meta\": %llu, \"sheaves\": %llu}",
+               comma, table->class[i].size, (unsigned long long)b->requested,
+               (unsigned long long)b->rounding, (unsigned long long)b->free,
+               (unsigned long long)b->meta, (unsigned long long)b->sheaves);
+        comma = ",\n    ";
+    }
     printf("]");
 }
 
@@ -185,6 +208,7 @@ static void show_json(const struct show *s)
                (unsigned long long)trace->large);
         for (unsigned which = 0; which < s->tables; which++)
             show_json_sum(s, which, t);
+        show_json_classes(s, t);
         printf("}");
     }
     printf("],\n \"changes\": [");
@@ -206,19 +230,22 @@ int traces_run(const struct traces_plan *plan, struct traces_table *table)
     struct show *s = calloc(1, sizeof(*s));
     struct traces_sum *sums = calloc((size_t)2 * plan->traces, sizeof(*sums));
     struct traces_bytes *bytes = calloc((size_t)2 * plan->traces, sizeof(*bytes));
+    struct traces_bytes *by_class =
+        calloc((size_t)TRACES_CLASSES * plan->traces, sizeof(*by_class));
     int status = STATUS_FAILED;
 
-    if (!s || !sums || !bytes) {
+    if (!s || !sums || !bytes || !by_class) {
         complain(STATUS_FAILED, "plan: no memory");
     } else {
         *s = (struct show){.plan = plan,
                            .table = {*table, *table},
                            .sum = {sums, sums + plan->traces},
                            .bytes = {bytes, bytes + plan->traces},
+                           .by_class = by_class,
                            .tables = plan->search ? 2 : 1};
         if (show_sums(s, 0) &&
-            (!plan->search || (traces_search(plan, &s->table[1], s->change, &s->changes) &&
-                               show_sums(s, 1)))) {
+            (!plan->search ||
+             (traces_search(plan, &s->table[1], s->change, &s->changes) && show_sums(s, 1)))) {
             if (plan->json)
                 show_json(s);
             else
@@ -229,5 +256,6 @@ int traces_run(const struct traces_plan *plan, struct traces_table *table)
     free(s);
     free(sums);
     free(bytes);
+    free(by_class);
     return status;
 }

@@ -65,8 +65,8 @@ static const struct option plan_long_options[] = {
 
 enum {
     PLAN_JUDGED = 64, /* traces at most */
-    PLAN_OBJECT = 16, /* weights: docs/capacity.md */
-    PLAN_SLAB = 1024,
+    PLAN_OBJECT = 1,  /* weights: docs/capacity.md */
+    PLAN_SLAB = 64,
 };
 
 /* What the command line says beside the layout. */
@@ -452,7 +452,7 @@ const struct command command_plan = {
         "  --search         changes the table, a class at a time, as long as that lowers the cost\n"
         "  --judge FILE     a trace that is not searched on, and whose cost is shown\n"
         "  --weights O,S    the cost: bytes at the peak, plus O for each object through slabs, plus S for\n"
-        "                   each slab made or unmade; default 16,1024\n"
+        "                   each slab made or unmade; default 1,64\n"
         "\n"
         "  stook plan --size 992 --align 64 --columns link,group,tag --explain\n",
     .run = plan_run,
