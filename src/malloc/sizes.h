@@ -4,7 +4,8 @@
  *
  *   16 .. 256        steps of 16: every size is a multiple of malloc's alignment
  *   256 .. 4096      8 a doubling: at most 12.5 % more than asked for
- *   4096 .. 32768    those of sizes_large: whatever is asked for, less than a quarter of it and a page beside
+ *   4096 .. 32768    those of sizes_large: at most a quarter more; half from 16384 on, but of what nobody
+ *                    touches whole pages cost nothing
  *
  * Every power of two is a class, and every class is a multiple of 16.  What programs asked for chose them
  * (docs/decisions/0037-classes-by-evidence.md): a class more is one more in which a program that has used one

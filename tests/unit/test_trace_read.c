@@ -299,7 +299,7 @@ static void records(void **unused)
     struct trace_writer w;
 
     (void)unused;
-    trace_writer_byte(one_chunk(&w), 0, 5);
+    trace_writer_byte(one_chunk(&w), 0, 6);
     bad(&w, FIRST, "a record of a kind that is not known");
     trace_writer_byte(one_chunk(&w), 0, TRACE_FREE);
     trace_writer_byte(&w, 0, 0x80);
@@ -321,6 +321,48 @@ static void records(void **unused)
     trace_writer_alloc(one_chunk(&w), 0, 5, 100, TRACE_CACHES_MAX, 0);
     bad(&w, FIRST + 1, "a cache's number is none");
     trace_writer_alloc(one_chunk(&w), 0, 5, 100, 77, 0);
+    bad(&w, 0, "nothing describes cache 77, which has objects");
+}
+
+/* What malloc was asked for. */
+static void asked(void **unused)
+{
+    enum { ASKED = 128 + 32 + 1 };
+    struct trace_writer w;
+
+    (void)unused;
+    one_chunk(&w);
+    trace_writer_cache(&w, 0, 1, 112, 112, 16, "malloc-112");
+    trace_writer_asked(&w, 0, 6, 100, 1, 99, 0);
+    trace_writer_asked(&w, 0, 7, 200, 1, 30000, 4096);
+    trace_writer_alloc(&w, 0, 8, 300, 1, 0);
+    good(&w);
+    assert_int_equal(trace.summary.allocs, 3);
+    assert_int_equal(trace.summary.large, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        static const struct {
+            uint64_t bytes;
+            unsigned align;
+        } told[] = {{99, 0}, {30000, 4096}, {0, 0}};
+        assert_true(trace_next(&trace, &event));
+        assert_true(!event.free && event.class == 0 && event.address == 100 * (i + 1));
+        assert_int_equal(event.bytes, told[i].bytes);
+        assert_int_equal(event.align, told[i].align);
+    }
+    no_more();
+    trace_close(&trace);
+    trace_writer_end(&w);
+    trace_writer_asked(one_chunk(&w), 0, 5, 100, 0, 99, 0);
+    bad(&w, ASKED, "a large object that tells what was asked for");
+    trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 0, 0);
+    bad(&w, ASKED, "nobody asks for such an object");
+    trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 1 << 20, 0);
+    bad(&w, ASKED, "nobody asks for such an object");
+    trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 99, 1 << 13);
+    bad(&w, ASKED, "nobody asks for such an object");
+    trace_writer_asked(one_chunk(&w), 0, 5, 100, TRACE_CACHES_MAX, 99, 0);
+    bad(&w, ASKED, "a cache's number is none");
+    trace_writer_asked(one_chunk(&w), 0, 5, 100, 77, 99, 0);
     bad(&w, 0, "nothing describes cache 77, which has objects");
 }
 
@@ -472,6 +514,7 @@ int main(void)
         cmocka_unit_test(heads),
         cmocka_unit_test(chunks),
         cmocka_unit_test(records),
+        cmocka_unit_test(asked),
         cmocka_unit_test(caches),
         cmocka_unit_test(any_bytes),
         cmocka_unit_test(live_objects),

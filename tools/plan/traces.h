@@ -57,6 +57,8 @@ struct traces_cost {
     uint64_t made, gone;          /* slabs */
     uint64_t through;             /* objects that went to slabs or came from there */
     uint64_t bytes[TRACES_PARTS]; /* at most in each part */
+    uint64_t requested
+        [TRACES_PARTS]; /* of these: what the program has asked for; at most, where several times had them */
 };
 
 /* What these bytes are, where a part has the most. */

@@ -217,6 +217,7 @@ static void play_most(struct play *p, uint64_t bytes)
     uint64_t out;
 
     p->cost->bytes[p->part] = bytes;
+    p->cost->requested[p->part] = p->requested;
     if (!d)
         return;
     out = stat_read_sum(p->cache, STAT_sheaf_refill) - stat_read_sum(p->cache, STAT_sheaf_flush);
@@ -269,7 +270,8 @@ static void play_event(struct play *p, const struct traces_event *event)
             stat_read_sum(p->cache, STAT_sheaf_alloc) - stat_read_sum(p->cache, STAT_sheaf_free);
     }
     bytes = p->pages * PAGE_SIZE + play_meta(p);
-    if (bytes > p->cost->bytes[p->part])
+    if (bytes > p->cost->bytes[p->part] ||
+        (bytes == p->cost->bytes[p->part] && p->requested > p->cost->requested[p->part]))
         play_most(p, bytes);
 }
 

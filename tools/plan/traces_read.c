@@ -232,9 +232,9 @@ static char *traces_words(const char *text)
     if (strspn(text, "0123456789:,") == strlen(text))
         words = strdup(text);
     else if (!file)
-        complain(STATUS_FAILED, "plan: --classes %s: %s", text, strerror(errno));
+        complain(STATUS_USAGE, "plan: --classes %s: %s", text, strerror(errno));
     else if ((n = (size_t)getdelim(&words, &room, '\0', file)) == (size_t)-1)
-        complain(STATUS_FAILED, "plan: --classes %s: it has no classes", text);
+        complain(STATUS_USAGE, "plan: --classes %s: it has no classes", text);
     if (file)
         fclose(file);
     return words;

@@ -116,15 +116,19 @@ static void search_add(struct traces_cost *to, const struct traces_cost *cost, i
     to->made += by * cost->made;
     to->gone += by * cost->gone;
     to->through += by * cost->through;
-    for (unsigned i = 0; i < TRACES_PARTS; i++)
+    for (unsigned i = 0; i < TRACES_PARTS; i++) {
         to->bytes[i] += by * cost->bytes[i];
+        to->requested[i] += by * cost->requested[i];
+    }
 }
 
 static void search_weigh(const struct traces_plan *plan, struct traces_sum *sum)
 {
     sum->part = 0;
     for (unsigned i = 1; i < TRACES_PARTS; i++)
-        if (sum->cost.bytes[i] > sum->cost.bytes[sum->part])
+        if (sum->cost.bytes[i] > sum->cost.bytes[sum->part] ||
+            (sum->cost.bytes[i] == sum->cost.bytes[sum->part] &&
+             sum->cost.requested[i] > sum->cost.requested[sum->part]))
             sum->part = i;
     sum->peak = sum->cost.bytes[sum->part];
     sum->weighed = (double)sum->peak + plan->object * (double)sum->cost.through +
