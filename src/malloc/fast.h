@@ -57,7 +57,7 @@ static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void *
            __builtin_expect(stook_rseq_pop(slot, fast.rseq_offset, object), 1);
 }
 
-/* Every call goes the cold way: objects are accounted or traced, or malloc has not started. */
+/* Every call takes the cold path: objects are accounted or traced, or malloc has not started. */
 static inline bool fast_is_closed(void)
 {
     return FAST_TESTED(size) == 0;

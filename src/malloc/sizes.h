@@ -4,8 +4,7 @@
  *
  *   16 .. 256        steps of 16: every size is a multiple of malloc's alignment
  *   256 .. 4096      8 a doubling: at most 12.5 % more than asked for
- *   4096 .. 32768    those of sizes_large: at most a quarter more; half from 16384 on, but of what nobody
- *                    touches whole pages cost nothing
+ *   4096 .. 32768    those of sizes_large: at most 25 %
  *
  * Every power of two is a class, and every class is a multiple of 16.  What programs asked for chose them
  * (docs/decisions/0037-classes-by-evidence.md): a class more is one more in which a program that has used one
@@ -17,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static const uint16_t sizes_large[] = {4608,  5120,  6144,  7168,  8192, 9216,
-                                       11264, 13312, 16384, 24576, 32768};
+static const uint16_t sizes_large[] = {4608,  5120,  6144,  7168,  8192,  9216, 11264,
+                                       13312, 16384, 20480, 24576, 28672, 32768};
 
 enum {
     SIZES_STEP = 16,

@@ -42,7 +42,7 @@ struct trace_event {
     enum trace_kind kind;
     const struct stook_cache *cache; /* of allocations; NULL: a large object */
     size_t bytes;                    /* of a large object */
-    size_t asked, alignment;         /* of a class of malloc; 0: not told */
+    size_t asked, alignment;         /* of a class of malloc; 0: unknown */
     uint64_t time;
     uint32_t cpu;
     bool announce; /* the cache is not known to the trace yet, that we have seen */
