@@ -123,13 +123,13 @@ print(total)
 
 def python_json(folder, size):
     (folder / "json.py.txt").write_text(PYTHON_JSON)
-    return (["python3", "-I", folder / "json.py.txt", max(1, int(12 * size))],
+    return (["python3", "-s", folder / "json.py.txt", max(1, int(12 * size))],
             {"env": {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}})
 
 
 def python_objects(folder, size):
     (folder / "objects.py.txt").write_text(PYTHON_OBJECTS)
-    return (["python3", "-I", folder / "objects.py.txt", max(1, int(6 * size))],
+    return (["python3", "-s", folder / "objects.py.txt", max(1, int(6 * size))],
             {"env": {"PYTHONHASHSEED": "0"}})
 
 
