@@ -105,7 +105,7 @@ static void slot_install_full(struct stook_cache *cache, unsigned node, struct s
         barn_put_empty(cache, node, empty, nospin);
 }
 
-/* The empty sheaf, or a larger one, to be filled with `fill` objects; NULL without memory. */
+/* The empty sheaf, or another one in its place, to be filled with `fill` objects; NULL without memory. */
 static struct sheaf *slot_container(struct stook_cache *cache, unsigned node, struct sheaf *empty,
                                     uint32_t fill, bool nospin)
 {
@@ -175,11 +175,11 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         stat_add(cache, STAT_sheaf_refill, k);
         stat_add(cache, STAT_alloc_slowpath, k);
     }
-    if (got < n && (full = slot_container(cache, node, empty, fill, nospin)) != NULL) {
+    full = got < n ? empty = slot_container(cache, node, empty, fill, nospin) : NULL;
+    if (full) {
         uint32_t room = sheaf_room(full);
         if (fill > room)
             fill = room;
-        empty = full;
         k = n - got < fill ? n - got : fill;
         full->size = nodes_take(cache, node, full->object, k, fill, nospin);
         stat_add(cache, STAT_sheaf_refill, full->size);
