@@ -432,10 +432,11 @@ static bool node_detach(struct stook_cache *cache, struct slab *slab, struct nod
 
 /*
  * Links lie in the free objects: one by one, each would be a cache miss that the next one waits for.  The marks
- * say which objects are free, or were freed since: all their lines are asked for at once.
+ * say which objects are free, or were freed since: all their lines are asked for at once.  Other threads write
+ * the marks of objects that they free meanwhile; a mark that is read too early costs a cache miss.
  */
-static void node_expect_links(const struct stook_cache *cache, const struct slab *slab,
-                              uint32_t limit)
+__attribute__((no_sanitize("thread"))) static void node_expect_links(
+    const struct stook_cache *cache, const struct slab *slab, uint32_t limit)
 {
     const uint8_t *marks = mark_bytes(slab);
     const char *base = slab_base(slab);
