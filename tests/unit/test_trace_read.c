@@ -355,11 +355,11 @@ static void asked(void **unused)
     trace_writer_asked(one_chunk(&w), 0, 5, 100, 0, 99, 0);
     bad(&w, ASKED, "a large object that tells what was asked for");
     trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 0, 0);
-    bad(&w, ASKED, "nobody asks for such an object");
+    bad(&w, ASKED, "no object has this size and alignment");
     trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 1 << 20, 0);
-    bad(&w, ASKED, "nobody asks for such an object");
+    bad(&w, ASKED, "no object has this size and alignment");
     trace_writer_asked(one_chunk(&w), 0, 5, 100, 1, 99, 1 << 13);
-    bad(&w, ASKED, "nobody asks for such an object");
+    bad(&w, ASKED, "no object has this size and alignment");
     trace_writer_asked(one_chunk(&w), 0, 5, 100, TRACE_CACHES_MAX, 99, 0);
     bad(&w, ASKED, "a cache's number is none");
     trace_writer_asked(one_chunk(&w), 0, 5, 100, 77, 99, 0);

@@ -214,7 +214,7 @@ static bool trace_asked(struct trace *trace, struct trace_cursor *c)
     if (!trace_number(trace, c, &twice) || ((twice & 1) && !trace_number(trace, c, &align)))
         return false;
     if (twice >> 1 == 0 || twice >> 1 > TRACE_SIZE_MAX || align > TRACE_ASKED_ALIGN)
-        return trace_fail_at(trace, at, "nobody asks for such an object");
+        return trace_fail_at(trace, at, "no object has this size and alignment");
     c->event.bytes = twice >> 1;
     c->event.align = twice & 1 ? 1u << align : 0;
     return true;
