@@ -4,10 +4,10 @@
  *
  * A zone keeps warm pages up to a limit that it learns.  The limit begins low.  Pages that go back to the
  * kernel are owed: if the program needs as many again, the limit rises by half of them, so that what goes
- * back at once does not come back a moment later, again and again.  Two things lower it: pages that go back, of which one in eight
- * counts, and a turn of the program's pages during which some warm pages were never needed.  So a program
- * that only frees ends with little, one that breathes keeps what it needs, and one that has become smaller
- * does not keep what it needed once.
+ * back at once does not come back a moment later, again and again.  Two things lower it: pages that go
+ * back, of which one in eight counts, and a turn of the program's pages during which some warm pages were
+ * never needed.  So a program that only frees ends with little, one that breathes keeps what it needs, and
+ * one that has become smaller does not keep what it needed once.
  */
 #include "os/os.h"
 #include "page/zone.h"

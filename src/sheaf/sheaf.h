@@ -75,8 +75,9 @@ void sheaf_free(struct sheaf *sheaf, bool nospin);
 void sheaf_restore(const struct stook_cache *cache, struct sheaf *sheaf);
 /*
  * One step of a flush: the objects at the bottom go back, to *slabs slabs at most, which become fewer by those.
- * A step of a single call has SHEAF_FLUSH_SLABS of them.  If objects are left, the capacity is lowered to these and half of what went.  So the next step comes before the sheaf is as
- * full as it was, and the sheaf is empty after a few steps even if objects arrive meanwhile.
+ * A step of a single call has SHEAF_FLUSH_SLABS of them.  If objects are left, the capacity is lowered to
+ * these and half of what went.  So the next step comes before the sheaf is as full as it was, and the sheaf
+ * is empty after a few steps even if objects arrive meanwhile.
  */
 enum { SHEAF_FLUSH_SLABS = 16 };
 void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *slabs, bool nospin);
