@@ -124,6 +124,24 @@ extern "C" {
  * (docs/columns.md).
  */
 #define STOOK_CACHE_ACCOUNT 0x100u
+/*
+ * Debug flags: the kernel's slab_debug, by its letters F, Z, P, U, T and A (docs/debug.md).  A cache with one of
+ * them has no sheaves, so every call goes to the slabs; other caches pay nothing.  What is found wrong is
+ * reported, restored or refused, and the program goes on; STOOK_ON_CORRUPTION=abort in the environment ends it.
+ * STOOK_DEBUG in the environment sets them for caches by name.
+ *
+ * CHECKS (F): frees, links and counts are checked in full.  RED_ZONE (Z): bytes before and behind each object,
+ * at least 8 on each side, are checked when the object is allocated and freed.  POISON (P): so are the bytes of
+ * free objects; no effect on caches with a constructor or with TYPESAFE.  USER (U): 56 bytes an object keep the
+ * stack, thread, CPU and time of its allocation and its free; some microseconds a call.  TRACE (T): each call
+ * is written to standard error.  FAIL (A): allocations fail on purpose, as STOOK_FAIL says.
+ */
+#define STOOK_CACHE_DEBUG_CHECKS 0x1000u
+#define STOOK_CACHE_DEBUG_RED_ZONE 0x2000u
+#define STOOK_CACHE_DEBUG_POISON 0x4000u
+#define STOOK_CACHE_DEBUG_USER 0x8000u
+#define STOOK_CACHE_DEBUG_TRACE 0x10000u
+#define STOOK_CACHE_DEBUG_FAIL 0x20000u
 
 struct stook_cache;
 
