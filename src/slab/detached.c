@@ -151,10 +151,10 @@ static inline __attribute__((always_inline)) void detached_add(const struct stoo
 {
     uint16_t *link = (uint16_t *)(void *)(walk->links + (size_t)index * cache->layout.link_stride);
 
-    if (STOOK_HARDENED &&
+    if (STOOK_ENCODED &&
         __builtin_expect(bytes ? walk->marks[index] != MARK_OUT : *link != mark_link(cache), 0))
         slab_report_mark(cache, walk->list->slab, index);
-    if (STOOK_HARDENED && bytes)
+    if (STOOK_ENCODED && bytes)
         walk->marks[index] = MARK_FREE;
     if (walk->count == 0)
         walk->list->tail = (uint16_t)index;
@@ -163,7 +163,7 @@ static inline __attribute__((always_inline)) void detached_add(const struct stoo
         set->before[i] = walk->last;
         walk->last = (uint8_t)i;
     }
-    if (walk->linked ? walk->count > 0 || (STOOK_HARDENED && !bytes) : STOOK_HARDENED && !bytes)
+    if (walk->linked ? walk->count > 0 || (STOOK_ENCODED && !bytes) : STOOK_ENCODED && !bytes)
         *link = slab_encode(cache, index, walk->linked && walk->count > 0 ? walk->head : SLAB_NONE);
     walk->head = index;
     walk->count++;
@@ -179,7 +179,7 @@ static inline __attribute__((always_inline)) uint32_t detached_steps(
     const uintptr_t step = next == 1 ? cache->layout.stride : -(uintptr_t)cache->layout.stride;
     const size_t link_step =
         next == 1 ? cache->layout.link_stride : -(size_t)cache->layout.link_stride;
-    const uint32_t most = walk->objects, secret = STOOK_HARDENED ? cache->secret : 0;
+    const uint32_t most = walk->objects, secret = STOOK_ENCODED ? cache->secret : 0;
     uintptr_t object = (uintptr_t)objects[i];
     uint32_t index = walk->head, last = walk->last, from = i;
     char *at = walk->links + (size_t)index * cache->layout.link_stride;
@@ -190,16 +190,15 @@ static inline __attribute__((always_inline)) uint32_t detached_steps(
         object += step;
         at += link_step;
         index += next;
-        if (STOOK_HARDENED &&
+        if (STOOK_ENCODED &&
             __builtin_expect(bytes ? marks[index] != MARK_OUT
                                    : *(uint16_t *)(void *)at != (uint16_t)(secret ^ SLAB_OUT),
                              0))
             slab_report_mark(cache, walk->list->slab, index);
-        if (STOOK_HARDENED && bytes)
+        if (STOOK_ENCODED && bytes)
             marks[index] = MARK_FREE;
-        if (linked ||
-            (STOOK_HARDENED && !bytes)) /* what a list that is not linked has means free */
-            *(uint16_t *)(void *)at = (uint16_t)(STOOK_HARDENED ? before ^ secret ^ index : before);
+        if (linked || (STOOK_ENCODED && !bytes)) /* what a list that is not linked has means free */
+            *(uint16_t *)(void *)at = (uint16_t)(STOOK_ENCODED ? before ^ secret ^ index : before);
         if (!linked) {
             set->index[i] = (uint16_t)index;
             set->before[i] = (uint8_t)last;
@@ -282,7 +281,7 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
         index = layout_index(&cache->layout, (uint32_t)offset);
         if (__builtin_expect(index * stride != offset || index >= walk.objects, 0))
             slab_report(cache, objects[i], "is not the start of an object");
-        if (!STOOK_HARDENED && __builtin_expect(index == walk.head && walk.count > 0, 0))
+        if (!STOOK_ENCODED && __builtin_expect(index == walk.head && walk.count > 0, 0))
             slab_report(cache, objects[i], "is freed twice");
         detached_add(cache, set, &walk, i, index, bytes);
         i = detached_run(cache, set, &walk, objects, i, n, bytes);

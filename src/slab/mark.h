@@ -52,7 +52,7 @@ static inline __attribute__((always_inline)) bool mark_is_out(const struct stook
 /* The object leaves its slab. */
 static inline void mark_out(const struct stook_cache *cache, struct slab *slab, uint32_t index)
 {
-    if (!STOOK_HARDENED)
+    if (!STOOK_ENCODED)
         return;
     if (cache->layout.marks)
         mark_bytes(slab)[index] = MARK_OUT;
@@ -68,7 +68,7 @@ static inline void mark_out_run(const struct stook_cache *cache, struct slab *sl
     uint32_t stride = cache->layout.link_stride;
     char *at;
 
-    if (!STOOK_HARDENED)
+    if (!STOOK_ENCODED)
         return;
     if (cache->layout.marks) {
         memset(mark_bytes(slab) + index, MARK_OUT, n);
@@ -85,7 +85,7 @@ static inline void mark_out_run(const struct stook_cache *cache, struct slab *sl
 /* The object was not out when it was emitted; its link, where that is its mark, is set by itself. */
 static inline void mark_free(const struct stook_cache *cache, struct slab *slab, uint32_t index)
 {
-    if (STOOK_HARDENED && cache->layout.marks)
+    if (STOOK_ENCODED && cache->layout.marks)
         mark_bytes(slab)[index] = MARK_FREE;
 }
 
@@ -97,7 +97,7 @@ _Noreturn void slab_report_mark(const struct stook_cache *cache, const struct sl
 static inline void mark_check(const struct stook_cache *cache, const struct slab *slab,
                               uint32_t index)
 {
-    if (STOOK_HARDENED && __builtin_expect(!mark_is_out(cache, slab, index), 0))
+    if (STOOK_ENCODED && __builtin_expect(!mark_is_out(cache, slab, index), 0))
         slab_report_mark(cache, slab, index);
 }
 

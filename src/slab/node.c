@@ -465,7 +465,7 @@ static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *ta
     uint32_t count = taken->count < max ? taken->count : max;
     char *base = slab_base(slab);
 
-    if (STOOK_HARDENED && cache->layout.marks && count > 2)
+    if (STOOK_ENCODED && cache->layout.marks && count > 2)
         node_expect_links(cache, slab, limit);
     for (uint32_t k = 0; k < count; k++) {
         uint32_t out = index;

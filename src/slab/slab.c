@@ -142,11 +142,11 @@ uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uin
 {
     uint32_t next;
 
-    if (__builtin_expect(STOOK_HARDENED && index >= objects, 0))
+    if (__builtin_expect(STOOK_ENCODED && index >= objects, 0))
         report_fatal("corrupt freelist: cache %s, slab %p: the list ends early", cache->name,
                      (void *)slab_base(slab));
     next = slab_encode(cache, index, *slab_link(cache, slab, index)); /* its own inverse */
-    if (__builtin_expect(STOOK_HARDENED && next >= objects && next != SLAB_NONE, 0))
+    if (__builtin_expect(STOOK_ENCODED && next >= objects && next != SLAB_NONE, 0))
         report_fatal("corrupt freelist: cache %s, slab %p, object %u links to %u of %u; an object "
                      "was written to after it was freed, or its neighbour overran",
                      cache->name, (void *)slab_base(slab), index, next, objects);

@@ -106,7 +106,7 @@ static inline uint16_t *slab_link(const struct stook_cache *cache, const struct 
 /* What is stored for a link from one index to the next. */
 static inline uint16_t slab_encode(const struct stook_cache *cache, uint32_t index, uint32_t next)
 {
-    return (uint16_t)(STOOK_HARDENED ? next ^ cache->secret ^ index : next);
+    return (uint16_t)(STOOK_ENCODED ? next ^ cache->secret ^ index : next);
 }
 
 static inline void slab_set_link(const struct stook_cache *cache, struct slab *slab, uint32_t index,
