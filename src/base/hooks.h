@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct debug_finding;
 struct slab;
 struct stook_cache;
 
@@ -49,8 +50,13 @@ struct hooks {
     size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                          uint64_t where);
     void (*free)(struct stook_cache *cache, void *object);
-    /* n objects are about to go to sheaves and slabs: entries may be NULL.  As above. */
-    void (*free_bulk)(const struct stook_cache *cache, void *const *objects, size_t n);
+    /* n objects are about to go to sheaves and slabs: entries may be NULL, and those that are refused become
+     * so.  As above. */
+    void (*free_bulk)(const struct stook_cache *cache, void **objects, size_t n);
+
+    /* Reports what was found wrong (base/finding.h), and returns if the program goes on.  Any context; locks may
+     * be held.  NULL: the core says one line, and aborts. */
+    bool (*report)(const struct debug_finding *finding);
 
     /* The settings were read from this environment, NULL: from none; `start`: by the start of the process.
      * May warn, and calls none of settings.h that starts.  NULL: nothing is said. */

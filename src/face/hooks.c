@@ -10,6 +10,9 @@
 #include "charge/account.h"
 #include "charge/accounted.h"
 #include "charge/group.h"
+#include "debug/flags.h"
+#include "debug/report.h"
+#include "debug/track.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
 #include "face/topology_text.h"
@@ -23,6 +26,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
+    debug_flags_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
@@ -52,6 +56,8 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
 {
     hotplug_child(); /* also where no lock was taken */
     traced_child(nested);
+    debug_report_child();
+    track_child();
 }
 
 const struct hooks hooks = {
@@ -64,6 +70,7 @@ const struct hooks hooks = {
     .alloc_bulk = accounted_alloc_bulk_from,
     .free = accounted_free,
     .free_bulk = account_clear,
+    .report = debug_report,
     .settings_read = settings_show_read,
     .topology = topology_text_environment,
     .before_caches = hooks_before_caches,

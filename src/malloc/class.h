@@ -32,7 +32,7 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from);
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from);
 /* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one. */
 void class_free(void *object, const char *call);
-/* Usable bytes of an object, or the report. */
+/* Usable bytes of an object; or the report, and 0 if the program goes on. */
 size_t class_size(const void *object, const char *call);
 
 #endif

@@ -73,6 +73,7 @@ struct layout {
         min_objects; /* in a slab of order, of min_order: the same only if these are */
     uint32_t waste;  /* bytes of a slab that neither objects nor columns use */
     uint32_t room;   /* of an object's stride, what its user may write to */
+    uint32_t lead;   /* bytes of a slab before its first object; 0 but for debug caches */
     struct layout_column column[2][LAYOUT_COLUMNS]; /* in slabs of order, of min_order */
 };
 

@@ -10,6 +10,7 @@
 #include "slab/link_first.h"
 #include "slab/node_pending.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 #include <string.h>
@@ -185,8 +186,7 @@ static uint64_t node_pushed(struct stook_cache *cache, struct slab *slab, uint64
                             uint32_t head, uint32_t count)
 {
     if (__builtin_expect(slab_inuse(word) < count, 0))
-        slab_report(cache, slab_base(slab) + (size_t)head * cache->layout.stride,
-                    "is freed twice (its slab has fewer objects in use)");
+        wrong_count(cache, slab, head, slab_inuse(word), count);
     return slab_word(head, slab_inuse(word) - count, slab_seq(word) + 1, slab_flags(word));
 }
 
@@ -394,8 +394,12 @@ LOCK_UNCHECKED static void node_put_rest(struct stook_cache *cache, struct node 
         if (slab_head(word) != SLAB_NONE) { /* another thread freed to it: behind ours */
             if (tail == SLAB_NONE) {
                 tail = head;
-                for (uint32_t i = 1; i < count; i++)
-                    tail = slab_next(cache, slab, tail, objects);
+                for (uint32_t i = 1; i < count; i++) {
+                    uint32_t next = slab_follow(cache, slab, tail, objects);
+                    if (next == SLAB_NONE)
+                        break;
+                    tail = next;
+                }
             }
             slab_set_link(cache, slab, tail, slab_head(word));
         } else if (tail != SLAB_NONE) {
@@ -471,8 +475,10 @@ static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *ta
         uint32_t out = index;
         objects[k] = base + (size_t)index * stride;
         if (k + 1 < taken->count)
-            index = slab_next(cache, slab, index, limit);
+            index = slab_follow(cache, slab, index, limit);
         mark_out(cache, slab, out);
+        if (__builtin_expect(index == SLAB_NONE, 0)) /* the rest counts as in use for good */
+            return k + 1;
     }
     if (count < taken->count)
         node_put_rest(cache, node_of(cache, slab), slab, index, taken->count - count, nospin);

@@ -78,6 +78,18 @@ static inline char *slab_base(const struct slab *slab)
     return (char *)pagemap.base + ((size_t)slab->page << PAGE_SHIFT);
 }
 
+/* Its first object: where what layout_index() takes is counted from. */
+static inline char *slab_first(const struct stook_cache *cache, const struct slab *slab)
+{
+    return slab_base(slab) + cache->layout.lead;
+}
+
+static inline void *slab_object(const struct stook_cache *cache, const struct slab *slab,
+                                uint32_t index)
+{
+    return slab_first(cache, slab) + (size_t)index * cache->layout.stride;
+}
+
 static inline unsigned slab_node(const struct slab *slab)
 {
     return pagemap_node(slab_base(slab));
@@ -126,9 +138,13 @@ struct slab_counts {
 extern __thread struct slab_counts slab_counts
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The decoded link; a value outside the slab is corruption and gets the report. */
+/* The decoded link, or SLAB_NONE at the end.  A value outside the slab is corruption: it gets the report, and
+ * the list ends there if the program goes on. */
 uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                    uint32_t objects);
+/* The same where one more object must follow: a list that ends early gets the report, too. */
+uint32_t slab_follow(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+                     uint32_t objects);
 
 static inline struct slab *slab_at(const void *object, uint32_t entry)
 {
@@ -151,7 +167,8 @@ static inline struct slab *slab_find(const struct stook_cache *cache, const void
     return slab;
 }
 
-/* The slab of an object and its index there, checked: cache, bounds, stride; or the report. */
+/* The slab of an object and its index there, checked: cache, bounds, stride; or the report, and NULL if
+ * the program goes on. */
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index);
 
 /* The cache an address belongs to, or NULL: no object of a slab. */
@@ -163,8 +180,5 @@ static inline size_t slab_usable(const struct stook_cache *cache)
 {
     return cache->ctor || cache->dtor ? cache->object_size : cache->layout.room;
 }
-
-/* The report of a pointer that is no object of `cache` (NULL: of any). */
-_Noreturn void slab_report(const struct stook_cache *cache, const void *object, const char *what);
 
 #endif
