@@ -386,7 +386,8 @@ static void test_messages(void **state)
     assert_int_equal(errno, EBUSY);
     stook_message_set(NULL, NULL);
     assert_int_equal(heard_level, STOOK_MESSAGE_WARNING);
-    assert_non_null(strstr(heard, "cache held on to cannot be destroyed: 1 of its objects"));
+    assert_non_null(
+        strstr(heard, "BUG held on to: the cache cannot be destroyed: 1 of its objects"));
     assert_null(strchr(heard, '\n'));
     stook_free(cache, object);
     assert_int_equal(stook_cache_destroy(cache), 0);
