@@ -10,6 +10,10 @@
 #include "charge/account.h"
 #include "charge/accounted.h"
 #include "charge/group.h"
+#include "debug/fail.h"
+#include "debug/flags.h"
+#include "debug/gone.h"
+#include "debug/slabs.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
 #include "face/topology_text.h"
@@ -23,6 +27,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
+    fail_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
@@ -50,6 +55,7 @@ static FIRST_TEXT void hooks_fork_renew(void)
 
 static FIRST_TEXT void hooks_fork_child(bool nested)
 {
+    slabs_child();
     hotplug_child(); /* also where no lock was taken */
     traced_child(nested);
 }
@@ -67,6 +73,14 @@ const struct hooks hooks = {
     .settings_read = settings_show_read,
     .topology = topology_text_environment,
     .before_caches = hooks_before_caches,
+    .debug_flags = debug_flags_of,
+    .debug_plan = slabs_plan,
+    .debug_slab_made = slabs_made,
+    .debug_slab_gone = slabs_gone,
+    .debug_link = slabs_link,
+    .debug_busy = slabs_busy,
+    .debug_destroyed = gone_destroyed,
+    .debug_is_gone = gone_check,
     .cache_made = account_cache_made,
     .tagged_slab_gone = account_slab_gone,
     .reclaim = callbacks_reclaim,
