@@ -439,7 +439,7 @@ STOOK_API int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), 
  * its object.
  *
  * errors:  EDEADLK  called by a handler that interrupted the library
- *          ENOTSUP  the library was built without marks (-DSTOOK_HARDEN=OFF)
+ *          ENOTSUP  the library was built without marks (-DSTOOK_ENCODED_LINKS=OFF)
  * context: not in a signal handler
  * locks:   barns, nodes, arenas, in turn; none while fn runs
  * cost:    stook_cache_shrink()'s, a load a page of all caches, and a load an object of this one

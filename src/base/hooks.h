@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct debug_finding;
 struct layout_request;
 struct slab;
 struct stook_cache;
@@ -50,12 +51,15 @@ struct hooks {
     size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                          uint64_t where);
     void (*free)(struct stook_cache *cache, void *object);
-    /* n objects are about to go to sheaves and slabs: entries may be NULL, and those become NULL that are not
-     * to go.  As above. */
+    /* n objects are about to go to sheaves and slabs: entries may be NULL, and those that are refused become
+     * so.  As above. */
     void (*free_bulk)(const struct stook_cache *cache, void **objects, size_t n);
 
     /* ---- debugging (debug/): NULL in the core alone, where no cache has debug flags ---- */
 
+    /* Reports what was found wrong (base/finding.h), and returns if the program goes on.  Any context; locks may
+     * be held.  NULL: the core says one line, and aborts. */
+    bool (*report)(const struct debug_finding *finding);
     /* The debug flags of a cache that is made with `asked`.  Under the cache list's lock. */
     uint32_t (*debug_flags)(const char *name, uint32_t asked);
     /* What a cache with debug flags wants of its slabs.  As above. */
@@ -64,10 +68,6 @@ struct hooks {
      * context, with no lock but perhaps the cache list's. */
     void (*debug_slab_made)(const struct stook_cache *cache, struct slab *slab);
     void (*debug_slab_gone)(const struct stook_cache *cache, struct slab *slab);
-    /* The link of an object of such a cache says `next`, which is none.  False: the objects behind it are given up.
-     * Locks may be held. */
-    bool (*debug_link)(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
-                       uint32_t next);
     /* The same of a cache that cannot be destroyed since objects are out; of one that is destroyed: the memory
      * that may be used again, perhaps of another one, or NULL.  Within the context, with no lock. */
     void (*debug_busy)(struct stook_cache *cache);

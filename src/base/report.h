@@ -16,8 +16,8 @@ void report_warn(const char *format, ...) __attribute__((format(printf, 1, 2), c
 /* Writes all of it, through interruptions; 0 or -1 with errno. */
 int report_write(int fd, const char *text, size_t size);
 
-/* STOOK_DEBUG builds check invariants; others keep the expression unevaluated. */
-#ifdef STOOK_DEBUG
+/* STOOK_ASSERTIONS builds check invariants; others keep the expression unevaluated. */
+#ifdef STOOK_ASSERTIONS
 #define STOOK_ASSERT(condition)                                                                    \
     ((condition) ? (void)0 : report_fatal("%s:%d: %s", __FILE__, __LINE__, #condition))
 #else

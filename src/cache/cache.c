@@ -17,6 +17,7 @@
 #include "sheaf/slot_drain.h"
 #include "slab/nodes.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -462,11 +463,13 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
         if (cache->flags & CACHE_DEBUG)
             hooks.debug_busy(cache);
         context_leave();
-        report_warn("cache %s cannot be destroyed: %llu of its objects of %zu bytes are in use, "
-                    "in %llu slabs%s",
-                    cache->name, (unsigned long long)counts.active, cache->object_size,
-                    (unsigned long long)counts.slabs,
-                    sheaves > 0 ? "; prefilled sheaves were not returned" : "");
+        wrong_found(&(struct debug_finding){
+            .what = DEBUG_STILL_OUT,
+            .done = DEBUG_REFUSED,
+            .cache = cache,
+            .value = (size_t)counts.active,
+            .objects = (size_t)counts.slabs,
+            .text = sheaves > 0 ? "; prefilled sheaves were not returned" : NULL});
         errno = EBUSY;
         return -1;
     }

@@ -10,6 +10,7 @@
 #include "debug/object.h"
 #include "large/large.h"
 #include "slab/slab.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 
@@ -231,27 +232,40 @@ static inline __attribute__((always_inline)) void account_add(
     run->n += n;
 }
 
-void account_report(const struct stook_cache *cache, const void *object, const char *what)
+/* The report of an object whose owner or tag (`what`) was written over: the charge is lost. */
+static __attribute__((noinline, cold)) void account_report(const struct stook_cache *cache,
+                                                           const struct slab *slab, uint32_t index,
+                                                           const void *object, const char *what)
 {
-    report_fatal("corrupt %s: cache %s: that of object %p was overwritten; the object or its "
-                 "neighbour overran",
-                 what, cache->name, object);
+    const struct debug_finding finding = {.what = DEBUG_COLUMN,
+                                          .done = DEBUG_RESTORED,
+                                          .cache = cache,
+                                          .slab = slab,
+                                          .object = object,
+                                          .index = index,
+                                          .text = what};
+
+    wrong_found(&finding);
 }
 
 /* What an element of a live object says, which is cleared; 0 for none.  It is one's own, of this
- * address: or it is asked whether there is an object, before anything else is reported. */
+ * address: or it is asked whether there is an object, before anything else is reported.  An entry that is none
+ * becomes NULL. */
 static inline __attribute__((always_inline)) uint32_t account_take(const struct stook_cache *cache,
-                                                                   const void *object,
-                                                                   uint64_t *element,
+                                                                   void **object, uint64_t *element,
                                                                    const char *what)
 {
     uint32_t number, index;
 
-    if (__builtin_expect(!column_decode(cache, object, *element, &number), 0)) {
-        (void)slab_of(cache, object, &index);
+    if (__builtin_expect(!column_decode(cache, *object, *element, &number), 0)) {
+        const struct slab *slab = *object ? slab_of(cache, *object, &index) : NULL;
+        if (!slab) {
+            *object = NULL;
+            return 0;
+        }
         if (*element != 0)
-            account_report(cache, object, what);
-        return 0;
+            account_report(cache, slab, index, *object, what);
+        number = 0;
     }
     *element = 0;
     return number;
@@ -259,42 +273,52 @@ static inline __attribute__((always_inline)) uint32_t account_take(const struct 
 
 /* Objects of one slab, of which the first is known to be one. */
 static inline void account_clear_slab(const struct stook_cache *cache,
-                                      const struct account_slab *at, void *const *objects, size_t n,
+                                      const struct account_slab *at, void **objects, size_t n,
                                       struct account_run *group, struct account_run *tag)
 {
     uint32_t everybody = cache_hooks(cache) & CACHE_CLOSED_GROUP ? cache->account.owner : 0, index;
+    uint32_t refused = 0;
 
     if (!at->owner.first && !at->tag.first)
         for (size_t i = 1; i < n; i++)
-            (void)slab_of(cache, objects[i], &index);
+            if (__builtin_expect(!slab_of(cache, objects[i], &index), 0)) {
+                objects[i] = NULL;
+                refused++;
+            }
     if (!at->owner.first)
-        account_add(cache, group, everybody, (uint32_t)n, account_flush_group);
+        account_add(cache, group, everybody, (uint32_t)n - refused, account_flush_group);
     else
         for (size_t i = 0; i < n; i++)
             account_add(
                 cache, group,
-                account_take(cache, objects[i], account_element(at->owner, objects[i]), "owner"), 1,
-                account_flush_group);
+                account_take(cache, &objects[i], account_element(at->owner, objects[i]), "owner"),
+                1, account_flush_group);
     if (at->tag.first)
         for (size_t i = 0; i < n; i++)
             account_add(
                 cache, tag,
-                account_take(cache, objects[i], account_element(at->tag, objects[i]), "tag"), 1,
+                account_take(cache, &objects[i], account_element(at->tag, objects[i]), "tag"), 1,
                 account_flush_tag);
 }
 
-void account_return(const struct stook_cache *cache, void *const *objects, size_t n)
+void account_return(const struct stook_cache *cache, void **objects, size_t n)
 {
     struct account_run group = {0}, tag = {0};
     int saved = errno;
 
     for (size_t i = 0, same; i < n; i += same) {
         struct account_slab at;
+        struct slab *slab;
         uint32_t index;
         same = 1;
         if (!objects[i])
             continue;
-        at = account_slab(cache, slab_of(cache, objects[i], &index));
+        slab = slab_of(cache, objects[i], &index);
+        if (__builtin_expect(!slab, 0)) {
+            objects[i] = NULL;
+            continue;
+        }
+        at = account_slab(cache, slab);
         same = account_same(&at, objects + i, n - i);
         account_clear_slab(cache, &at, objects + i, same, &group, &tag);
     }
@@ -303,7 +327,7 @@ void account_return(const struct stook_cache *cache, void *const *objects, size_
     errno = saved;
 }
 
-static void account_gone(const struct stook_cache *cache, void *const *objects, size_t n)
+static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_return(cache, objects, n);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */

@@ -20,8 +20,6 @@ enum {
     DEBUG_T = STOOK_CACHE_DEBUG_TRACE,
     DEBUG_A = STOOK_CACHE_DEBUG_FAIL,
     DEBUG_FLAGS = DEBUG_F | DEBUG_Z | DEBUG_P | DEBUG_U | DEBUG_T | DEBUG_A,
-    /* What "-O" leaves out: flags that make a slab larger. */
-    DEBUG_LARGER = DEBUG_Z | DEBUG_P | DEBUG_U,
 };
 
 /* 0 of a cache without. */
@@ -29,6 +27,9 @@ static inline uint32_t debug_of(const struct stook_cache *cache)
 {
     return cache->flags & DEBUG_FLAGS;
 }
+
+/* Reads STOOK_DEBUG: once, before the first cache. */
+void debug_flags_start(void);
 
 /*
  * The flags of a cache of this name that is made now: those of STOOK_DEBUG, and those `asked` for when it

@@ -286,25 +286,6 @@ static unsigned slabs_repair(struct stook_cache *cache, struct slab *slab, struc
     return 1;
 }
 
-bool slabs_link(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
-                uint32_t next)
-{
-    struct debug_finding finding = {
-        .what = DEBUG_LINK,
-        .done = DEBUG_QUARANTINED,
-        .cache = cache,
-        .slab = slab,
-        .object = slab_object(cache, slab, index),
-        .at = slab_object(cache, slab, index),
-        .index = index,
-        .value = next,
-        .objects = slab_objects(cache, slabs_word(slab)),
-    };
-
-    (void)debug_report(&finding);
-    return false;
-}
-
 /* ---- all slabs ------------------------------------------------------------------------------ */
 
 static size_t slabs_validate_debug(struct stook_cache *cache, struct slab *slab)

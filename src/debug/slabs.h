@@ -7,12 +7,10 @@
 
 #include "slab/slab.h"
 
-/* hooks.debug_plan, hooks.debug_slab_made, hooks.debug_slab_gone, hooks.debug_link */
+/* hooks.debug_plan, hooks.debug_slab_made, hooks.debug_slab_gone */
 void slabs_plan(uint32_t flags, struct layout_request *request);
 void slabs_made(const struct stook_cache *cache, struct slab *slab);
 void slabs_gone(const struct stook_cache *cache, struct slab *slab);
-bool slabs_link(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
-                uint32_t next);
 
 /*
  * Checks every slab: its freelist, and of a debug cache all bytes; reports and repairs: errors found.  Within

@@ -13,7 +13,9 @@
 #include "debug/fail.h"
 #include "debug/flags.h"
 #include "debug/gone.h"
+#include "debug/report.h"
 #include "debug/slabs.h"
+#include "debug/track.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
 #include "face/topology_text.h"
@@ -28,6 +30,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
     fail_start();
+    debug_flags_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
@@ -58,6 +61,8 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     slabs_child();
     hotplug_child(); /* also where no lock was taken */
     traced_child(nested);
+    debug_report_child();
+    track_child();
 }
 
 const struct hooks hooks = {
@@ -70,6 +75,7 @@ const struct hooks hooks = {
     .alloc_bulk = accounted_alloc_bulk_from,
     .free = accounted_free,
     .free_bulk = account_clear,
+    .report = debug_report,
     .settings_read = settings_show_read,
     .topology = topology_text_environment,
     .before_caches = hooks_before_caches,
@@ -77,7 +83,6 @@ const struct hooks hooks = {
     .debug_plan = slabs_plan,
     .debug_slab_made = slabs_made,
     .debug_slab_gone = slabs_gone,
-    .debug_link = slabs_link,
     .debug_busy = slabs_busy,
     .debug_destroyed = gone_destroyed,
     .debug_is_gone = gone_check,

@@ -402,6 +402,10 @@ static void *krealloc_from(void *object, size_t size, unsigned flags, uint64_t w
         return NULL;
     }
     had = stook_usable_size(object);
+    if (__builtin_expect(had == 0, 0)) { /* no object: the program goes on */
+        errno = EINVAL;
+        return NULL;
+    }
     kept = size < had ? size : had;
     if (had > STOOK_KMALLOC_CACHE_MAX && size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX &&
         !(flags & STOOK_SIGNAL_SAFE) && !slab_cache_of(object)) {

@@ -20,6 +20,7 @@
 #include "slab/column.h"
 #include "slab/node.h"
 #include "slab/slab.h"
+#include "slab/wrong.h"
 #include "slab/stat.h"
 
 #include <errno.h>
@@ -443,34 +444,45 @@ void stook_private_fatal(const char *why)
     report_fatal("%s", why);
 }
 
-void stook_private_bad_pointer(const char *call, const void *pointer)
+/* The large object that a pointer lies in; NULL. */
+static const void *private_large_around(const void *pointer)
 {
-    bool start;
-    size_t size;
-    struct stook_cache *cache = stook_private_cache_of(pointer, &size, &start);
-
-    if (cache)
-        slab_report(cache, pointer, "is not the start of an object");
-    cache = slab_cache_of(pointer);
-    if (cache)
-        report_fatal("%s: pointer %p is the library's own memory (its cache %s)", call, pointer,
-                     cache->name);
-    if ((uintptr_t)pointer - pagemap.base >= pagemap.size)
-        report_fatal("%s: pointer %p is not of this malloc (another allocator's, or none's)", call,
-                     pointer);
-    if (large_size(pointer) > 0)
-        report_fatal("%s: pointer %p was freed at the same time by another thread", call, pointer);
     for (const char *page = (const char *)((uintptr_t)pointer & ~(uintptr_t)(PAGE_SIZE - 1));
          pagemap_covers(page) && (uintptr_t)pointer - (uintptr_t)page < BLOCK_SIZE;
          page -= PAGE_SIZE) {
         size_t large = large_size(page);
-        size_t offset = (size_t)((const char *)pointer - page);
-        if (large > offset)
-            report_fatal("%s: pointer %p lies %zu bytes into the object %p of %zu bytes", call,
-                         pointer, offset, (const void *)page, large);
+        if (large > (size_t)((const char *)pointer - page))
+            return page;
         if (large > 0 || slab_cache_of(page))
             break;
     }
-    report_fatal("%s: pointer %p is in no object: freed already, or never handed out", call,
-                 pointer);
+    return NULL;
+}
+
+void stook_private_bad_pointer(const char *call, const void *pointer)
+{
+    struct debug_finding finding = {.done = DEBUG_REFUSED, .call = call, .at = pointer};
+    const struct stook_cache *cache;
+    bool start;
+    size_t size;
+
+    cache = stook_private_cache_of(pointer, &size, &start);
+    if (cache) {
+        wrong_free(cache, pointer, DEBUG_INTERIOR);
+        return;
+    }
+    cache = slab_cache_of(pointer);
+    finding.what = DEBUG_NO_OBJECT;
+    if (cache) {
+        finding.what = DEBUG_LIBRARY;
+        finding.text = cache->name;
+    } else if ((uintptr_t)pointer - pagemap.base >= pagemap.size) {
+        finding.what = DEBUG_FOREIGN;
+    } else if (large_size(pointer) > 0) {
+        finding.what = DEBUG_AT_ONCE;
+    } else if ((finding.object = private_large_around(pointer)) != NULL) {
+        finding.what = DEBUG_INTERIOR;
+        finding.size = large_size(finding.object);
+    }
+    wrong_found(&finding);
 }

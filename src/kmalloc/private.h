@@ -144,7 +144,8 @@ STOOK_API unsigned char stook_private_perturb(void);
 /* Says why the program cannot go on, and aborts. */
 STOOK_API _Noreturn void stook_private_fatal(const char *why);
 
-/* Names what is known of a pointer that malloc's callers should not have passed, and aborts. */
-STOOK_API _Noreturn void stook_private_bad_pointer(const char *call, const void *pointer);
+/* Reports what is known of a pointer that malloc's callers should not have passed; returns if the program goes
+ * on, and the call does nothing. */
+STOOK_API void stook_private_bad_pointer(const char *call, const void *pointer);
 
 #endif

@@ -385,9 +385,10 @@ size_t class_size(const void *object, const char *call)
 
     start_malloc();
     if (stook_private_cache_of(object, &size, &start)) {
-        if (!start)
-            stook_private_bad_pointer(call, object);
-        return size;
+        if (start)
+            return size;
+        stook_private_bad_pointer(call, object);
+        return 0;
     }
     size = stook_private_large_size(object);
     if (size == 0)

@@ -37,7 +37,7 @@ void class_free(void *object, const char *call);
 /* The same by another call than free(), or with the size that the caller says, which is not 0: debug caches
  * compare. */
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t size);
-/* Usable bytes of an object, or the report. */
+/* Usable bytes of an object; or the report, and 0 if the program goes on. */
 size_t class_size(const void *object, const char *call);
 
 #endif

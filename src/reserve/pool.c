@@ -383,9 +383,9 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
 
     if (cache_hooks(pool->cache))
         account_clear(pool->cache, &object, 1);
-    else
-        slab_of(pool->cache, object, &index); /* the report, if it is none of ours */
-    if (!object)                              /* refused */
+    else if (!slab_of(pool->cache, object, &index)) /* the report, if it is none of ours */
+        object = NULL;
+    if (__builtin_expect(!object, 0))
         return;
     if (!pool_put_outside(pool, object))
         pool_give_back(pool->cache, 1, &object);

@@ -15,6 +15,7 @@
 #include "sheaf/slot_sections.h"
 #include "slab/node.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <stook/rcu.h>
 
@@ -293,13 +294,15 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
     if (__builtin_expect(!rcu_is_set(), 0))
         report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): no RCU is set",
                      cache->name);
-    if (__builtin_expect(slab_cache_of(object) != cache, 0) && !(cache->flags & CACHE_DEBUG))
-        slab_report(cache, object, "is of no slab of this cache");
-    if (__builtin_expect(cache_hooks(cache) != 0,
-                         0)) /* an object that waits for readers is charged to no group */
-        account_defer(cache, &object);
-    if (__builtin_expect(!object, 0)) /* refused */
+    if (__builtin_expect(slab_cache_of(object) != cache, 0)) {
+        wrong_free(cache, object, DEBUG_WRONG_CACHE);
         return;
+    }
+    if (__builtin_expect(cache_hooks(cache) != 0, 0)) {
+        account_defer(cache, &object); /* while it waits for readers it is charged to no group */
+        if (!object)
+            return;
+    }
     nested = context_enter();
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
         rcu_use(counts);

@@ -197,7 +197,7 @@ static void layout_place_links(struct columns_object *object, unsigned wishes,
     link->offset = object->lead;
     if (wishes & LAYOUT_WRITABLE) {
         link->place = LAYOUT_FREE;
-        object->link_outside = STOOK_HARDENED ? LAYOUT_MARK_SIZE : 0;
+        object->link_outside = STOOK_ENCODED ? LAYOUT_MARK_SIZE : 0;
         if (object->used < LAYOUT_LINK_SIZE)
             object->used = LAYOUT_LINK_SIZE;
     } else { /* tiny constructed objects: the link lies behind each */
@@ -338,7 +338,7 @@ static void layout_set_columns(struct layout *layout, const struct columns_way w
     layout->link_outside = layout->column[0][LAYOUT_LINK].outside;
     layout->link_stride = layout->column[0][LAYOUT_LINK].stride;
     layout->link_offset = layout->column[0][LAYOUT_LINK].offset;
-    if (STOOK_HARDENED && link->place == LAYOUT_FREE)
+    if (STOOK_ENCODED && link->place == LAYOUT_FREE)
         layout->marks = LAYOUT_MARK_SIZE;
 }
 

@@ -26,11 +26,11 @@ enum {
 /*
  * Hardening: links are stored xor the cache's secret and their place, and checked against the slab's
  * bounds when they are followed; each object has a mark that says whether it is out of its slab
- * (slab/mark.h).  A build without it (-DSTOOK_HARDEN=OFF) has neither, and is for measuring what they
+ * (slab/mark.h).  A build without it (-DSTOOK_ENCODED_LINKS=OFF) has neither, and is for measuring what they
  * cost (bench/hardening.py).
  */
-#ifndef STOOK_HARDENED
-#define STOOK_HARDENED 1
+#ifndef STOOK_ENCODED
+#define STOOK_ENCODED 1
 #endif
 
 /* In the order in which they choose among places that cost the same.  CONTRIBUTING.md says how to add

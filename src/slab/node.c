@@ -10,6 +10,7 @@
 #include "slab/link_first.h"
 #include "slab/node_pending.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 #include <string.h>
@@ -185,8 +186,7 @@ static uint64_t node_pushed(struct stook_cache *cache, struct slab *slab, uint64
                             uint32_t head, uint32_t count)
 {
     if (__builtin_expect(slab_inuse(word) < count, 0))
-        slab_report(cache, slab_object(cache, slab, head),
-                    "is freed twice (its slab has fewer objects in use)");
+        wrong_count(cache, slab, head, slab_inuse(word), count);
     return slab_word(head, slab_inuse(word) - count, slab_seq(word) + 1, slab_flags(word));
 }
 
@@ -395,9 +395,8 @@ LOCK_UNCHECKED static void node_put_rest(struct stook_cache *cache, struct node 
             if (tail == SLAB_NONE) {
                 tail = head;
                 for (uint32_t i = 1; i < count; i++) {
-                    uint32_t next = slab_next(cache, slab, tail, objects);
-                    if (next ==
-                        SLAB_NONE) /* a debug cache gives up what is behind a damaged link */
+                    uint32_t next = slab_follow(cache, slab, tail, objects);
+                    if (next == SLAB_NONE) /* what is behind a damaged link stays out of use */
                         count = i;
                     else
                         tail = next;
@@ -463,27 +462,6 @@ __attribute__((no_sanitize("thread"))) static void node_expect_links(
     }
 }
 
-/* The same of a debug cache, whose list may end early: the objects behind a damaged link are given up. */
-static __attribute__((noinline, cold)) uint32_t node_emit_debug(struct stook_cache *cache,
-                                                                const struct node_taken *taken,
-                                                                void **objects, uint32_t max,
-                                                                bool nospin)
-{
-    struct slab *slab = taken->slab;
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-    uint32_t index = taken->head, limit = slab_objects(cache, word), k = 0;
-
-    while (k < max && k < taken->count && index != SLAB_NONE) {
-        uint32_t out = index;
-        objects[k++] = slab_object(cache, slab, out);
-        index = k < taken->count ? slab_next(cache, slab, out, limit) : SLAB_NONE;
-        mark_out(cache, slab, out);
-    }
-    if (index != SLAB_NONE)
-        node_put_rest(cache, node_of(cache, slab), slab, index, taken->count - k, nospin);
-    return k;
-}
-
 /* Objects of a detached freelist into the array, at most so many; the rest goes back.  They are this
  * thread's: their links change no more. */
 static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *taken, void **objects,
@@ -495,16 +473,16 @@ static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *ta
     uint32_t count = taken->count < max ? taken->count : max;
     char *base = slab_first(cache, slab);
 
-    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
-        return node_emit_debug(cache, taken, objects, max, nospin);
-    if (STOOK_HARDENED && cache->layout.marks && count > 2)
+    if (STOOK_ENCODED && cache->layout.marks && count > 2)
         node_expect_links(cache, slab, limit);
     for (uint32_t k = 0; k < count; k++) {
         uint32_t out = index;
         objects[k] = base + (size_t)index * stride;
         if (k + 1 < taken->count)
-            index = slab_next(cache, slab, index, limit);
+            index = slab_follow(cache, slab, index, limit);
         mark_out(cache, slab, out);
+        if (__builtin_expect(index == SLAB_NONE, 0)) /* the rest counts as in use for good */
+            return k + 1;
     }
     if (count < taken->count)
         node_put_rest(cache, node_of(cache, slab), slab, index, taken->count - count, nospin);

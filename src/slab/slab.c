@@ -10,6 +10,7 @@
 #include "slab/column.h"
 #include "slab/mark.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 
@@ -147,33 +148,28 @@ uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uin
 {
     uint32_t next;
 
-    if (__builtin_expect(STOOK_HARDENED && index >= objects, 0))
-        report_fatal("corrupt freelist: cache %s, slab %p: the list ends early", cache->name,
-                     (void *)slab_base(slab));
+    if (__builtin_expect(STOOK_ENCODED && index >= objects, 0)) {
+        wrong_link(cache, slab, index, SLAB_NONE, objects);
+        return SLAB_NONE;
+    }
     next = slab_encode(cache, index, *slab_link(cache, slab, index)); /* its own inverse */
-    if (__builtin_expect(STOOK_HARDENED && next >= objects && next != SLAB_NONE, 0)) {
-        if ((cache->flags & CACHE_DEBUG) && !hooks.debug_link(cache, slab, index, next))
-            return SLAB_NONE;
-        report_fatal("corrupt freelist: cache %s, slab %p, object %u links to %u of %u; an object "
-                     "was written to after it was freed, or its neighbour overran",
-                     cache->name, (void *)slab_base(slab), index, next, objects);
+    if (__builtin_expect(STOOK_ENCODED && next >= objects && next != SLAB_NONE, 0)) {
+        wrong_link(cache, slab, index, next, objects);
+        return SLAB_NONE;
     }
     return next;
 }
 
-__attribute__((cold)) void slab_report_mark(const struct stook_cache *cache,
-                                            const struct slab *slab, uint32_t index)
+uint32_t slab_follow(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+                     uint32_t objects)
 {
-    const char *object = slab_object(cache, slab, index);
-    uint32_t objects =
-        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
-    uint32_t value = cache->layout.marks ? mark_bytes(slab)[index] : *slab_link(cache, slab, index);
-    uint32_t next = slab_encode(cache, index, value);
+    uint32_t next = slab_encode(cache, index, *slab_link(cache, slab, index));
 
-    if (cache->layout.marks ? value == MARK_FREE : next < objects || next == SLAB_NONE)
-        slab_report(cache, object, "is freed twice");
-    slab_report(cache, object,
-                "has no mark that is valid: bytes behind an object were overwritten");
+    if (__builtin_expect(STOOK_ENCODED && next >= objects, 0)) {
+        wrong_link(cache, slab, index, next, objects);
+        return SLAB_NONE;
+    }
+    return next;
 }
 
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index)
@@ -181,19 +177,25 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
     uint32_t entry, offset;
     struct slab *slab;
 
-    if (__builtin_expect(!pagemap_covers(object), 0))
-        slab_report(cache, object, "is not of this library");
+    if (__builtin_expect(!pagemap_covers(object), 0)) {
+        wrong_free(cache, object, DEBUG_FOREIGN);
+        return NULL;
+    }
     entry = *pagemap_at(object);
-    if (__builtin_expect(pagemap_cache(entry) != cache->index, 0))
-        slab_report(cache, object, "is of no slab of this cache");
+    if (__builtin_expect(pagemap_cache(entry) != cache->index, 0)) {
+        wrong_free(cache, object, DEBUG_WRONG_CACHE);
+        return NULL;
+    }
     slab = arena_meta(object, pagemap_granule(entry));
     offset = (uint32_t)((const char *)object - slab_first(cache, slab));
     *index = layout_index(&cache->layout, offset);
     if (__builtin_expect(*index * cache->layout.stride != offset ||
                              *index >= slab_objects(cache, atomic_load_explicit(
                                                                &slab->state, memory_order_relaxed)),
-                         0))
-        slab_report(cache, object, "is not the start of an object");
+                         0)) {
+        wrong_free(cache, object, DEBUG_INTERIOR);
+        return NULL;
+    }
     return slab;
 }
 
@@ -230,26 +232,4 @@ struct stook_cache *slab_user_cache(const void *object)
     struct stook_cache *cache = slab_cache_of(object);
 
     return cache && !(cache->flags & CACHE_INTERNAL) ? cache : NULL;
-}
-
-__attribute__((cold)) void slab_report(const struct stook_cache *cache, const void *object,
-                                       const char *what)
-{
-    struct stook_cache *owner = slab_cache_of(object);
-
-    if (owner && (owner->flags & CACHE_INTERNAL))
-        report_fatal("bad free: cache %s: pointer %p %s: it is the library's own memory (its "
-                     "cache %s)",
-                     cache ? cache->name : "(any)", object, what, owner->name);
-    if (owner) {
-        struct slab *slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
-        uint32_t offset = (uint32_t)((const char *)object - slab_first(owner, slab));
-        uint32_t index = layout_index(&owner->layout, offset);
-        report_fatal("bad free: cache %s: pointer %p %s; it lies %u bytes into object %u of slab "
-                     "%p of cache %s (object size %zu)",
-                     cache ? cache->name : "(any)", object, what,
-                     offset - index * owner->layout.stride, index, (void *)slab_base(slab),
-                     owner->name, owner->object_size);
-    }
-    report_fatal("bad free: cache %s: pointer %p %s", cache ? cache->name : "(any)", object, what);
 }

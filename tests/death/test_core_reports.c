@@ -225,7 +225,7 @@ static void private_mismatch(void)
     stook_private_check(4711, "47.1.1");
 }
 
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
 static void lock_order(void)
 {
     static struct lock node, caches;
@@ -263,7 +263,7 @@ static const struct death deaths[] = {
     {"destroy_busy", destroy_busy, 1},
     {"layout_mismatch", layout_mismatch, 0},
     {"private_mismatch", private_mismatch, 0},
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
     {"lock_order", lock_order, 0},
 #endif
 };

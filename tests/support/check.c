@@ -95,7 +95,7 @@ static void check_mark(struct seen *seen, uint32_t index, bool out, const char *
     CHECK(!(seen->marks[index / 64] >> index % 64 & 1),
           "cache %s: object %u of slab %p is %s and was found elsewhere too", seen->cache->name,
           index, (void *)slab_base(seen->slab), where);
-    CHECK(!STOOK_HARDENED || mark_is_out(seen->cache, seen->slab, index) == out,
+    CHECK(!STOOK_ENCODED || mark_is_out(seen->cache, seen->slab, index) == out,
           "cache %s: object %u of slab %p is %s and marked as %s", seen->cache->name, index,
           (void *)slab_base(seen->slab), where, out ? "free" : "out");
     seen->marks[index / 64] |= (uint64_t)1 << index % 64;
