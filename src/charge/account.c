@@ -7,6 +7,7 @@
 #include "base/placed.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
+#include "debug/object.h"
 #include "large/large.h"
 #include "slab/slab.h"
 #include "slab/wrong.h"
@@ -36,7 +37,7 @@ static uint32_t account_beside(const struct layout *layout, enum layout_which wh
     return column->element && !column->outside && !min->outside &&
                    column->stride == layout->stride && min->stride == layout->stride &&
                    column->offset == min->offset
-               ? column->offset
+               ? column->offset - layout->lead
                : 0;
 }
 
@@ -77,6 +78,8 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
 
     account->group = account->tag = 0;
     account->traced = (closed & CACHE_CLOSED_TRACE) && where;
+    if (__builtin_expect(closed & CACHE_CLOSED_DEBUG, 0) && !debug_begin(cache, n, where))
+        return false;
     if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner
                          : group == ACCOUNT_CURRENT ? group_current()
@@ -117,8 +120,9 @@ static inline __attribute__((always_inline)) struct account_slab account_slab(
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     const struct layout_column *columns = cache->layout.column[slab_flags(word) & SLAB_MIN];
     bool owners = (cache_hooks(cache) & CACHE_CLOSED_GROUP) && !cache->account.owner;
-    struct account_slab at = {.base = (uintptr_t)slab_base(slab),
-                              .bytes = (size_t)PAGE_SIZE << slab_order(cache, word)};
+    struct account_slab at = {.base = (uintptr_t)slab_first(cache, slab),
+                              .bytes = ((size_t)PAGE_SIZE << slab_order(cache, word)) -
+                                       cache->layout.lead};
 
     at.owner = at.tag = (struct account_column){at.base, NULL, cache->layout.reciprocal, 0};
     at.owner.first =
@@ -193,6 +197,8 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     struct slab *slab = slab_find(cache, object, &index);
     uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
 
+    if (cache->flags & CACHE_DEBUG)
+        (void)debug_take(cache, (void *)(uintptr_t)object, where);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) {
         void *taken = (void *)(uintptr_t)object;
         trace_alloc(cache, &taken, 1);
@@ -321,11 +327,25 @@ void account_return(const struct stook_cache *cache, void **objects, size_t n)
     errno = saved;
 }
 
-void account_clear(const struct stook_cache *cache, void **objects, size_t n)
+static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_return(cache, objects, n);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
         trace_free(objects, n);
+}
+
+void account_clear(const struct stook_cache *cache, void **objects, size_t n)
+{
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
+        debug_free(cache, objects, n);
+    account_gone(cache, objects, n);
+}
+
+void account_defer(const struct stook_cache *cache, void **object)
+{
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
+        debug_defer(cache, object);
+    account_gone(cache, object, 1);
 }
 
 /* Tags were switched while the program ran: threads that had not noticed yet freed objects past the hooks,
@@ -342,7 +362,7 @@ void account_slab_gone(const struct stook_cache *cache, const struct slab *slab)
     for (uint32_t index = 0; index < objects; index++) {
         uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
         uint32_t tag;
-        const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
+        const char *object = slab_object(cache, slab, index);
         if (*column != 0 && column_decode(cache, object, *column, &tag))
             tag_count_free(tag, 1, cache->account.charge);
     }
@@ -465,8 +485,7 @@ static uint32_t account_read(const void *object, enum layout_which which)
     if (index >= slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
         return 0; /* behind the last object */
     column = column_at(cache, slab, which, index);
-    object =
-        slab_base(slab) + (size_t)index * cache->layout.stride; /* any pointer into it will do */
+    object = slab_object(cache, slab, index); /* any pointer into it will do */
     return column && column_decode(cache, object, *column, &value) ? value : 0;
 }
 

@@ -54,9 +54,12 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
 
 /*
  * Before n objects go: returns their charges and counts them.  NULL entries are skipped; what is no
- * object of the cache gets the report.  Any context; errno is kept.
+ * object of the cache gets the report.  Entries become NULL that are not to go: of a debug cache, what was
+ * reported.  Any context; errno is kept.
  */
 void account_clear(const struct stook_cache *cache, void **objects, size_t n);
+/* The same of an object that goes when its readers have gone. */
+void account_defer(const struct stook_cache *cache, void **object);
 /* The same of objects that a reserve had and no user: no trace knows of them. */
 void account_return(const struct stook_cache *cache, void **objects, size_t n);
 

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "charge/accounted.h"
+#include "debug/object.h"
 #include "base/init.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
@@ -273,6 +274,8 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
     context_leave();
     if (!object && reclaim_may(flags, nested))
         object = pool_wait(pool, until), late = !object;
+    if (object && (pool->cache->flags & CACHE_DEBUG))
+        (void)debug_take(pool->cache, object, where);
     if (hooked)
         account_end(pool->cache, &account, &object, object != NULL, 1);
     if (!object)

@@ -86,7 +86,7 @@ static inline __attribute__((always_inline)) void detached_prefetch_first(
 /* The slab and the list that the walk is at: what each step would have to look up again. */
 struct detached_walk {
     struct detached *list;
-    uintptr_t base, bytes; /* of the slab; bytes 0: at none */
+    uintptr_t base, bytes; /* of the slab, from its first object on; bytes 0: at none */
     char *links;           /* its column */
     uint8_t *marks;        /* where they are bytes */
     uint32_t objects;
@@ -131,8 +131,8 @@ static inline enum detached_moved detached_move(struct stook_cache *cache, struc
     walk->list = detached_find(set, slab, most);
     if (__builtin_expect(!walk->list, 0))
         return DETACHED_FULL;
-    walk->base = (uintptr_t)slab_base(slab);
-    walk->bytes = (uintptr_t)PAGE_SIZE << slab_order(cache, word);
+    walk->base = (uintptr_t)slab_first(cache, slab);
+    walk->bytes = ((uintptr_t)PAGE_SIZE << slab_order(cache, word)) - cache->layout.lead;
     walk->links = (char *)slab_link(cache, slab, 0);
     walk->marks = mark_bytes(slab);
     walk->objects = slab_objects(cache, word);

@@ -91,6 +91,8 @@ enum layout_wish {
 
 struct layout_request {
     size_t size, align;  /* of an object; align a power of two */
+    uint32_t gap;        /* bytes at least behind each object that are nobody's */
+    uint32_t lead;       /* bytes of a slab before its first object: a multiple of align */
     unsigned wishes;     /* of enum layout_wish; without one for links the faster place */
     unsigned page_shift; /* 0: PAGE_SHIFT; 12 to 20 */
     unsigned orders;     /* bit n: order n may be preferred; 0: all */
@@ -103,6 +105,7 @@ bool layout_plan_columns(struct layout *layout, const struct layout_request *req
 /* Links and no further columns. */
 bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wishes);
 
+/* `offset` is from the slab's first object, which lies layout->lead behind the slab's start. */
 static inline uint32_t layout_index(const struct layout *layout, uint32_t offset)
 {
     return (uint32_t)(offset * layout->reciprocal >> LAYOUT_RECIPROCAL);

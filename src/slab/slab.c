@@ -33,7 +33,7 @@ static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
  * The user's constructor or destructor over all objects.  It may use the library: no lock is held
  * here, so it is outside again, unless a handler runs this on top of somebody inside.
  */
-static void slab_each(const struct stook_cache *cache, char *base, unsigned objects,
+static void slab_each(const struct stook_cache *cache, char *first, unsigned objects,
                       void (*hook)(void *object, void *arg))
 {
     bool outermost = context_self()->depth == 1;
@@ -42,7 +42,7 @@ static void slab_each(const struct stook_cache *cache, char *base, unsigned obje
     if (outermost)
         context_leave();
     for (unsigned i = 0; i < objects; i++)
-        hook(base + (size_t)i * cache->layout.stride, cache->arg);
+        hook(first + (size_t)i * cache->layout.stride, cache->arg);
     if (outermost)
         context_enter();
     cancel_on(cancel);
@@ -57,7 +57,8 @@ static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned
                         unsigned flags, bool nospin, void **meta)
 {
     unsigned zone = slab_zone(cache, node);
-    bool dense = cache->layout.stride <= PAGE_SIZE;
+    /* Slabs of debug caches are few in a block: what is kept about their objects fills its metadata. */
+    bool dense = cache->layout.stride <= PAGE_SIZE && cache->layout.lead == 0;
     size_t bytes = column_meta(cache, flags);
     char *base = arena_alloc_slab(zone, order, dense, bytes, nospin, meta);
 
@@ -101,9 +102,11 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
     }
     if ((flags & SLAB_MIN) && cache->start)
         __atomic_store_n(cache->start, 0, __ATOMIC_RELAXED); /* before its first object is out */
+    if (cache->flags & CACHE_DEBUG)
+        hooks.debug_slab_made(cache, slab);
     slab_map(slab, order, pagemap_entry(cache->index, arena_granule(base, meta)));
     if (cache->ctor)
-        slab_each(cache, base, objects, cache->ctor);
+        slab_each(cache, slab_first(cache, slab), objects, cache->ctor);
     stat_add(cache, STAT_alloc_slab, 1);
     stat_add(cache, STAT_order_fallback, (flags & SLAB_MIN) != 0);
     return slab;
@@ -127,10 +130,12 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
     STOOK_ASSERT(slab_inuse(word) == 0 && !list_linked(&slab->link));
     STOOK_ASSERT(!(slab_flags(word) & SLAB_PENDING));
     if (cache->dtor)
-        slab_each(cache, base, objects, cache->dtor);
+        slab_each(cache, slab_first(cache, slab), objects, cache->dtor);
     if ((slab_flags(word) & SLAB_TAGGED) && hooks.tagged_slab_gone)
         hooks.tagged_slab_gone(cache, slab);
     slab_map(slab, order, 0);
+    if (cache->flags & CACHE_DEBUG)
+        hooks.debug_slab_gone(cache, slab);
     if (slab_flags(word) & SLAB_TAGGED)
         atomic_fetch_sub_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);
@@ -182,7 +187,7 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
         return NULL;
     }
     slab = arena_meta(object, pagemap_granule(entry));
-    offset = (uint32_t)((const char *)object - slab_base(slab));
+    offset = (uint32_t)((const char *)object - slab_first(cache, slab));
     *index = layout_index(&cache->layout, offset);
     if (__builtin_expect(*index * cache->layout.stride != offset ||
                              *index >= slab_objects(cache, atomic_load_explicit(
@@ -192,6 +197,27 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
         return NULL;
     }
     return slab;
+}
+
+size_t slab_pages_end(void)
+{
+    size_t middle = (pagemap.middle - pagemap.base) >> PAGE_SHIFT;
+
+    return middle + (atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> PAGE_SHIFT);
+}
+
+/* The parts of the library's own objects and of the program's are in one piece. */
+size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
+{
+    size_t high = atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> PAGE_SHIFT;
+
+    if (page < high)
+        page = high;
+    /* Acquire: pairs with the release in slab_map(), behind which the descriptor is written. */
+    while (page < end &&
+           pagemap_cache(__atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE)) != cache->index)
+        page++;
+    return page < end ? page : end;
 }
 
 struct stook_cache *slab_cache_of(const void *object)

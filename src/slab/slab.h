@@ -163,13 +163,20 @@ static inline struct slab *slab_find(const struct stook_cache *cache, const void
 {
     struct slab *slab = slab_at(object, *pagemap_at(object));
 
-    *index = layout_index(&cache->layout, (uint32_t)((const char *)object - slab_base(slab)));
+    *index =
+        layout_index(&cache->layout, (uint32_t)((const char *)object - slab_first(cache, slab)));
     return slab;
 }
 
 /* The slab of an object and its index there, checked: cache, bounds, stride; or the report, and NULL if
  * the program goes on. */
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index);
+
+/* The first page from `page` on, below `end`, that has a slab of the cache; `end` if none has.  Pages are counted
+ * from the window's base. */
+size_t slab_search(const struct stook_cache *cache, size_t page, size_t end);
+/* All slabs that there are now lie below. */
+size_t slab_pages_end(void);
 
 /* The cache an address belongs to, or NULL: no object of a slab. */
 struct stook_cache *slab_cache_of(const void *object);
