@@ -70,8 +70,8 @@ static void json_bytes(struct writer *w, const struct facts *facts)
         const struct facts_bytes *piece = &facts->bytes[i];
         const uint8_t *start = piece->start, *end = start + piece->size;
         /* Of a long one the bytes around the first that was changed, if that is far from its start. */
-        if (piece->near && f->what <= DEBUG_PADDING && (const uint8_t *)f->at >= start + JSON_MOST &&
-            (const uint8_t *)f->at < end)
+        if (piece->near && f->what <= DEBUG_PADDING &&
+            (const uint8_t *)f->at >= start + JSON_MOST && (const uint8_t *)f->at < end)
             start = (const uint8_t *)f->at - JSON_BEFORE;
         writer_print(w, "%s{\"name\": \"%s\", \"start\": \"%p\", \"hex\": \"", i ? ", " : "",
                      piece->name, (const void *)start);
