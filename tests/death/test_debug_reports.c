@@ -141,7 +141,8 @@ static struct debug_finding finding_of(enum debug_what what)
     case DEBUG_FOREIGN:
     case DEBUG_NO_OBJECT:
     case DEBUG_AT_ONCE:
-        f = (struct debug_finding){.what = what, .done = DEBUG_REFUSED, .at = &other, .call = "free"};
+        f = (struct debug_finding){
+            .what = what, .done = DEBUG_REFUSED, .at = &other, .call = "free"};
         break;
     case DEBUG_LIBRARY:
         f = (struct debug_finding){.what = what,
@@ -300,9 +301,8 @@ static unsigned policy;
 
 static int one_policy(enum debug_what what)
 {
-    struct debug_finding f = {.what = what,
-                              .done = DEBUG_REFUSED,
-                              .cache = make("policy", 40, policies[policy].flags)};
+    struct debug_finding f = {
+        .what = what, .done = DEBUG_REFUSED, .cache = make("policy", 40, policies[policy].flags)};
 
     f.at = stook_alloc((struct stook_cache *)(uintptr_t)f.cache, 0);
     (void)debug_report(&f);
