@@ -182,8 +182,11 @@ static const struct {
     const char *name;
     int (*body)(void);
 } cases[] = {
-    {"twice", twice},     {"twice in bulk", twice_in_bulk}, {"nothing but wrong", nothing_but_wrong},
-    {"foreign", foreign}, {"damaged link", damaged_link},
+    {"twice", twice},
+    {"twice in bulk", twice_in_bulk},
+    {"nothing but wrong", nothing_but_wrong},
+    {"foreign", foreign},
+    {"damaged link", damaged_link},
 };
 
 static int run(void *arg)
@@ -196,9 +199,12 @@ static int run(void *arg)
 
 static void each(void **unused)
 {
-    static const unsigned flags[] = {0, STOOK_CACHE_NOSHEAF, STOOK_CACHE_ACCOUNT,
+    static const unsigned flags[] = {0,
+                                     STOOK_CACHE_NOSHEAF,
+                                     STOOK_CACHE_ACCOUNT,
                                      STOOK_CACHE_ACCOUNT | STOOK_CACHE_NOSHEAF,
-                                     STOOK_CACHE_LINK_OUTSIDE, STOOK_CACHE_RANDOM};
+                                     STOOK_CACHE_LINK_OUTSIDE,
+                                     STOOK_CACHE_RANDOM};
     static const size_t sizes[] = {16, 64, 1000};
     static struct child child;
     unsigned failed = 0;
