@@ -583,8 +583,9 @@ STOOK_API unsigned stook_version_number(void);
 /*
  * Send the library's messages to a function of the program instead of standard error.
  *
- * fn(level, text, length, arg) gets one line without "stook: " and without newline, NUL-terminated and of
- * `length` bytes, which it must not keep.  fn NULL: to standard error again.  After STOOK_MESSAGE_FATAL
+ * fn(level, text, length, arg) gets one message without "stook: " and without its last newline, NUL-terminated
+ * and of `length` bytes, which it must not keep.  A report of a corruption has several lines, of which the first
+ * names it.  fn NULL: to standard error again.  After STOOK_MESSAGE_FATAL
  * the process aborts when fn returns.
  *
  * fn runs in the thread that detected the problem, perhaps in a signal handler, and with locks of the

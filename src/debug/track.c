@@ -2,6 +2,7 @@
 #include "debug/track.h"
 
 #include "base/raw.h"
+#include "debug/depot.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -33,13 +34,13 @@ void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_
     struct timespec now;
     int saved = errno;
 
-    (void)where;
     if (!track)
         return;
     if (track_thread == 0)
         track_thread = (uint32_t)syscall(SYS_gettid);
     clock_gettime(CLOCK_MONOTONIC, &now);
     *track = (struct track){.time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+                            .stack = depot_here(where),
                             .thread = track_thread,
                             .cpu = (uint32_t)sched_getcpu()};
     errno = saved;

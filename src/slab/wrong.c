@@ -69,10 +69,9 @@ static void wrong_pointer(struct wrong_text *text, const void *pointer, const ch
                   (void *)slab_base(slab), owner->name, owner->object_size);
         return;
     }
-    wrong_say(
-        text, "; it lies %zu bytes into object %u of slab %p of cache %s (object size %zu)",
-        (size_t)((const char *)pointer - (const char *)slab_object(owner, slab, index)), index,
-        (void *)slab_base(slab), owner->name, owner->object_size);
+    wrong_say(text, "; it lies %zu bytes into object %u of slab %p of cache %s (object size %zu)",
+              (size_t)((const char *)pointer - (const char *)slab_object(owner, slab, index)),
+              index, (void *)slab_base(slab), owner->name, owner->object_size);
 }
 
 /* Bytes of the object that are its user's. */
@@ -87,9 +86,9 @@ static void wrong_bytes(struct wrong_text *text, const struct debug_finding *f)
     const char *object = f->object;
 
     if (f->what == DEBUG_RIGHT_ZONE)
-        wrong_say(text, "right red zone overwritten: byte %p, %zu behind the %zu bytes of object %p",
-                  f->at, (size_t)((const char *)at - object) - wrong_size(f), wrong_size(f),
-                  f->object);
+        wrong_say(
+            text, "right red zone overwritten: byte %p, %zu behind the %zu bytes of object %p",
+            f->at, (size_t)((const char *)at - object) - wrong_size(f), wrong_size(f), f->object);
     else if (f->what == DEBUG_LEFT_ZONE)
         wrong_say(text, "left red zone overwritten: byte %p, %zu before object %p", f->at,
                   (size_t)(object - (const char *)at), f->object);
@@ -298,17 +297,17 @@ __attribute__((cold)) void wrong_count(const struct stook_cache *cache, const st
                                        uint32_t head, uint32_t inuse, uint32_t count)
 {
     const void *object = slab_object(cache, slab, head);
-    const struct debug_finding finding = {
-        .what = DEBUG_DOUBLE_FREE,
-        .done = DEBUG_ABORTED,
-        .cache = cache,
-        .slab = slab,
-        .object = object,
-        .at = object,
-        .index = head,
-        .value = inuse,
-        .objects = count,
-        .text = "is freed twice (its slab has fewer objects in use)"};
+    const struct debug_finding finding = {.what = DEBUG_DOUBLE_FREE,
+                                          .done = DEBUG_ABORTED,
+                                          .cache = cache,
+                                          .slab = slab,
+                                          .object = object,
+                                          .at = object,
+                                          .index = head,
+                                          .value = inuse,
+                                          .objects = count,
+                                          .text =
+                                              "is freed twice (its slab has fewer objects in use)"};
 
     wrong_found(&finding);
     abort();

@@ -297,7 +297,7 @@ static void reports(void **unused)
     (void)unused;
     for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
         struct child child;
-        char golden[4096];
+        char golden[8192];
         int ended;
         child_run(&child, run, (void *)(uintptr_t)&deaths[i]);
         if (getenv("STOOK_TEST_UPDATE")) {

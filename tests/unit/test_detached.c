@@ -213,7 +213,7 @@ static void says(const struct bad *bad, const char *text)
 
     child_run(&child, put_bad, &copy);
     assert_true(child_died_saying(&child, text));
-    assert_true(child_died_saying(&child, "bad free: cache detached: pointer 0x"));
+    assert_true(child_died_saying(&child, "BUG detached: bad free: pointer 0x"));
 }
 
 /* At any place of the array, also where its neighbours prefetch it or are of its slab. */
