@@ -26,11 +26,11 @@ STOOK_API unsigned long stook_reports(void);
 /* Who allocated or freed an object. */
 struct stook_object_track {
     size_t size;
-    size_t requested;  /* bytes that were asked for, where they are known; else the object's size */
-    uint64_t age;      /* nanoseconds since then */
+    size_t requested; /* bytes that were asked for, where they are known; else the object's size */
+    uint64_t age;     /* nanoseconds since then */
     uint64_t stack[24]; /* return addresses, innermost first */
-    unsigned depth;    /* how many */
-    int thread;        /* the kernel's number of the thread */
+    unsigned depth;     /* how many */
+    int thread;         /* the kernel's number of the thread */
     int cpu;
 };
 

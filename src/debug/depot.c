@@ -49,10 +49,10 @@ static void *depot_map(void *place, size_t size)
 
 static struct depot_record *depot_record(uint32_t number)
 {
-    uint64_t *chunk = (number >> DEPOT_CHUNK_SHIFT) < DEPOT_CHUNKS
-                          ? atomic_load_explicit(&depot.chunk[number >> DEPOT_CHUNK_SHIFT],
-                                                 memory_order_acquire)
-                          : NULL;
+    uint64_t *chunk =
+        (number >> DEPOT_CHUNK_SHIFT) < DEPOT_CHUNKS
+            ? atomic_load_explicit(&depot.chunk[number >> DEPOT_CHUNK_SHIFT], memory_order_acquire)
+            : NULL;
 
     return chunk ? (struct depot_record *)(void *)(chunk + (number & (DEPOT_CHUNK - 1))) : NULL;
 }
@@ -68,9 +68,8 @@ static uint32_t depot_take(uint32_t words)
                 from += DEPOT_CHUNK - from % DEPOT_CHUNK;
             if (from / DEPOT_CHUNK >= DEPOT_CHUNKS)
                 return 0;
-        } while (!atomic_compare_exchange_weak_explicit(&depot.used, &at, from + words,
-                                                        memory_order_relaxed,
-                                                        memory_order_relaxed));
+        } while (!atomic_compare_exchange_weak_explicit(
+            &depot.used, &at, from + words, memory_order_relaxed, memory_order_relaxed));
         return depot_map(&depot.chunk[from / DEPOT_CHUNK], DEPOT_CHUNK * sizeof(uint64_t))
                    ? (uint32_t)from
                    : 0;

@@ -10,9 +10,9 @@
 
 enum {
     FACTS_POISON_END = 0xa5, /* the last byte of a free object, whose others are 0x6b */
-    FACTS_PADDING = 64,      /* bytes of padding that are shown, from 16 before the first changed one */
-    FACTS_OWN = 14,  /* frames of the library's, at most, before the program's */
-    FACTS_ALL = 512,         /* objects up to this size are shown whole */
+    FACTS_PADDING = 64, /* bytes of padding that are shown, from 16 before the first changed one */
+    FACTS_OWN = 14,     /* frames of the library's, at most, before the program's */
+    FACTS_ALL = 512,    /* objects up to this size are shown whole */
 };
 
 const char *facts_name(enum debug_what what)
@@ -47,8 +47,8 @@ const char *facts_name(enum debug_what what)
 const char *facts_done(const struct facts *facts)
 {
     static const char names[][16] = {
-        [DEBUG_RESTORED] = "restored",     [DEBUG_QUARANTINED] = "quarantined",
-        [DEBUG_REFUSED] = "refused",       [DEBUG_ACCEPTED] = "accepted",
+        [DEBUG_RESTORED] = "restored", [DEBUG_QUARANTINED] = "quarantined",
+        [DEBUG_REFUSED] = "refused",   [DEBUG_ACCEPTED] = "accepted",
         [DEBUG_ABORTED] = "aborted",
     };
 
@@ -113,8 +113,7 @@ static void facts_bytes(struct facts *facts)
     facts_add(facts, "Redzone", object - lead, lead, false);
     facts_add(facts, "Object", object, own, own > FACTS_ALL);
     if (zones)
-        facts_add(facts, "Redzone", object + own,
-                  facts->owner->layout.stride - own - lead, false);
+        facts_add(facts, "Redzone", object + own, facts->owner->layout.stride - own - lead, false);
 }
 
 /* The frames of a stack become symbols; those of the library's own files go later. */
@@ -126,7 +125,8 @@ static void facts_frames(struct facts *facts, enum facts_stack which, uint32_t n
     facts->stack[which].first = facts->symbols;
     for (unsigned i = 0; i < depth; i++)
         if (frames[i] & DEPOT_SITE)
-            facts->stack[which].site = (const struct stook_site *)(uintptr_t)(frames[i] & ~DEPOT_SITE);
+            facts->stack[which].site =
+                (const struct stook_site *)(uintptr_t)(frames[i] & ~DEPOT_SITE);
         else
             facts->symbol[facts->symbols++].address = frames[i];
     facts->stack[which].depth = facts->symbols - facts->stack[which].first;
@@ -198,9 +198,7 @@ void facts_gather(struct facts *facts, const struct debug_finding *finding)
         facts->owner = slab_cache_of(slab_base(finding->slab));
         facts->word = atomic_load_explicit(&finding->slab->state, memory_order_relaxed);
     }
-    facts->size = finding->size ? finding->size
-                  : facts->owner ? facts->owner->object_size
-                                 : 0;
+    facts->size = finding->size ? finding->size : facts->owner ? facts->owner->object_size : 0;
     facts->requested = finding->requested ? finding->requested : facts->size;
     (void)wrong_sentence(finding, facts->sentence, sizeof(facts->sentence));
     facts_bytes(facts);

@@ -152,9 +152,9 @@ bool fail_now(size_t bytes, uint64_t where)
     if (fail.probability < FAIL_ALL && (long)random_below(FAIL_ALL) >= fail.probability)
         return false;
     /* One of several threads has the last. */
-    while (times > 0 && !atomic_compare_exchange_weak_explicit(
-                            &fail.times, &times, times - 1, memory_order_relaxed,
-                            memory_order_relaxed))
+    while (times > 0 &&
+           !atomic_compare_exchange_weak_explicit(&fail.times, &times, times - 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
         ;
     return times != 0;
 }

@@ -116,13 +116,12 @@ static void form_slab(struct writer *w, const struct facts *facts)
     if (!facts->owner || !f->slab)
         return;
     base = slab_base(f->slab);
-    writer_print(
-        w, "Slab %p objects=%u used=%u fp=0x%llx flags=0x%x\n", (const void *)base,
-        slab_objects(facts->owner, facts->word), slab_inuse(facts->word),
-        head == SLAB_NONE
-            ? 0
-            : (unsigned long long)(uintptr_t)slab_object(facts->owner, f->slab, head),
-        slab_flags(facts->word));
+    writer_print(w, "Slab %p objects=%u used=%u fp=0x%llx flags=0x%x\n", (const void *)base,
+                 slab_objects(facts->owner, facts->word), slab_inuse(facts->word),
+                 head == SLAB_NONE
+                     ? 0
+                     : (unsigned long long)(uintptr_t)slab_object(facts->owner, f->slab, head),
+                 slab_flags(facts->word));
     if (!f->object)
         return;
     writer_print(w, "Object %p @offset=%zu index=%u size=%zu", f->object,

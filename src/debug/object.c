@@ -273,8 +273,8 @@ static void object_trace(const struct object *object, const char *call, uint64_t
         report_warn("TRACE %s %s %p size=%zu used=%u of %u from %#llx", object->cache->name, call,
                     (void *)object->at, object_requested(object),
                     slab_inuse(atomic_load_explicit(&object->slab->state, memory_order_relaxed)),
-                    slab_objects(object->cache, atomic_load_explicit(&object->slab->state,
-                                                                     memory_order_relaxed)),
+                    slab_objects(object->cache,
+                                 atomic_load_explicit(&object->slab->state, memory_order_relaxed)),
                     (unsigned long long)(where >> 1));
 }
 
@@ -321,8 +321,8 @@ static bool object_find(const struct stook_cache *cache, void *pointer, struct o
             slab = slab_at(pointer, *pagemap_at(pointer));
             offset = (uint32_t)((char *)pointer - slab_first(cache, slab));
             index = layout_index(&cache->layout, offset);
-            if (index < slab_objects(cache,
-                                     atomic_load_explicit(&slab->state, memory_order_relaxed))) {
+            if (index <
+                slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed))) {
                 *object = object_of(cache, slab, index);
                 if (index * cache->layout.stride == offset)
                     return true;
@@ -392,9 +392,8 @@ static bool object_free(const struct stook_cache *cache, void *pointer, enum obj
         return false;
     state = object_begin(&object, OBJECT_LIVE);
     if (__builtin_expect(state != OBJECT_LIVE, 0)) {
-        struct debug_finding finding =
-            object_finding(&object, state == OBJECT_BUSY ? DEBUG_AT_ONCE : DEBUG_DOUBLE_FREE,
-                           DEBUG_REFUSED, 0);
+        struct debug_finding finding = object_finding(
+            &object, state == OBJECT_BUSY ? DEBUG_AT_ONCE : DEBUG_DOUBLE_FREE, DEBUG_REFUSED, 0);
         (void)debug_report(&finding);
         return false;
     }
@@ -458,7 +457,8 @@ bool debug_live(const struct stook_cache *cache, void *pointer)
 
     if (!object_find(cache, pointer, &object))
         return false;
-    word = atomic_load_explicit(object_word(cache, object.slab, object.index), memory_order_acquire);
+    word =
+        atomic_load_explicit(object_word(cache, object.slab, object.index), memory_order_acquire);
     if ((word & OBJECT_STATE) == OBJECT_LIVE)
         return true;
     finding = object_finding(&object, DEBUG_REALLOC_FREED, DEBUG_REFUSED, 0);

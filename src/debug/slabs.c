@@ -18,8 +18,9 @@
 #include <string.h>
 
 enum {
-    SLABS_ORDER = 3,    /* slabs of that order … */
-    SLABS_OBJECTS = 8,  /* … or for so many objects: what is kept about objects fills blocks' metadata */
+    SLABS_ORDER = 3, /* slabs of that order … */
+    SLABS_OBJECTS =
+        8, /* … or for so many objects: what is kept about objects fills blocks' metadata */
     SLABS_BUSY_MAX = 32, /* objects that are reported at destroy */
     SLABS_ALIGN = 64,
     SLABS_BATCH = 64,

@@ -49,7 +49,7 @@ static uint64_t symbols_value(unsigned segments, uint64_t place)
 }
 
 /* The nearest functions that begin at or before the addresses of this file. */
-static void symbols_scan(int fd, const ElfW(Shdr) *table, struct symbol *symbols, unsigned n,
+static void symbols_scan(int fd, const ElfW(Shdr) * table, struct symbol *symbols, unsigned n,
                          const struct maps_entry *entry)
 {
     uint64_t rows = table->sh_size / sizeof(ElfW(Sym));
@@ -76,7 +76,7 @@ static void symbols_scan(int fd, const ElfW(Shdr) *table, struct symbol *symbols
     }
 }
 
-static void symbols_names(int fd, const ElfW(Shdr) *strings, struct symbol *symbols, unsigned n)
+static void symbols_names(int fd, const ElfW(Shdr) * strings, struct symbol *symbols, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         size_t room = sizeof(symbols[i].name) - 1;

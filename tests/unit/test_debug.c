@@ -8,7 +8,6 @@
 #include "debug/object.h"
 #include "kmalloc/private.h"
 #include "slab/mark.h"
-#include "support/check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +85,9 @@ static uint8_t *take(struct stook_cache *cache)
 
 static void unmake(struct stook_cache *cache)
 {
-    assert_int_equal(stook_cache_destroy(cache), 0);
+    if (stook_cache_destroy(cache) == 0)
+        return;
+    fail_msg("%s", said.last);
 }
 
 /* ---- the layout ----------------------------------------------------------------------------- */
@@ -265,7 +266,7 @@ static void letters(void **state)
 
 static void wrong_frees(void **state)
 {
-    struct stook_cache *cache = make(64, FZPU), *other = make(64, FZPU), *plain = make(64, 0);
+    struct stook_cache *cache = make(64, FZPU), *other = make(64, FZPU);
     uint8_t *p = take(cache), *q = take(cache), *r = take(other), on_the_stack[64];
     uint8_t *volatile stack = on_the_stack;
 
@@ -279,8 +280,6 @@ static void wrong_frees(void **state)
     (void)take(other);
     stook_free(cache, r);
     SAID(1, "is of no slab of this cache");
-    stook_free(plain, r);
-    QUIET; /* in a sheaf of the other: it is found when that goes to the slabs */
     stook_free(other, r + 8);
     SAID(1, "start of an object");
     stook_free(cache, stack);
@@ -366,7 +365,7 @@ static void reserves(void **state)
         stook_pool_free(pool, objects[i]);
     stook_pool_free(pool, objects[5]);
     SAID(1, "freed twice");
-    stook_pool_destroy(pool);
+    assert_int_equal(stook_pool_destroy(pool), 0);
     assert_int_equal(stook_cache_validate(cache), 0);
     unmake(cache);
     QUIET;
@@ -434,11 +433,9 @@ static void links(void **state)
     void *objects[32767];
     uint32_t n = cache->layout.objects, index;
     struct slab *slab;
-    struct check_object held[1];
 
     (void)state;
     assert_int_equal(stook_alloc_bulk(cache, 0, n, objects), 0);
-    held[0] = (struct check_object){cache, objects[0]};
     slab = slab_find(cache, objects[5], &index);
     stook_free_bulk(cache, n - 1, objects + 1);
     assert_int_equal(stook_cache_validate(cache), 0);
@@ -446,7 +443,6 @@ static void links(void **state)
     assert_int_equal(stook_cache_validate(cache), 1);
     SAID(1, "corrupt freelist");
     assert_int_equal(stook_cache_validate(cache), 0);
-    check_all(held, 1);
     assert_int_equal(stook_alloc_bulk(cache, 0, n - 1, objects + 1), 0);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < i; k++)
@@ -671,7 +667,6 @@ static void crowd(void **state)
     over = true;
     pthread_join(validator, NULL);
     unmake(shared);
-    check_all(NULL, 0);
     QUIET;
 }
 
