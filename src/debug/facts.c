@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/facts.h"
 
+#include "debug/zone.h"
 #include "slab/wrong.h"
 
 #include <string.h>
@@ -9,7 +10,6 @@
 #include <unistd.h>
 
 enum {
-    FACTS_POISON_END = 0xa5, /* the last byte of a free object, whose others are 0x6b */
     FACTS_PADDING = 64, /* bytes of padding that are shown, from 16 before the first changed one */
     FACTS_OWN = 14,     /* frames of the library's, at most, before the program's */
     FACTS_ALL = 512,    /* objects up to this size are shown whole */
@@ -70,9 +70,9 @@ bool facts_changed(const struct facts *facts, const uint8_t *byte)
     if (!facts_of_bytes(f) || byte < (const uint8_t *)f->at ||
         from >= (f->changed ? f->changed : 1))
         return false;
-    if (f->what == DEBUG_POISON && f->expected == 0x6b && f->object &&
+    if (f->what == DEBUG_POISON && f->expected == POISON_FREE && f->object &&
         byte == (const uint8_t *)f->object + facts->size - 1)
-        expected = FACTS_POISON_END;
+        expected = POISON_END;
     return *byte != expected;
 }
 
@@ -92,7 +92,7 @@ static void facts_bytes(struct facts *facts)
     const struct debug_finding *f = facts->finding;
     const uint8_t *object = f->object, *at = f->at;
     bool zones = facts->owner && debug_of(facts->owner) & DEBUG_Z;
-    size_t lead = zones ? facts->owner->layout.lead : 0, own = facts->size;
+    size_t left = zones ? zone_left(facts->owner) : 0, own = facts->size, end;
 
     if (f->what == DEBUG_PADDING) {
         size_t before = at && ((uintptr_t)at & 4095) >= 16 ? 16 : 0;
@@ -110,10 +110,12 @@ static void facts_bytes(struct facts *facts)
             facts_add(facts, "Redzone", object + facts->requested, own - facts->requested, true);
         return;
     }
-    facts_add(facts, "Redzone", object - lead, lead, false);
+    if (zones && f->what == DEBUG_RIGHT_ZONE && f->expected == ZONE_LIVE)
+        own = facts->requested; /* the slack behind it belongs to the zone */
+    end = zones ? zone_end(facts->owner) : own;
+    facts_add(facts, "Redzone", object - left, left, false);
     facts_add(facts, "Object", object, own, own > FACTS_ALL);
-    if (zones)
-        facts_add(facts, "Redzone", object + own, facts->owner->layout.stride - own - lead, false);
+    facts_add(facts, "Redzone", object + own, end - own, end - own > FACTS_ALL);
 }
 
 /* The frames of a stack become symbols; those of the library's own files go later. */

@@ -85,19 +85,22 @@ static void wrong_bytes(struct wrong_text *text, const struct debug_finding *f)
     const uint8_t *at = f->at;
     const char *object = f->object;
 
-    if (f->what == DEBUG_RIGHT_ZONE)
-        wrong_say(
-            text, "right red zone overwritten: byte %p, %zu behind the %zu bytes of object %p",
-            f->at, (size_t)((const char *)at - object) - wrong_size(f), wrong_size(f), f->object);
-    else if (f->what == DEBUG_LEFT_ZONE)
-        wrong_say(text, "left red zone overwritten: byte %p, %zu before object %p", f->at,
-                  (size_t)(object - (const char *)at), f->object);
+    if (f->what == DEBUG_RIGHT_ZONE || f->what == DEBUG_LEFT_ZONE)
+        wrong_say(text, "%s red zone overwritten: byte %p",
+                  f->what == DEBUG_LEFT_ZONE ? "left" : "right", f->at);
     else if (f->what == DEBUG_POISON)
-        wrong_say(text, "object %p was written to while it was free: byte %zu", f->object,
+        wrong_say(text, "free object %p was written to: byte %zu", f->object,
                   (size_t)((const char *)at - object));
     else
-        wrong_say(text, "padding overwritten: byte %p, behind the objects of its slab", f->at);
+        wrong_say(text, "padding overwritten: byte %p", f->at);
     wrong_say(text, " is 0x%02x instead of 0x%02x", *at, f->expected);
+    if (f->what == DEBUG_RIGHT_ZONE)
+        wrong_say(text, ", %zu behind the %zu bytes of object %p",
+                  (size_t)((const char *)at - object) - wrong_size(f), wrong_size(f), f->object);
+    else if (f->what == DEBUG_LEFT_ZONE)
+        wrong_say(text, ", %zu before object %p", (size_t)(object - (const char *)at), f->object);
+    else if (f->what == DEBUG_PADDING && f->slab)
+        wrong_say(text, ", of no object of slab %p", (void *)slab_base(f->slab));
 }
 
 static void wrong_freelist(struct wrong_text *text, const struct debug_finding *f)
