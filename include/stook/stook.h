@@ -214,6 +214,23 @@ STOOK_API int stook_cache_destroy(struct stook_cache *cache);
  */
 STOOK_API size_t stook_cache_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
 
+/*
+ * Check every slab of a cache, or of all caches if `cache` is NULL.
+ *
+ * The links of free objects are followed and counted.  Of a cache with debug flags the red zones of all
+ * objects and the poison of free ones are checked too, with the slabs' padding.  Each error is reported and
+ * repaired: bytes are restored, and a freelist is built anew, or cut where that is not certain.  A damaged list
+ * of a cache without debug flags is reported only, and the process aborts unless STOOK_ON_CORRUPTION=continue.
+ * Other threads may use the cache meanwhile; objects that they allocate or free at that moment are left out.
+ *
+ * returns: the number of errors found, or -1
+ * errors:  EDEADLK  called by a handler that interrupted the library
+ * context: not in a signal handler
+ * locks:   cache list if all are checked; node; arena
+ * cost:    all bytes of free objects and of red zones are read; a load a page of all caches
+ */
+STOOK_API long stook_cache_validate(struct stook_cache *cache);
+
 /* ---- objects --------------------------------------------------------------------------------- */
 
 /* Flags of an allocation: what it may do to get memory.  One of the first three. */

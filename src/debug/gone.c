@@ -18,6 +18,11 @@ void *gone_destroyed(struct stook_cache *cache)
     return before;
 }
 
+const struct stook_cache *gone_kept(unsigned i)
+{
+    return i < GONE_KEPT ? gone_last[i] : NULL;
+}
+
 void gone_report(const struct stook_cache *cache, const void *object, uint64_t where)
 {
     struct debug_finding finding = {.what = DEBUG_DESTROYED,

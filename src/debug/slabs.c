@@ -179,7 +179,7 @@ __attribute__((no_sanitize("thread"))) static bool slabs_follow(const struct sto
                                                                 struct slabs_list *list,
                                                                 struct debug_finding *finding)
 {
-    uint32_t index = slab_head(list->word), next = index;
+    uint32_t next = slab_head(list->word), index = next;
 
     list->objects = slab_objects(cache, list->word);
     list->count = list->objects - slab_inuse(list->word);
@@ -188,7 +188,7 @@ __attribute__((no_sanitize("thread"))) static bool slabs_follow(const struct sto
     /* An empty slab's list means nothing. */
     if (slab_inuse(list->word) == 0 || slab_inuse(list->word) > list->objects)
         return slab_inuse(list->word) == 0;
-    for (; next != SLAB_NONE; index = next) {
+    while (next != SLAB_NONE) {
         if (next >= list->objects || slabs_seen(list, next)) {
             finding->what = DEBUG_LINK;
             finding->index = index;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "debug/gone.h"
 #include "support/check.h"
 
 #include "base/context.h"
@@ -460,6 +461,11 @@ static void check_caches(void)
         all += granted;
         grown += cache_has_grown(cache);
     }
+#ifndef STOOK_CORE
+    for (unsigned i = 0; gone_kept(i); i++) /* destroyed, and kept for reports */
+        if (pagemap_covers(gone_kept(i)))
+            check_mark_object(slab_cache_of(gone_kept(i)), gone_kept(i), "a destroyed cache");
+#endif
     CHECK(all == atomic_load(&budget.granted) && all <= atomic_load(&budget.max),
           "granted are %zu bytes in all, the budget says %zu", all, atomic_load(&budget.granted));
     CHECK(grown == atomic_load(&adapt_grown), "%u caches have grown, it says %u", grown,
