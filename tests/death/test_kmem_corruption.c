@@ -340,8 +340,8 @@ static void normalise(const char *from, char *to)
 {
     while (*from) {
         const char *end = strchr(from, '\n');
-        bool called = strncmp(from, "Allocated in ", 13) == 0 || strncmp(from, "Freed in ", 9) == 0 ||
-                      strncmp(from, "Found in ", 9) == 0;
+        bool called = strncmp(from, "Allocated in ", 13) == 0 ||
+                      strncmp(from, "Freed in ", 9) == 0 || strncmp(from, "Found in ", 9) == 0;
         size_t left = end ? (size_t)(end - from) : strlen(from);
         if (*from == ' ') { /* a frame */
             from += left + 1;

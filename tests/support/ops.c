@@ -83,7 +83,8 @@ static void ops_create(void)
     else if (how >= 176 && !(args.flags & STOOK_CACHE_MERGE))
         args.flags |= CACHE_COLOURED;
 #ifdef STOOK_CORE
-    args.flags &= ~(unsigned)(STOOK_CACHE_ACCOUNT | STOOK_CACHE_TYPESAFE | CACHE_DEBUG | CACHE_COLOURED);
+    args.flags &=
+        ~(unsigned)(STOOK_CACHE_ACCOUNT | STOOK_CACHE_TYPESAFE | CACHE_DEBUG | CACHE_COLOURED);
     made->stable = false;
 #endif
     made->cache = ops_make(size, kind & 128 ? NULL : &args);

@@ -18,9 +18,11 @@
 
 static void syntax(void **unused)
 {
-    static const char *const right[] = {"F", "fzpu", "-", "-,trees", ",trees", "FZ,a,b*,c;U", "P;",
-                                        ";Z", "FZPUTAO", "U,*", "T,malloc-64;-"};
-    static const char *const wrong[] = {"Q", "F-", "-F", "F,", "F,a,,b", "F,a*b", "F a", ",", "FZ,;U"};
+    static const char *const right[] = {
+        "F",  "fzpu", "-",       "-,trees", ",trees",       "FZ,a,b*,c;U",
+        "P;", ";Z",   "FZPUTAO", "U,*",     "T,malloc-64;-"};
+    static const char *const wrong[] = {"Q",     "F-",  "-F", "F,",   "F,a,,b",
+                                        "F,a*b", "F a", ",",  "FZ,;U"};
     static char longest[PARSE_LETTERS_MAX + 2];
 
     (void)unused;
@@ -70,8 +72,8 @@ static const struct {
     {",trees", "leaves", 0, 0},
     {"O", "trees", 0, 0},
     {"-", "trees", DEBUG_P, DEBUG_P},
-    {"Z;P", "trees", 0, DEBUG_P},                /* the last one for all */
-    {"Z,t*;P,trees;F", "trees", 0, DEBUG_Z},     /* the first that names it */
+    {"Z;P", "trees", 0, DEBUG_P},            /* the last one for all */
+    {"Z,t*;P,trees;F", "trees", 0, DEBUG_Z}, /* the first that names it */
     {"Z,t*;P,trees;F", "leaves", 0, DEBUG_F},
     {"FZPU;-,trees", "trees", 0, 0},
     {"FZPU;-,trees", "leaves", 0, DEBUG_F | DEBUG_Z | DEBUG_P | DEBUG_U},
