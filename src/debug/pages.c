@@ -7,7 +7,9 @@
 
 #include <string.h>
 
-enum { PAGES_ZONE = 4096 }; /* bytes of the zone at most: spans have up to a block behind the object */
+enum {
+    PAGES_ZONE = 4096
+}; /* bytes of the zone at most: spans have up to a block behind the object */
 
 /* The last bytes of the pages. */
 struct pages_mark {
