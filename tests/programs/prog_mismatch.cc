@@ -39,7 +39,7 @@ static void right()
     for (std::size_t size = 1; size < 5000000; size = size * 5 / 4 + 1) {
         grows = static_cast<char *>(std::realloc(grows, size));
         grows[0] = 'a';
-        std::memset(grows + size / 2, 'b', size - size / 2);
+        std::memset(grows + size / 2 + 1, 'b', size - size / 2 - 1);
         if (grows[0] != 'a')
             std::abort();
     }
