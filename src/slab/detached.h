@@ -44,6 +44,9 @@ _Static_assert(DETACHED_CHUNK < 255, "positions and lists are bytes");
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
                          uint32_t n, unsigned most);
 
+/* Asks for what will be written to when these objects come back. */
+void detached_expect(const struct stook_cache *cache, void *const *objects, uint32_t n);
+
 /* Links a list that is not linked yet. */
 void detached_link(struct stook_cache *cache, const struct detached_set *set,
                    struct detached *list);

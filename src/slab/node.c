@@ -8,6 +8,7 @@
 #include "slab/detached.h"
 #include "slab/freelist_iter.h"
 #include "slab/link_first.h"
+#include "slab/mark.h"
 #include "slab/node_pending.h"
 #include "slab/stat.h"
 
@@ -17,10 +18,16 @@
 enum {
     NODE_DETACH_MAX = 16, /* partial slabs taken under one holding of the lock */
     /* Objects of partial slabs for a caller that needs fewer: each may cost a cache miss. */
-    NODE_PARTIAL_WORTH = 64,
+    NODE_PARTIAL_WORTH = 32,
     NODE_NEW_WORTH = 4, /* new slabs for such a caller: each costs as much as a hundred objects */
     NODE_EXPECT = 64,   /* cache lines asked for at a time */
+    NODE_EXPECT_FIRST = 12, /* … of each slab, of marks and links outside */
+    NODE_APART = 16,        /* objects of different slabs that are brought back one by one */
+    NODE_MARKED = 512,      /* objects of a slab whose marks are read instead of its links */
 };
+
+/* Eight marks of objects that are out; times this, the top byte of a word is the sum of its bytes. */
+#define NODE_ALL_OUT (MARK_OUT * (uint64_t)0x0101010101010101)
 
 static struct node *node_of(struct stook_cache *cache, const struct slab *slab)
 {
@@ -348,13 +355,95 @@ LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct de
         slab_unmake(cache, set->list[i].slab);
 }
 
+/* Whether each object is of another slab than the one before it, three of four at least: by addresses alone. */
+static bool node_alternate(const struct stook_cache *cache, void *const *objects, uint32_t n)
+{
+    uintptr_t bytes = (uintptr_t)PAGE_SIZE << cache->layout.order;
+    uint32_t other = 1;
+
+    for (uint32_t i = 1; i < n; i++)
+        other += ((uintptr_t)objects[i] ^ (uintptr_t)objects[i - 1]) >= bytes;
+    return other * 4 >= n * 3;
+}
+
+/* The same of any one before: each slab is a bit of a word, so that one that comes again is seen. */
+static bool node_are_apart(const struct stook_cache *cache, void *const *objects, uint32_t n)
+{
+    unsigned shift = PAGE_SHIFT + cache->layout.order;
+    uint32_t apart = 0;
+    uint64_t seen = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t slab = (uintptr_t)objects[i] >> shift;
+        uint64_t bit = (uint64_t)1 << (slab * 0x9e3779b97f4a7c15u >> 58);
+        apart += !(seen & bit);
+        seen |= bit;
+    }
+    return apart * 4 >= n * 3;
+}
+
+/*
+ * Brings an object back by itself: what needs no lock, as long as that is so.  False: it does, and the object is
+ * still out.
+ */
+static bool node_put_one(struct stook_cache *cache, const void *object)
+{
+    uint32_t index;
+    struct slab *slab = slab_of(cache, object, &index);
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    uint64_t pushed = node_pushed(cache, slab, word, index, 1);
+
+    if (node_needs_lock(word, pushed))
+        return false;
+    mark_check(cache, slab, index);
+    mark_free(cache, slab, index);
+    do {
+        if (__builtin_expect(node_needs_lock(word, pushed), 0)) { /* by now */
+            struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
+            node_publish(cache, NULL, &one, false);
+            return true;
+        }
+        slab_set_link(cache, slab, index, slab_head(word));
+        if (node_swap(cache, slab, &word, pushed))
+            return true;
+        pushed = node_pushed(cache, slab, word, index, 1);
+    } while (true);
+}
+
+/*
+ * NODE_APART objects at most, each by itself.  Where they are of as many slabs, sorting costs more than it saves; and
+ * a single call is over sooner, for it brings back no more.  Those that need the node's lock are left, and sorted.
+ */
+static void node_put_apart(struct stook_cache *cache, struct detached_set *set,
+                           void *const *objects, uint32_t n)
+{
+    void *left[NODE_APART];
+    uint32_t lefts = 0;
+
+    detached_expect(cache, objects, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (objects[i] && !node_put_one(cache, objects[i]))
+            left[lefts++] = objects[i];
+    if (lefts > 0) {
+        (void)detached_gather(cache, set, left, lefts, DETACHED_LISTS);
+        node_publish_set(cache, set, false);
+    }
+}
+
 uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
                        bool nospin)
 {
     struct detached_set set;
-    uint32_t done;
+    uint32_t done = n < *slabs ? n : *slabs;
 
+    if (done > NODE_APART)
+        done = NODE_APART;
     node_touch(cache);
+    if (!nospin && node_alternate(cache, objects, done)) {
+        node_put_apart(cache, &set, objects, done);
+        *slabs -= done;
+        return done;
+    }
     done = detached_gather(cache, &set, objects, n, *slabs);
     *slabs -= set.lists;
     node_publish_set(cache, &set, nospin);
@@ -367,8 +456,13 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
 
     node_touch(cache);
     while (n > 0) {
-        uint32_t done = detached_gather(cache, &set, objects, n, DETACHED_LISTS);
-        node_publish_set(cache, &set, nospin);
+        uint32_t done = n < NODE_APART ? n : NODE_APART;
+        if (!nospin && node_are_apart(cache, objects, done)) {
+            node_put_apart(cache, &set, objects, done);
+        } else {
+            done = detached_gather(cache, &set, objects, n, DETACHED_LISTS);
+            node_publish_set(cache, &set, nospin);
+        }
         objects += done;
         n -= done;
     }
@@ -430,43 +524,108 @@ static bool node_detach(struct stook_cache *cache, struct slab *slab, struct nod
     return true;
 }
 
+/* Marks, eight at a time; those behind the last are of objects that are out. */
+static uint64_t node_eight_marks(const uint8_t *marks, uint32_t at, uint32_t limit)
+{
+    uint64_t eight = NODE_ALL_OUT;
+
+    if (__builtin_expect(at + sizeof(eight) <= limit, 1))
+        memcpy(&eight, marks + at, sizeof(eight));
+    else
+        memcpy(&eight, marks + at, limit - at);
+    return eight;
+}
+
 /*
  * Links lie in the free objects: one by one, each would be a cache miss that the next one waits for.  The marks
- * say which objects are free, or were freed since: all their lines are asked for at once.  Other threads write
+ * say which objects are free, or were freed since: their links are asked for at once.  Other threads write
  * the marks of objects that they free meanwhile; a mark that is read too early costs a cache miss.
  */
 __attribute__((no_sanitize("thread"))) static void node_expect_links(
     const struct stook_cache *cache, const struct slab *slab, uint32_t limit)
 {
     const uint8_t *marks = mark_bytes(slab);
-    const char *base = slab_base(slab);
-    uint32_t stride = cache->layout.stride, asked = 0;
+    uint32_t asked = 0;
 
     for (uint32_t i = 0; i < limit && asked < NODE_EXPECT; i += 8) {
-        uint64_t eight = MARK_OUT * (uint64_t)0x0101010101010101;
-        if (i + 8 <= limit)
-            memcpy(&eight, marks + i, sizeof(eight));
-        if (eight == MARK_OUT * (uint64_t)0x0101010101010101)
-            continue;
-        for (const char *line = base + (size_t)i * stride, *end = line + (size_t)8 * stride;
-             line < end; line += 64, asked++)
-            __builtin_prefetch(line);
+        uint64_t free = node_eight_marks(marks, i, limit) ^ NODE_ALL_OUT;
+        for (; free; free &= free - 1, asked++)
+            __builtin_prefetch(slab_link(cache, slab, i + (unsigned)__builtin_ctzll(free) / 8));
     }
 }
 
-/* Objects of a detached freelist into the array, at most so many; the rest goes back.  They are this
- * thread's: their links change no more. */
+/* What a freelist's walk begins with: the lines of marks, or of links that lie outside. */
+static void node_expect(const struct stook_cache *cache, const struct node_taken *taken)
+{
+    const struct layout *l = &cache->layout;
+    const char *line, *end;
+
+    if (!l->marks && (!l->link_outside || taken->count < 2))
+        return;
+    line = (const char *)taken->slab->links;
+    end = line + (size_t)l->objects * (l->marks ? l->marks : l->link_stride);
+    for (unsigned i = 0; i < NODE_EXPECT_FIRST && line < end; i++, line += 64)
+        __builtin_prefetch(line, 1);
+}
+
+/* Whether freelists can be taken by their marks; not where objects come in random order. */
+static bool node_is_marked(const struct stook_cache *cache)
+{
+    return STOOK_HARDENED && cache->layout.marks && cache->layout.objects <= NODE_MARKED &&
+           !cache->permutation;
+}
+
+/*
+ * A whole freelist without its links, by the marks alone: no object is read.  A mark is free from before its object
+ * is on the list until the object is out again, so the marks are of all objects of the list, and of those that
+ * other threads free meanwhile.  If there are as many as the list has, they are the list's.  False: there are
+ * more, or marks are overwritten.
+ */
+__attribute__((no_sanitize("thread"))) static bool node_emit_marked(const struct stook_cache *cache,
+                                                                    const struct node_taken *taken,
+                                                                    uint32_t limit, void **objects)
+{
+    uint64_t free[NODE_MARKED / 8], other = 0;
+    uint8_t *marks = mark_bytes(taken->slab);
+    char *base = slab_base(taken->slab);
+    uint32_t stride = cache->layout.stride, found = 0;
+
+    for (uint32_t i = 0; i < limit; i += 8) {
+        free[i / 8] = node_eight_marks(marks, i, limit) ^ NODE_ALL_OUT;
+        other |= free[i / 8] & ~NODE_ALL_OUT;
+        found += (uint32_t)(free[i / 8] * NODE_ALL_OUT >> 56); /* the sum of its bytes */
+    }
+    if (found != taken->count || other != 0)
+        return false;
+    for (uint32_t i = 0; i < limit; i += 8)
+        for (uint64_t left = free[i / 8]; left; left &= left - 1) {
+            uint32_t index = i + (unsigned)__builtin_ctzll(left) / 8;
+            *objects++ = base + (size_t)index * stride;
+            marks[index] = MARK_OUT;
+        }
+    return true;
+}
+
+/*
+ * Objects of a detached freelist into the array: all, if their marks say which they are and they are `max` at
+ * most, else at most `worth`.  The rest goes back.  They are this thread's: their links change no more.
+ */
 static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *taken, void **objects,
-                          uint32_t max, bool nospin)
+                          uint32_t worth, uint32_t max, bool nospin)
 {
     struct slab *slab = taken->slab;
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     uint32_t index = taken->head, limit = slab_objects(cache, word), stride = cache->layout.stride;
-    uint32_t count = taken->count < max ? taken->count : max;
+    uint32_t count = taken->count < worth ? taken->count : worth;
     char *base = slab_base(slab);
 
-    if (STOOK_HARDENED && cache->layout.marks && count > 2)
-        node_expect_links(cache, slab, limit);
+    if (STOOK_HARDENED && cache->layout.marks && taken->count > 1) {
+        if (taken->count <= max && node_is_marked(cache) &&
+            node_emit_marked(cache, taken, limit, objects))
+            return taken->count;
+        if (count > 2)
+            node_expect_links(cache, slab, limit);
+    }
     for (uint32_t k = 0; k < count; k++) {
         uint32_t out = index;
         objects[k] = base + (size_t)index * stride;
@@ -489,7 +648,7 @@ static uint32_t node_take_parked(struct stook_cache *cache, struct node *node, v
     for (unsigned i = 0; i < NODE_PARKED && got == 0 && lock_has_fork(&node->lock); i++) {
         struct slab *slab = node_unpark(node, i);
         if (slab && node_detach(cache, slab, &taken)) {
-            got = node_emit(cache, &taken, objects, max, true);
+            got = node_emit(cache, &taken, objects, max, max, true);
             node_park(node, slab, true);
         } else if (slab) {
             node_defer(slab);
@@ -498,10 +657,10 @@ static uint32_t node_take_parked(struct stook_cache *cache, struct node *node, v
     return got;
 }
 
-/* Detaches the freelists of listed slabs until there are enough; the last may have too many.  How many. */
+/* Detaches the freelists of listed slabs until there are `enough`; the last may have too many.  How many. */
 static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
-                                struct node_taken list[NODE_DETACH_MAX], uint32_t min, uint32_t max,
-                                bool nospin)
+                                struct node_taken list[NODE_DETACH_MAX], uint32_t min,
+                                uint32_t enough, uint32_t max, bool nospin)
 {
     uint32_t planned = 0;
     unsigned n = 0;
@@ -509,10 +668,11 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) == 0 ||
         !node_lock(cache, node, nospin))
         return 0;
-    while (planned < max && n < NODE_DETACH_MAX && !list_empty(&node->partial)) {
+    while (planned < enough && n < NODE_DETACH_MAX && !list_empty(&node->partial)) {
         struct slab *slab = LIST_ENTRY(node->partial.next, struct slab, link);
         uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire), taken;
         uint32_t objects = slab_objects(cache, word);
+        __builtin_prefetch(slab->link.next, 1); /* it becomes the first, or comes next */
         if (planned >= min && planned + objects - slab_inuse(word) > max)
             break; /* enough, and whole slabs are the better bargain */
         do
@@ -529,9 +689,13 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     return n;
 }
 
-/* Between `min` and `max`; after the first batch of slabs `least` are enough. */
+/*
+ * Between `min` and `worth`, or up to `max` that cost no link; after the first batch of slabs `least` are
+ * enough.
+ */
 static uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects,
-                                  uint32_t least, uint32_t min, uint32_t max, bool nospin)
+                                  uint32_t least, uint32_t min, uint32_t worth, uint32_t max,
+                                  bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
     struct node_taken list[NODE_DETACH_MAX];
@@ -540,9 +704,13 @@ static uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, v
 
     node_touch(cache);
     do {
-        n = node_take_lists(cache, node, list, min > got ? min - got : 0, max - got, nospin);
+        n = node_take_lists(cache, node, list, min > got ? min - got : 0, worth - got,
+                            node_is_marked(cache) ? max - got : worth - got, nospin);
         for (unsigned i = 0; i < n; i++)
-            got += node_emit(cache, &list[i], objects + got, max - got, nospin);
+            node_expect(cache, &list[i]);
+        for (unsigned i = 0; i < n; i++)
+            got += node_emit(cache, &list[i], objects + got, worth > got ? worth - got : 0,
+                             max - got, nospin);
         min = least;
     } while (got < min && n == NODE_DETACH_MAX);
     return got;
@@ -591,7 +759,7 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
                      : min > NODE_PARTIAL_WORTH ? min
                                                 : NODE_PARTIAL_WORTH;
     uint32_t got = node_take_partial(cache, node_id, objects, min,
-                                     min > worth / 2 ? min : worth / 2, worth, nospin);
+                                     min > worth / 2 ? min : worth / 2, worth, max, nospin);
     /* New slabs cost little an object: half of what would be taken, or a few slabs' worth. */
     uint32_t more = got < min ? max / 2 : 0;
 
