@@ -269,12 +269,21 @@ void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
     }
 }
 
-bool barn_refuses(struct stook_cache *cache, unsigned node)
+bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    const struct barn *barn = barn_of(cache, node);
+    struct barn *barn = barn_of(cache, node);
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
 
-    return barn_declines(cache, node) && !(cache->flags & STOOK_CACHE_ADAPTIVE) &&
-           __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED) > 0;
+    if (!barn_declines(cache, node))
+        return false;
+    if (!(cache->flags & STOOK_CACHE_ADAPTIVE))
+        return bounced > 0;
+    /* All that barn_refuse() does at limit 0.  Racy: of two refusals at one time, one counts. */
+    if (bounced < UINT32_MAX)
+        barn_set_count(&barn->bounced, bounced + 1);
+    stat_add(cache, STAT_barn_put_fail, 1);
+    barn_end(cache, BARN_CONTENT, nospin);
+    return true;
 }
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)

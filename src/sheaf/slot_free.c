@@ -94,7 +94,7 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
     }
     /* A sheaf that is flushed step by step was refused once, which is enough. */
     taken = (full->capacity == cache_capacity(cache)
-                 ? !barn_refuses(cache, owner)
+                 ? !barn_refuses(cache, owner, nospin)
                  : full->capacity < cache_capacity(cache) && barn_accepts(cache, owner)) &&
             barn_put_full(cache, owner, full, &empty, nospin);
     if (remote)
