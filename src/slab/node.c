@@ -140,8 +140,8 @@ static bool node_is_marked(const struct stook_cache *cache)
 }
 
 /*
- * A whole freelist without its links, by the marks alone: no object is read.  A mark is free from before its object
- * is on the list until the object is out again, so the marks are of all objects of the list, and of those that
+ * A whole freelist without its links, by the marks alone: no object is read.  A mark is free before its object
+ * goes onto the list, and until the object is out again.  So all objects of the list are marked free, and those that
  * other threads free meanwhile.  If there are as many as the list has, they are the list's.  False: there are
  * more, or marks are overwritten.
  */

@@ -162,7 +162,7 @@ static bool node_are_apart(const struct stook_cache *cache, void *const *objects
 }
 
 /*
- * Brings an object back by itself: what needs no lock, as long as that is so.  False: it does, and the object is
+ * Brings an object back by itself, by a push that needs no lock.  False: it would need the lock, and the object is
  * still out.
  */
 static bool node_put_one(struct stook_cache *cache, const void *object)
@@ -247,9 +247,8 @@ void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool 
     }
 }
 
-LOCK_UNCHECKED void node_put_rest(struct stook_cache *cache, struct node *node,
-                                         struct slab *slab, uint32_t head, uint32_t count,
-                                         bool nospin)
+LOCK_UNCHECKED void node_put_rest(struct stook_cache *cache, struct node *node, struct slab *slab,
+                                  uint32_t head, uint32_t count, bool nospin)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
     uint32_t objects = slab_objects(cache, word), tail = SLAB_NONE;

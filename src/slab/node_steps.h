@@ -92,8 +92,8 @@ static inline bool node_is_there(const struct stook_cache *cache, const struct n
  * empty list while there are few, or if the caller cannot take the arena's lock.  Otherwise the caller gets
  * it, and returns it to the arena after it has dropped the lock.
  */
-static inline struct slab *node_retire(struct stook_cache *cache, struct node *node, struct slab *slab,
-                                bool nospin)
+static inline struct slab *node_retire(struct stook_cache *cache, struct node *node,
+                                       struct slab *slab, bool nospin)
 {
     if (list_linked(&slab->link)) {
         node_remove_partial(node, slab);
@@ -119,7 +119,7 @@ static inline void node_forget(struct node *node, const struct slab *slab)
 /* Changes the word, or reads it anew.  Release: the links, and the user's stores to the objects, come before
  * any thread that takes the objects. */
 static inline bool node_swap(struct stook_cache *cache, struct slab *slab, uint64_t *word,
-                      uint64_t changed)
+                             uint64_t changed)
 {
     if (!atomic_compare_exchange_weak_explicit(&slab->state, word, changed, memory_order_acq_rel,
                                                memory_order_acquire)) {
@@ -131,7 +131,7 @@ static inline bool node_swap(struct stook_cache *cache, struct slab *slab, uint6
 }
 
 static inline uint64_t node_pushed(struct stook_cache *cache, struct slab *slab, uint64_t word,
-                            uint32_t head, uint32_t count)
+                                   uint32_t head, uint32_t count)
 {
     if (__builtin_expect(slab_inuse(word) < count, 0))
         slab_report(cache, slab_base(slab) + (size_t)head * cache->layout.stride,
@@ -141,10 +141,10 @@ static inline uint64_t node_pushed(struct stook_cache *cache, struct slab *slab,
 
 /* After a push under the lock: the lists.  The slab, if the caller has to give it back without the lock. */
 static inline struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
-                                      struct slab *slab, uint64_t word, bool nospin)
+                                             struct slab *slab, uint64_t word, bool nospin)
     LOCK_NEEDS(node->lock);
 static inline struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
-                                      struct slab *slab, uint64_t word, bool nospin)
+                                             struct slab *slab, uint64_t word, bool nospin)
 {
     struct slab *gone = NULL;
 
@@ -161,9 +161,9 @@ static inline struct slab *node_settle_lists(struct stook_cache *cache, struct n
 
 /* The same, then the lock goes. */
 static inline void node_settle_drop(struct stook_cache *cache, struct node *node, struct slab *slab,
-                             uint64_t word, bool nospin) LOCK_DROPS(node->lock);
+                                    uint64_t word, bool nospin) LOCK_DROPS(node->lock);
 static inline void node_settle_drop(struct stook_cache *cache, struct node *node, struct slab *slab,
-                             uint64_t word, bool nospin)
+                                    uint64_t word, bool nospin)
 {
     struct slab *gone = node_settle_lists(cache, node, slab, word, nospin);
 
