@@ -283,7 +283,6 @@ bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
     /* All that barn_refuse() does at limit 0.  Racy: of two refusals at one time, one counts. */
     if (bounced < UINT32_MAX)
         barn_set_count(&barn->bounced, bounced + 1);
-    stat_add(cache, STAT_barn_put_fail, 1);
     barn_end(cache, BARN_CONTENT, nospin);
     return true;
 }
