@@ -12,6 +12,7 @@ enum {
     ORDER_HASH = 64,   /* entries */
     ORDER_WORTH = 16,  /* objects a page, in the mean; of fewer the order does not matter */
     ORDER_SAMPLE = 32, /* steps from object to object that are looked at first: … */
+    ORDER_GLANCE = 8,  /* … fewer, if all of these are to a neighbour; … */
     ORDER_JUMPS = 6,   /* … at least so many are not to a neighbour … */
     ORDER_CROSSED = 8, /* … and at most so many to another page */
 };
@@ -35,6 +36,8 @@ static bool order_is_lost(void *const *objects, uint32_t n, uintptr_t stride)
         uintptr_t from = (uintptr_t)objects[i - 1], to = (uintptr_t)objects[i];
         jumps += (to - from != stride) & (from - to != stride);
         crossed += (from ^ to) >= PAGE_SIZE;
+        if (i == ORDER_GLANCE && jumps == 0)
+            return false;
     }
     return jumps >= ORDER_JUMPS && crossed <= ORDER_CROSSED;
 }
