@@ -66,7 +66,7 @@ static void neighbours_meet_again(void **unused)
     (void)unused;
     for (int down = 0; down < 2; down++) {
         struct sheaf *sheaf;
-        shuffle(index, 8, down != 0);
+        shuffle(index, 3, down != 0);
         sheaf = sheaf_of(index, OBJECTS);
         sheaf_order(&cache, sheaf);
         for (uint32_t i = 0; i < OBJECTS; i++)
@@ -81,7 +81,7 @@ static void pages_keep_their_order(void **unused)
     struct sheaf *sheaf;
 
     (void)unused;
-    shuffle(index, 8, false);
+    shuffle(index, 3, false);
     for (uint32_t i = 0; i < OBJECTS; i++)
         index[i] = (index[i] + OBJECTS / 2) % OBJECTS;
     sheaf = sheaf_of(index, OBJECTS);
@@ -99,13 +99,13 @@ static void what_is_not_worth_it_stays(void **unused)
     (void)unused;
     shuffle(index, 0, false); /* in order */
     assert_false(changes(index, OBJECTS));
-    shuffle(index, 8, false);
+    shuffle(index, 3, false);
     assert_true(changes(index, OBJECTS));
     assert_false(changes(index, 32)); /* few objects */
     for (uint32_t i = 0; i < OBJECTS; i++)
         index[i] *= EACH / 2; /* two a page */
     assert_false(changes(index, OBJECTS));
-    shuffle(index, 8, false);
+    shuffle(index, 3, false);
     cache.flags = 0; /* a typed cache */
     assert_false(changes(index, OBJECTS));
     cache.flags = CACHE_MALLOC;
@@ -120,7 +120,7 @@ static void a_second_free_is_not_lost(void **unused)
     uint32_t index[OBJECTS];
 
     (void)unused;
-    shuffle(index, 8, false);
+    shuffle(index, 3, false);
     assert_true(changes(index, EACH));
     index[EACH - 1] = index[3];
     assert_false(changes(index, EACH));
