@@ -106,7 +106,7 @@ static void order_emit(const struct order *order, void **objects)
     }
 }
 
-void sheaf_order(const struct stook_cache *cache, struct sheaf *sheaf)
+void order_restore(const struct stook_cache *cache, struct sheaf *sheaf)
 {
     uint32_t n = sheaf->size, most = n / ORDER_WORTH + 1, done, k;
     struct order order;

@@ -16,6 +16,6 @@
  * their addresses.  For a sheaf that the caller has to itself, on its way to a barn.  It stays as it is if it is
  * in order, or so scattered that its order does not matter.
  */
-void sheaf_order(const struct stook_cache *cache, struct sheaf *sheaf);
+void order_restore(const struct stook_cache *cache, struct sheaf *sheaf);
 
 #endif

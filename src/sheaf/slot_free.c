@@ -94,7 +94,7 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
             return full;
     }
     if (barn_accepts(cache, owner))
-        sheaf_order(cache, full);
+        order_restore(cache, full);
     /* A sheaf that is flushed step by step was refused once, which is enough. */
     taken = (full->capacity == cache_capacity(cache)
                  ? !barn_refuses(cache, owner)

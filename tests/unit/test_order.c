@@ -41,7 +41,7 @@ static bool changes(const uint32_t *index, uint32_t n)
 {
     struct sheaf *sheaf = sheaf_of(index, n);
 
-    sheaf_order(&cache, sheaf);
+    order_restore(&cache, sheaf);
     assert_int_equal(sheaf->size, n);
     return memcmp(sheaf->object, before, n * sizeof(void *)) != 0;
 }
@@ -68,7 +68,7 @@ static void neighbours_meet_again(void **unused)
         struct sheaf *sheaf;
         shuffle(index, 3, down != 0);
         sheaf = sheaf_of(index, OBJECTS);
-        sheaf_order(&cache, sheaf);
+        order_restore(&cache, sheaf);
         for (uint32_t i = 0; i < OBJECTS; i++)
             assert_ptr_equal(sheaf->object[i], object_at(down ? OBJECTS - 1 - i : i));
     }
@@ -85,7 +85,7 @@ static void pages_keep_their_order(void **unused)
     for (uint32_t i = 0; i < OBJECTS; i++)
         index[i] = (index[i] + OBJECTS / 2) % OBJECTS;
     sheaf = sheaf_of(index, OBJECTS);
-    sheaf_order(&cache, sheaf);
+    order_restore(&cache, sheaf);
     for (uint32_t i = 0; i < OBJECTS; i++) {
         uint32_t page = i / EACH == 0 ? 1 : 0;
         assert_ptr_equal(sheaf->object[i], object_at(page * EACH + EACH - 1 - i % EACH));
