@@ -8,6 +8,7 @@
 #include "base/report.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
+#include "sheaf/order.h"
 #include "sheaf/remote.h"
 #include "sheaf/slot_steps.h"
 #include "slab/node.h"
@@ -95,6 +96,8 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
         if (!remote && full->size < full->capacity)
             return full;
     }
+    if (barn_accepts(cache, owner))
+        order_restore(cache, full);
     /* A sheaf that is flushed step by step was refused once, which is enough. */
     taken = (full->capacity == cache_capacity(cache)
                  ? !barn_refuses(cache, owner, nospin)
