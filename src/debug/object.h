@@ -55,7 +55,7 @@ struct debug_asks {
 struct debug_asks debug_ask(struct debug_asks asks);
 
 /* Whether n objects may be allocated: the cache is not destroyed, and nothing fails on purpose.  False:
- * errno ENOMEM. */
+ * errno ENOMEM, or EDQUOT of malloc's. */
 bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where);
 
 /* An object is about to be handed out.  False: it must not be, and no other call has it. */
