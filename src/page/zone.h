@@ -93,6 +93,8 @@ struct zones {
     bool bind;               /* zones' memory comes from their nodes */
     _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
     _Atomic uint32_t holes;  /* runs of blocks that are gone */
+    _Atomic uint32_t seams;  /* neighbours that are two mappings, since their pages moved there */
+    bool unmovable;          /* the kernel moves no pages */
     struct zone zone[ZONE_COUNT_MAX];
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));
@@ -238,6 +240,11 @@ void zone_lose(struct zone *zone, uint32_t index);
 void zone_unmap(struct zone *zone);
 /* The same once there are many, down to a share of what is in use. */
 void zone_settle_space(struct zone *zone);
+/* The resident pages of a free block move to one that was taken and has none; how many.  The free one has none
+ * then. */
+unsigned zone_move(struct zone *zone, uint32_t to);
+/* The block was mapped anew. */
+void zone_forget_far(struct zone *zone, uint32_t index);
 /* Around what a thread does with taken pages or blocks without the lock. */
 void zone_begin_purge(struct zone *zone);
 void zone_end_purge(struct zone *zone);
