@@ -238,7 +238,7 @@ bool arena_span_free_now(void *span, size_t blocks)
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
         return false;
-    keep = blocks * BLOCK_PAGES <= zone->limit_pages;
+    keep = blocks * BLOCK_PAGES <= zone_limit(zone, zone->used_pages - blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
     if (!keep) /* beyond what may stay warm: back at once, while still taken */
         os_release(span, blocks << BLOCK_SHIFT);

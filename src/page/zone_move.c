@@ -77,8 +77,7 @@ unsigned zone_move(struct zone *zone, uint32_t to)
     unsigned moved;
     uint32_t from;
 
-    if (zone_all.unmovable || !zone_is_like_others(block) ||
-        (source = zone_movable(zone)) == NULL)
+    if (zone_all.unmovable || !zone_is_like_others(block) || (source = zone_movable(zone)) == NULL)
         return 0;
     from = zone_block_index(source);
     if (!zone_set_far(zone, to, source->far + (int32_t)(from - to)))
