@@ -7,6 +7,7 @@
 #include "base/settings.h"
 #include "os/os.h"
 #include "os/topology.h"
+#include "page/arena_kept.h"
 #include "page/arena_left.h"
 #include "page/window.h"
 #include "page/zone.h"
@@ -197,6 +198,7 @@ size_t arena_trim(void)
 {
     size_t bytes = 0;
 
+    (void)arena_kept_drop();
     for (unsigned i = 0; i < pagemap.zones; i++) {
         lock_take(&zone_all.zone[i].lock, LOCK_ARENA);
         bytes += zone_purge(&zone_all.zone[i], 0);
@@ -222,10 +224,15 @@ __attribute__((cold)) void arena_stat(struct arena_stat *stat)
     stat->reserve = zone_all.reserve_pages * PAGE_SIZE;
     for (unsigned i = 0; i < pagemap.zones; i++) {
         struct zone *zone = &zone_all.zone[i];
+        size_t kept = arena_kept(i) * PAGE_SIZE;
         lock_take(&zone->lock, LOCK_ARENA);
         stat->used += zone->used_pages * PAGE_SIZE;
         stat->peak += zone->peak_pages * PAGE_SIZE;
         stat->warm += zone->warm_pages * PAGE_SIZE;
+        if (kept <= stat->used) { /* racy */
+            stat->used -= kept;
+            stat->warm += kept;
+        }
         stat->limit += zone->limit_pages * PAGE_SIZE;
         stat->blocks += zone->opened;
         stat->purged += zone->purged;
