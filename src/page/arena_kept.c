@@ -8,7 +8,8 @@ enum {
     KEPT_NEAR = 16,               /* a run may be longer than asked by one page of so many */
 };
 
-_Static_assert(BLOCK_PAGES < 1 << KEPT_PAGES_BITS, "a run's length has its place below its address");
+_Static_assert(BLOCK_PAGES < 1 << KEPT_PAGES_BITS,
+               "a run's length has its place below its address");
 
 struct kept {
     _Atomic uint64_t run[KEPT_RUNS]; /* 0: none */
@@ -81,9 +82,8 @@ bool arena_kept_put(int cpu, void *run, size_t pages)
 
     for (unsigned i = 0; i < kept_places(pages); i++) {
         uint64_t word = atomic_load_explicit(&row->run[i], memory_order_relaxed);
-        if (word == 0 &&
-            atomic_compare_exchange_strong_explicit(&row->run[i], &word, own, memory_order_release,
-                                                    memory_order_relaxed))
+        if (word == 0 && atomic_compare_exchange_strong_explicit(
+                             &row->run[i], &word, own, memory_order_release, memory_order_relaxed))
             return true;
     }
     return false;
