@@ -270,7 +270,9 @@ size_t stook_private_large_size(const void *object)
 
 bool stook_private_large_free(void *object)
 {
-    account_large_clear(object);
+    if (atomic_load_explicit(&large_noted, memory_order_relaxed) ||
+        atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
+        account_large_clear(object);
     return private_large_free(object);
 }
 

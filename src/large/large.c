@@ -26,6 +26,8 @@ struct large {
     struct extent extent;
 };
 
+_Atomic bool large_noted;
+
 _Static_assert(sizeof(struct large_note) == ARENA_NOTE, "a note has its place in the arena");
 
 /*
@@ -170,6 +172,8 @@ bool large_set_note(void *object, struct large_note note)
     struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
     uint64_t word;
 
+    if (!atomic_load_explicit(&large_noted, memory_order_relaxed))
+        atomic_store_explicit(&large_noted, true, memory_order_relaxed);
     memcpy(&word, &note, sizeof(word));
     if (!outside)
         return arena_set_note(object, extent.blocks > 0, word);
