@@ -109,6 +109,8 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
         object = large_alloc_run(zone, &pages, align, nospin, zeroed);
     } else {
         blocks = large_blocks_of(pages * PAGE_SIZE);
+        if (!nospin)
+            (void)arena_kept_drop();
         object =
             arena_span_alloc(zone, blocks, align < BLOCK_SIZE ? BLOCK_SIZE : align, nospin, zeroed);
         pages = blocks * BLOCK_PAGES;
@@ -233,6 +235,7 @@ void large_settle(void)
 static bool large_resize_run(void *object, struct extent had, size_t pages)
 {
     if (pages > had.pages) {
+        (void)arena_kept_drop(); /* perhaps the pages behind */
         if (!arena_extend_run(object, had.pages, pages - had.pages))
             return false;
         large_account(0, pages - had.pages);

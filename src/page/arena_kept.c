@@ -18,6 +18,19 @@ struct kept {
 /* A row a CPU, and behind them what is kept for all. */
 static struct kept kept_rows[KEPT_CPUS + 1];
 
+/* A bit each of rows in which something may be kept: whoever clears it looks there. */
+static _Atomic uint64_t kept_some[2];
+
+static void kept_mark(const struct kept *row)
+{
+    unsigned i = (unsigned)(row - kept_rows);
+    uint64_t bit = (uint64_t)1 << i % 64;
+
+    /* Behind the run's own word: a thread that clears the bit before this sees the run, or the bit is set. */
+    if (!(atomic_load_explicit(&kept_some[i / 64], memory_order_seq_cst) & bit))
+        atomic_fetch_or_explicit(&kept_some[i / 64], bit, memory_order_seq_cst);
+}
+
 static struct kept *kept_row(int cpu, size_t pages)
 {
     return &kept_rows[pages <= KEPT_SHORT ? (unsigned)cpu % KEPT_CPUS : KEPT_CPUS];
@@ -70,8 +83,11 @@ void *arena_kept_take(int cpu, unsigned zone, size_t pages, bool nospin, size_t 
         *had = pages + more;
         return kept_run(word);
     }
-    if (!nospin)
+    if (!nospin) {
         (void)kept_drop_row(row);
+        if (row != &kept_rows[KEPT_CPUS])
+            (void)kept_drop_row(&kept_rows[KEPT_CPUS]);
+    }
     return NULL;
 }
 
@@ -82,9 +98,12 @@ bool arena_kept_put(int cpu, void *run, size_t pages)
 
     for (unsigned i = 0; i < kept_places(pages); i++) {
         uint64_t word = atomic_load_explicit(&row->run[i], memory_order_relaxed);
-        if (word == 0 && atomic_compare_exchange_strong_explicit(
-                             &row->run[i], &word, own, memory_order_release, memory_order_relaxed))
+        if (word == 0 &&
+            atomic_compare_exchange_strong_explicit(&row->run[i], &word, own, memory_order_release,
+                                                    memory_order_relaxed)) {
+            kept_mark(row);
             return true;
+        }
     }
     return false;
 }
@@ -93,8 +112,13 @@ size_t arena_kept_drop(void)
 {
     size_t pages = 0;
 
-    for (unsigned i = 0; i <= KEPT_CPUS; i++)
-        pages += kept_drop_row(&kept_rows[i]);
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t some = atomic_load_explicit(&kept_some[i], memory_order_relaxed);
+        if (some != 0)
+            some = atomic_exchange_explicit(&kept_some[i], 0, memory_order_seq_cst);
+        for (; some != 0; some &= some - 1)
+            pages += kept_drop_row(&kept_rows[i * 64 + (unsigned)__builtin_ctzll(some)]);
+    }
     return pages;
 }
 

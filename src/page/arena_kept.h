@@ -5,8 +5,8 @@
  * A program that takes and frees one buffer again and again would find a free run, take it out of its block
  * and put it back, each time under the zone's lock.  Two short runs a CPU and one long run a process stay
  * out of their blocks instead.  They are warm memory: statistics say so, and arena_trim() gives them back.
- * Whoever finds none that fits gives back what its CPU keeps first, so pages kept are never missed by a
- * thread that asks for others there.
+ * A call that finds none that fits gives back what its CPU keeps first, and a new slab or span what all keep:
+ * so pages that are kept make no program take others.
  *
  * No lock, also beside a fork: a run and its length are one word, and who changes the word to 0 has the run.
  */

@@ -22,6 +22,7 @@ enum {
         16, /* while that and what is in use exceed that most by one in so many at most */
     ZONE_SLACK = (1 << 20) / PAGE_SIZE, /* pages, beside an eighth, before any go back */
     ZONE_RISE = 2,                      /* one of so many missed pages raises the limit, */
+    ZONE_RISE_SPAN = 1,                 /* of a span's each, */
     ZONE_FALL = 8,                      /* one of so many that go back lowers it */
     ZONE_TURN =
         (8 << 20) / PAGE_SIZE, /* pages taken, beside twice those that are there, are a turn */
@@ -77,15 +78,20 @@ void zone_set_reserve(struct zone *zone, size_t pages)
 }
 
 /* Pages came from the OS.  What was given back before, and is missed now, raises the limit. */
-void zone_account_missed(struct zone *zone, size_t pages)
+static void zone_miss(struct zone *zone, size_t pages, size_t rise)
 {
     size_t most = zone_most(zone), owed = zone->owed_pages;
 
     zone->missed += pages * PAGE_SIZE;
     zone->owed_pages -= pages < owed ? pages : owed;
-    zone->limit_pages += owed / ZONE_RISE - zone->owed_pages / ZONE_RISE; /* page by page, too */
+    zone->limit_pages += owed / rise - zone->owed_pages / rise; /* page by page, too */
     if (zone->limit_pages > most)
         zone->limit_pages = most;
+}
+
+void zone_account_missed(struct zone *zone, size_t pages)
+{
+    zone_miss(zone, pages, ZONE_RISE);
 }
 
 /*
@@ -114,7 +120,7 @@ void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
         zone->crest_pages = zone->used_pages;
     zone->warm_pages -= dirty;
     if (dirty < pages)
-        zone_account_missed(zone, pages - dirty);
+        zone_miss(zone, pages - dirty, pages > BLOCK_PAGES ? ZONE_RISE_SPAN : ZONE_RISE);
     if (zone->warm_pages < zone->idle_pages)
         zone->idle_pages = zone->warm_pages;
     zone->turn_pages += pages;
