@@ -111,6 +111,13 @@ static void zone_turn(struct zone *zone)
     zone->crest_pages = zone->used_pages;
 }
 
+/* Spans of a program that had more in use than may be warm in any case: what is in use bounds the limit then. */
+static size_t zone_rise(const struct zone *zone, size_t pages)
+{
+    return pages > BLOCK_PAGES && zone_crest(zone) > zone->reserve_pages ? ZONE_RISE_SPAN
+                                                                         : ZONE_RISE;
+}
+
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
 {
     zone_set_used(zone, zone->used_pages + pages);
@@ -120,7 +127,7 @@ void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
         zone->crest_pages = zone->used_pages;
     zone->warm_pages -= dirty;
     if (dirty < pages)
-        zone_miss(zone, pages - dirty, pages > BLOCK_PAGES ? ZONE_RISE_SPAN : ZONE_RISE);
+        zone_miss(zone, pages - dirty, zone_rise(zone, pages));
     if (zone->warm_pages < zone->idle_pages)
         zone->idle_pages = zone->warm_pages;
     zone->turn_pages += pages;
