@@ -167,7 +167,7 @@ static int breathes_by_pages(void)
     return 0;
 }
 
-/* With large heaps an eighth of what is in use may be warm, if it is needed again: more than the reserve. */
+/* With large heaps a quarter of the most in use may be warm, if it is needed again: more than the reserve. */
 static int large_heap_learns(void)
 {
     enum { SPANS = 160, SWING = 18 }; /* blocks: 320 MiB, of which 36 come and go */
@@ -288,7 +288,7 @@ static int spans_get_pages_from_elsewhere(void)
     return 0;
 }
 
-/* A program that keeps replacing large blocks has no page fault once it was at its most, nor more memory. */
+/* A program that keeps replacing large blocks stays near its most, and takes little from the kernel then. */
 static int replaced_spans_stay(void)
 {
     enum { LIVE = 20, ROUNDS = 400, LEARNED = 200, LEAST = 2, MORE = 8 };
