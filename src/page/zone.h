@@ -95,7 +95,7 @@ struct zones {
     _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
     _Atomic uint32_t holes;  /* runs of blocks that are gone */
     _Atomic uint32_t seams;  /* neighbours that are two mappings, since their pages moved there */
-    bool unmovable;          /* the kernel moves no pages */
+    _Atomic bool unmovable;  /* the kernel moves no pages */
     struct zone zone[ZONE_COUNT_MAX];
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));

@@ -77,13 +77,14 @@ unsigned zone_move(struct zone *zone, uint32_t to)
     unsigned moved;
     uint32_t from;
 
-    if (zone_all.unmovable || !zone_is_like_others(block) || (source = zone_movable(zone)) == NULL)
+    if (atomic_load_explicit(&zone_all.unmovable, memory_order_relaxed) ||
+        !zone_is_like_others(block) || (source = zone_movable(zone)) == NULL)
         return 0;
     from = zone_block_index(source);
     if (!zone_set_far(zone, to, source->far + (int32_t)(from - to)))
         return 0;
     if (!os_move(zone_address(from), zone_address(to), BLOCK_SIZE)) {
-        zone_all.unmovable = true;
+        atomic_store_explicit(&zone_all.unmovable, true, memory_order_relaxed);
         (void)zone_set_far(zone, to, had);
         return 0;
     }
