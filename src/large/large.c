@@ -256,6 +256,7 @@ static bool large_resize_span(void *object, size_t had, size_t size)
     char *end = (char *)object + (blocks << BLOCK_SHIFT);
 
     if (blocks > had) {
+        (void)arena_kept_drop();
         if (!arena_span_extend(object, had, blocks - had))
             return false;
         large_account(0, (blocks - had) * BLOCK_PAGES);
