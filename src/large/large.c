@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/lock.h"
+#include "base/placed.h"
 #include "large/arena_note.h"
 #include "large/arena_span.h"
 #include "large/begin.h"
@@ -38,7 +39,7 @@ enum { LARGE_ROWS = 64, LARGE_OBJECT_BITS = 28 };
 
 static struct {
     _Atomic uint64_t count;
-} __attribute__((aligned(64))) large_row[LARGE_ROWS];
+} __attribute__((aligned(64))) large_row[LARGE_ROWS] LARGE_BSS;
 
 static size_t large_pages_of(size_t size)
 {

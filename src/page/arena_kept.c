@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "page/arena_kept.h"
 
+#include "base/placed.h"
+
 #include <stdatomic.h>
 
 enum {
@@ -16,7 +18,7 @@ struct kept {
 } __attribute__((aligned(64)));
 
 /* A row a CPU, and behind them what is kept for all. */
-static struct kept kept_rows[KEPT_CPUS + 1];
+static struct kept kept_rows[KEPT_CPUS + 1] LARGE_BSS;
 
 /* A bit each of rows in which something may be kept: whoever clears it looks there. */
 static _Atomic uint64_t kept_some[2];
