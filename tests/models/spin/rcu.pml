@@ -4,8 +4,7 @@
  * others drain.  Sequentially consistent; ../aarch64/rcu.litmus has the orders.
  *
  * A drain that has come to its barrier finds every sheaf that was deferred before it began handed to
- * ops.call.  No sheaf is handed over twice, and at the end none is left.  And slabs that wait: at the end
- * each has gone back, whoever began the last batch.
+ * ops.call.  No sheaf is handed over twice, and at the end none is left.
  *
  * Faults: NO_HAND      a thread that takes the stack holds no hand
  *         LATE_BEGIN   … or begins it after it has popped
@@ -13,19 +12,14 @@
  *         NO_WAIT      a drain hands over, and does not wait for others' hands
  *         EARLY_WAIT   … or waits before it hands over only: a taker's sheaf comes to the stack later
  *         TAKE_UNHELD  a thread takes a slot's rcu sheaf without a hand
- *         NO_LOOK      the end of a batch of slabs does not look for those that came meanwhile
  */
 #define SHEAVES 2
-#define NONE 255
 
 bool slot[SHEAVES];   /* still in its CPU's slot */
 bool stack[SHEAVES], called[SHEAVES];
 byte side, hands[2];
 bool waiting;
 byte done;
-
-byte came, waits, released; /* slabs */
-bool busy, callback;
 
 #define POP(mine)                                                                                  \
     atomic {                                                                                       \
@@ -135,12 +129,12 @@ proctype drainer()
         i++
     od;
 #ifndef NO_WAIT
-    /* code: src/reserve/rcu.c rcu_wait | rcu_hand_wait(); /+ threads that took cells before have put them onto the stack … +/ */
+    /* code: src/reserve/rcu.c rcu_wait | rcu_hand_wait(); */
     wait();
 #endif
     hand_over();
 #if !defined(NO_WAIT) && !defined(EARLY_WAIT)
-    /* code: src/reserve/rcu.c rcu_wait | rcu_hand_wait(); /+ … and threads that took the stack before have called the RCU +/ */
+    /* code: src/reserve/rcu.c rcu_wait | rcu_hand_wait(); */
     wait();
 #endif
     /* code: src/reserve/rcu.c rcu_wait | rcu_outside(rcu_ops.barrier) */
@@ -148,66 +142,8 @@ proctype drainer()
     done++
 }
 
-/* code: src/reserve/rcu_slabs.c rcu_slabs_begin | while (atomic_load(&rcu_slabs.came) && !atomic_exchange(&rcu_slabs.busy, true)) */
-inline slabs_begin()
-{
-    do
-    :: came == 0 -> break
-    :: came > 0 ->
-        atomic { was = busy; busy = true };
-        if
-        :: was -> break
-        :: else
-        fi;
-        /* code: src/reserve/rcu_slabs.c rcu_slabs_begin | rcu_slabs.waiting = atomic_exchange(&rcu_slabs.came, NULL) */
-        atomic { assert(waits == 0); waits = came; came = 0 };
-        if
-        :: waits > 0 -> callback = true; break
-        :: waits == 0 -> busy = false
-        fi
-    od
-}
-
-proctype slabs(byte n)
-{
-    bool was;
-
-    do
-    :: n == 0 -> break
-    :: n > 0 ->
-        n--;
-        came++; /* code: src/reserve/rcu_slabs.c rcu_slabs_push | atomic_compare_exchange_weak(&rcu_slabs.came, &next, slab) */
-        slabs_begin()
-    od;
-    done++
-}
-
-/* The RCU, at the end of a grace period. */
-active proctype grace()
-{
-    bool was;
-
-end:
-    do
-    :: atomic { callback -> callback = false };
-        /* code: src/reserve/rcu_slabs.c rcu_slabs_done | rcu_slabs.waiting = NULL */
-        atomic { released = released + waits; waits = 0 };
-        /* code: src/reserve/rcu_slabs.c rcu_slabs_done | atomic_store(&rcu_slabs.busy, false) */
-        busy = false;
-#ifndef NO_LOOK
-        slabs_begin()
-#endif
-    od
-}
-
 init
 {
-#ifdef SLABS
-    atomic { run slabs(2); run slabs(1) };
-    done == 2;
-    timeout; /* all is quiet */
-    assert(released == 3 && came == 0 && waits == 0 && !busy)
-#else
     d_step { slot[0] = true; slot[1] = true };
     atomic { run deferrer(0); run drainer(); run drainer() };
     done == 3;
@@ -215,5 +151,4 @@ init
         assert(called[0] && called[1]);
         assert(!stack[0] && !stack[1] && hands[0] == 0 && hands[1] == 0 && !waiting)
     }
-#endif
 }

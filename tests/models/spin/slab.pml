@@ -68,7 +68,7 @@ byte done;
     :: on_empty = true /* there are few, or a handler */                                           \
     :: !nospin -> leave = true; leaving = true                                                                     \
     fi
-/* code: src/slab/slab.h slab_unmake | slab_unmake */
+/* code: src/slab/node.c node_settle_drop | slab_unmake(cache, gone) */
 #define UNMAKE()                                                                                   \
     if                                                                                             \
     :: leave -> atomic { assert(REF002_ONLY || (!gone && inuse == 0 && !on_partial && !on_empty)); gone = true; leave = false; leaving = false } \

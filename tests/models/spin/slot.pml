@@ -16,7 +16,7 @@
 #define CAP 2
 #define OBJECTS 3
 #define OPS 2
-#define DRAINS 2
+#define DRAINS 1
 
 /* What slot.main is: a sheaf, 0 or 1, or … */
 #define NONE 2
@@ -194,8 +194,8 @@ not_closed:
     fi;
     goto again;
 
-last:
-    done++
+last: /* nothing of a thread that is done makes states differ */
+    atomic { m = 0; n = 0; o = 0; f = 0; k = 0; done++ }
 }
 
 /* A taken sheaf's objects go to the slab, and nobody has it any more. */
@@ -261,7 +261,7 @@ proctype taker()
 closed:
         skip
     od;
-    done++
+    atomic { m = 0; s = 0; n = 0; o = 0; k = 0; done++ }
 }
 
 init
