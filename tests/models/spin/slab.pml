@@ -53,14 +53,14 @@ byte done;
     }
 #define SAME (head == h && inuse == u && pending == p)
 
-/* code: src/slab/node.c node_add_partial | list_add(&node->partial, &slab->link) */
+/* code: src/slab/node_steps.h node_add_partial | list_add(&node->partial, &slab->link) */
 #define ADD_PARTIAL()                                                                              \
     atomic {                                                                                       \
         assert(!removing);                                                                         \
         assert(REF002_ONLY || (!gone && !on_partial && !on_empty));                                \
         on_partial = true                                                                          \
     }
-/* code: src/slab/node.c node_retire | if (list_linked(&slab->link)) */
+/* code: src/slab/node_steps.h node_retire | if (list_linked(&slab->link)) */
 #define RETIRE()                                                                                   \
     assert(REF002_ONLY || (!gone && !on_empty && inuse == 0));                                     \
     on_partial = false;                                                                            \
@@ -68,14 +68,14 @@ byte done;
     :: on_empty = true /* there are few, or a handler */                                           \
     :: !nospin -> leave = true; leaving = true                                                                     \
     fi
-/* code: src/slab/node.c node_settle_drop | slab_unmake(cache, gone) */
+/* code: src/slab/node_steps.h node_settle_drop | slab_unmake(cache, gone) */
 #define UNMAKE()                                                                                   \
     if                                                                                             \
     :: leave -> atomic { assert(REF002_ONLY || (!gone && inuse == 0 && !on_partial && !on_empty)); gone = true; leave = false; leaving = false } \
     :: else                                                                                        \
     fi
 
-/* code: src/slab/node.c node_settle_lists | if (!(slab_flags(word) & SLAB_PENDING)) */
+/* code: src/slab/node_steps.h node_settle_lists | if (!(slab_flags(word) & SLAB_PENDING)) */
 inline settle_lists(count, flag)
 {
     if
@@ -109,7 +109,7 @@ inline settle()
     UNMAKE()
 }
 
-/* code: src/slab/node.c node_needs_lock | slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0 */
+/* code: src/slab/node_put.c node_needs_lock | slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0 */
 #ifdef REF002
 #define NEEDS_LOCK (!p && u == 1)
 #elif defined(EMPTY_UNLOCKED)
@@ -118,7 +118,8 @@ inline settle()
 #define NEEDS_LOCK (!p && (h == N || u == 1))
 #endif
 
-/* code: src/slab/node.c node_publish | if (!locked && node_needs_lock(word, pushed)) */
+/* code: src/slab/node_put.c node_publish | if (!locked && node_needs_lock(word, pushed)) */
+/* … of which this is the same without the lock, until it needs it: code: src/slab/node_put.c node_put_one | if (__builtin_expect(node_needs_lock(word, pushed), 0)) */
 inline publish(o)
 {
     mine = false; defer = false;
@@ -140,7 +141,7 @@ inline publish(o)
         fi
     :: mine || defer || !NEEDS_LOCK ->
         assert(u > 0);
-        link[o] = h; /* code: src/slab/node.c node_prepare | slab_set_link(cache, slab, list->tail, slab_head(word)) */
+        link[o] = h; /* code: src/slab/node_put.c node_prepare | slab_set_link(cache, slab, list->tail, slab_head(word)) */
         if
         :: atomic {
                SAME ->
@@ -244,7 +245,7 @@ proctype taker(bool nospin)
             READ();
             do
             :: true ->
-                link[tail] = h; /* code: src/slab/node.c node_put_rest | slab_set_link(cache, slab, tail, slab_head(word)) */
+                link[tail] = h; /* code: src/slab/node_put.c node_put_rest | slab_set_link(cache, slab, tail, slab_head(word)) */
                 if
                 :: atomic {
                        SAME ->
@@ -269,7 +270,7 @@ proctype taker(bool nospin)
 #else
             if
             :: mine -> settle_lists(u - (count - 1), p); DROP(); UNMAKE()
-            :: !mine && defer -> settle() /* code: src/slab/node.c node_put_rest | node_park(node, slab, true) */
+            :: !mine && defer -> settle() /* code: src/slab/node_put.c node_put_rest | node_park(node, slab, true) */
             :: else
             fi;
 #endif
