@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/gone.h"
 
+#include "base/placed.h"
 #include "debug/report.h"
 
 enum { GONE_KEPT = 64 }; /* descriptors that are kept */
 
 /* Under the cache list's lock. */
-static void *gone_last[GONE_KEPT];
+static void *gone_last[GONE_KEPT] LARGE_BSS;
 static unsigned gone_next;
 
 void *gone_destroyed(struct stook_cache *cache)

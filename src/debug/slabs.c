@@ -9,6 +9,7 @@
 #include "debug/slabs.h"
 
 #include "base/lock.h"
+#include "base/placed.h"
 #include "debug/object.h"
 #include "debug/report.h"
 #include "page/zone.h"
@@ -295,7 +296,7 @@ static size_t slabs_validate_debug(struct stook_cache *cache, struct slab *slab)
     struct debug_finding finding = {.cache = cache, .slab = slab};
     uint32_t objects = slab_objects(cache, slabs_word(slab));
     size_t errors = slabs_check_ends(cache, slab);
-    static struct slabs_list list; /* slabs_lock */
+    static struct slabs_list list LARGE_BSS; /* slabs_lock */
 
     for (uint32_t i = 0; i < objects; i++)
         errors += object_validate(cache, slab, i);
@@ -311,7 +312,7 @@ static size_t slabs_validate_plain(const struct stook_cache *cache, size_t page)
     char *base = (char *)pagemap.base + (page << PAGE_SHIFT);
     struct zone *zone = &zone_all.zone[pagemap_zone(base)];
     struct debug_finding finding = {.cache = cache, .done = DEBUG_ACCEPTED};
-    static struct slabs_list list; /* slabs_lock */
+    static struct slabs_list list LARGE_BSS; /* slabs_lock */
     bool wrong = false;
     uint32_t entry;
 
