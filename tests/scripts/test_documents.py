@@ -55,7 +55,7 @@ expect(program == example, "README.md: its program is not examples/ten_lines.c")
 
 header = text("include/stook/stook.h")
 calls = set()
-for subject in ("stook", "group", "kmalloc", "pool", "rcu", "reclaim", "sheaf", "stat", "tag", "topology", "trace",
+for subject in ("stook", "debug", "group", "kmalloc", "pool", "rcu", "reclaim", "sheaf", "stat", "tag", "topology", "trace",
                 "urcu"):
     calls |= set(re.findall(r"^STOOK_API [^;(]*?(stook_\w+)\(", text(f"include/stook/{subject}.h"), re.M))
 expect(len(calls) >= 12, f"stook.h: only {len(calls)} calls were found")
