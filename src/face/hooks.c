@@ -22,6 +22,7 @@
 #include "face/traced.h"
 #include "large/arena_span.h"
 #include "large/large.h"
+#include "leak/leak.h"
 #include "slab/node.h"
 #include "watch/settings_show.h"
 
@@ -29,6 +30,8 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
+    if (leak_start()) /* which names call sites */
+        closed |= CACHE_CLOSED_TAG;
     fail_start();
     debug_flags_start();
     if (traced_init())
