@@ -42,7 +42,8 @@ static FIRST_TEXT enum exit_asked exit_asked(void)
 {
     size_t only = setting_number(SETTING_REPORT_PID);
 
-    if (setting_number(SETTING_REPORT) != 1 || (only != 0 && only != (size_t)getpid()))
+    if ((setting_number(SETTING_REPORT) != 1 && setting_number(SETTING_LEAKS) == 0) ||
+        (only != 0 && only != (size_t)getpid()))
         return EXIT_NO;
     return only != 0 ? EXIT_BY_NUMBER : EXIT_WITH_ALL;
 }
@@ -215,7 +216,7 @@ FIRST_TEXT void exit_report(void)
     bool ours;
     int fd;
 
-    if (!setting_number(SETTING_REPORT) || (fd = exit_output(&format, &ours)) < 0)
+    if (setting_number(SETTING_REPORT) != 1 || (fd = exit_output(&format, &ours)) < 0)
         return;
     if (stook_report(fd, format) != 0)
         report_warn("the report could not be written (%s)", strerror(errno));
