@@ -6,12 +6,11 @@
 #include "base/writer.h"
 #include "debug/depot.h"
 #include "debug/symbols.h"
-#include "debug/track.h"
+#include "debug/object.h"
 #include "debug/zone.h"
 
 #include <stook/debug.h>
 
-#include <stdatomic.h>
 #include <unistd.h>
 
 #if defined(__has_include) && !defined(STOOK_NO_VALGRIND)
@@ -85,7 +84,10 @@ static void tools_describe(const char *report)
         writer_print(&writer, "%zu bytes after", (size_t)(address - object) - size);
     writer_print(&writer, " object %p of %zu bytes of cache %s\n", (const void *)object, size,
                  cache->name);
-    if (stook_object_track(object, STOOK_TRACK_FREE, &track) == 0)
+    /* Who had a live object before is of no interest. */
+    if ((atomic_load_explicit(object_word(cache, slab, index), memory_order_relaxed) &
+           OBJECT_STATE) != OBJECT_LIVE &&
+        stook_object_track(object, STOOK_TRACK_FREE, &track) == 0)
         tools_stack(&writer, &track, "freed");
     if (stook_object_track(object, STOOK_TRACK_ALLOC, &track) == 0)
         tools_stack(&writer, &track, "allocated");
@@ -111,10 +113,16 @@ FIRST_TEXT void tools_start(void)
 #endif
 }
 
+void tools_quiet_slow(bool quiet)
+{
+    (void)quiet;
 #ifdef TOOLS_HAS_VALGRIND
-/* Caches that Valgrind knows as pools. */
-static _Atomic bool tools_pool[STOOK_CACHES_MAX] LARGE_BSS;
+    if (quiet && (tools_watch & TOOLS_VALGRIND))
+        VALGRIND_DISABLE_ERROR_REPORTING;
+    else if (tools_watch & TOOLS_VALGRIND)
+        VALGRIND_ENABLE_ERROR_REPORTING;
 #endif
+}
 
 void tools_open_slow(const void *from, size_t n)
 {
@@ -140,11 +148,6 @@ void tools_slab_made_slow(const struct stook_cache *cache, struct slab *slab, si
 {
     char *base = slab_base(slab);
 
-    (void)cache;
-#ifdef TOOLS_HAS_VALGRIND
-    if ((tools_watch & TOOLS_VALGRIND) && !atomic_exchange(&tools_pool[cache->index], true))
-        VALGRIND_CREATE_MEMPOOL(cache, zone_left(cache), 0);
-#endif
     if ((tools_watch & TOOLS_ASAN) && __lsan_register_root_region)
         __lsan_register_root_region(base, bytes);
     /* A constructor's objects stay open: it writes to them next, and what it wrote is not to be forgotten. */
@@ -170,7 +173,7 @@ void tools_alloc_slow(const struct stook_cache *cache, const void *object, size_
         __asan_unpoison_memory_region(object, size);
 #ifdef TOOLS_HAS_VALGRIND
     if (tools_watch & TOOLS_VALGRIND) {
-        VALGRIND_MEMPOOL_ALLOC(cache, object, size);
+        VALGRIND_MALLOCLIKE_BLOCK(object, size, zone_left(cache), 0);
         if (cache->ctor || cache->dtor)
             VALGRIND_MAKE_MEM_DEFINED(object, size);
     }
@@ -186,9 +189,7 @@ void tools_resize_slow(const struct stook_cache *cache, const void *object, size
         __asan_unpoison_memory_region(object, size);
 #ifdef TOOLS_HAS_VALGRIND
     if (tools_watch & TOOLS_VALGRIND) {
-        VALGRIND_MEMPOOL_CHANGE(cache, object, object, size);
-        if (size > had)
-            VALGRIND_MAKE_MEM_UNDEFINED(at + had, size - had);
+        VALGRIND_RESIZEINPLACE_BLOCK(object, had, size, zone_left(cache));
     }
 #endif
     (void)had;
@@ -201,7 +202,7 @@ void tools_free_slow(const struct stook_cache *cache, const void *object)
 
 #ifdef TOOLS_HAS_VALGRIND
     if (tools_watch & TOOLS_VALGRIND)
-        VALGRIND_MEMPOOL_FREE(cache, object);
+        VALGRIND_FREELIKE_BLOCK(object, zone_left(cache));
 #endif
     tools_close_slow(zone, cache->layout.stride);
     /* What was constructed is destructed later; what is type-stable may be read. */

@@ -10,7 +10,8 @@
  *   AddressSanitizer   found by weak references to its runtime, which the program has; the library is not
  *                      compiled with it.  Slabs are roots of its own search for leaks.
  *   Valgrind           by requests that do nothing elsewhere, if its header was there when the library was built.
- *                      Each cache is a pool of Valgrind's, whose objects have their stacks.
+ *                      Objects are blocks like malloc's, with their stacks.  They are no pools of Valgrind's: it
+ *                      counts leaks of pools only in programs that have blocks of malloc.
  */
 #ifndef STOOK_DEBUG_TOOLS_H
 #define STOOK_DEBUG_TOOLS_H
@@ -44,6 +45,14 @@ static inline void tools_slab_gone(struct slab *slab, size_t bytes)
 {
     if (__builtin_expect(tools_watch, 0))
         tools_slab_gone_slow(slab, bytes);
+}
+
+/* Whether errors of this thread are the program's. */
+void tools_quiet_slow(bool quiet);
+static inline void tools_quiet(bool quiet)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_quiet_slow(quiet);
 }
 
 /* For the library. */

