@@ -2,16 +2,9 @@
 #include "debug/tools.h"
 
 #include "base/placed.h"
-#include "base/report.h"
-#include "base/writer.h"
-#include "debug/depot.h"
-#include "debug/symbols.h"
-#include "debug/object.h"
 #include "debug/zone.h"
 
-#include <stook/debug.h>
-
-#include <unistd.h>
+#include <stddef.h>
 
 #if defined(__has_include) && !defined(STOOK_NO_VALGRIND)
 #if __has_include(<valgrind/memcheck.h>)
@@ -26,86 +19,14 @@ uint8_t tools_watch;
 #define TOOLS_WEAK extern __attribute__((weak, visibility("default")))
 TOOLS_WEAK void __asan_poison_memory_region(void const volatile *from, size_t n);
 TOOLS_WEAK void __asan_unpoison_memory_region(void const volatile *from, size_t n);
-TOOLS_WEAK void __asan_set_error_report_callback(void (*fn)(const char *report));
-TOOLS_WEAK void *__asan_get_report_address(void);
 TOOLS_WEAK void __lsan_register_root_region(const void *from, size_t n);
 TOOLS_WEAK void __lsan_unregister_root_region(const void *from, size_t n);
-
-/* ---- AddressSanitizer's report ---------------------------------------------------------------- */
-
-static void tools_stack(struct writer *w, const struct stook_object_track *track, const char *did)
-{
-    static struct symbol frame[DEPOT_DEPTH]; /* the runtime reports once, and one thread at a time */
-
-    writer_print(w, "%s by thread %d, %llu ms ago:\n", did, track->thread,
-                 (unsigned long long)(track->age / 1000000));
-    for (unsigned i = 0; i < track->depth; i++)
-        frame[i] = (struct symbol){.address = track->stack[i]};
-    symbols_find(frame, track->depth);
-    for (unsigned i = 0; i < track->depth; i++)
-        writer_print(w, "    #%u 0x%llx in %.80s (%.48s+0x%llx)\n", i,
-                     (unsigned long long)frame[i].address, frame[i].name, frame[i].module,
-                     (unsigned long long)frame[i].offset);
-}
-
-/* Behind the runtime's report, which knows the address and not the object. */
-static void tools_describe(const char *report)
-{
-    const char *address = __asan_get_report_address ? __asan_get_report_address() : NULL;
-    const struct stook_cache *cache = address ? slab_user_cache(address) : NULL;
-    struct stook_object_track track = {.size = sizeof(track)};
-    const struct slab *slab;
-    struct writer writer;
-    uint32_t index;
-    const char *object;
-    size_t size;
-
-    (void)report;
-    if (!cache)
-        return;
-    slab = slab_at(address, *pagemap_at(address));
-    /* What lies before an object's start is its left zone. */
-    index = layout_index(&cache->layout,
-                         (uint32_t)(address + zone_left(cache) - slab_first(cache, slab)));
-    if (index >=
-        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
-        return;
-    object = slab_object(cache, slab, index);
-    size = track_head(cache, slab, index)->requested;
-    if (size == 0)
-        size = cache->object_size;
-    writer_init(&writer, STDERR_FILENO);
-    writer_print(&writer, "stook: %p is ", (const void *)address);
-    if (address < object)
-        writer_print(&writer, "%zu bytes before", (size_t)(object - address));
-    else if (address < object + size)
-        writer_print(&writer, "%zu bytes inside of", (size_t)(address - object));
-    else
-        writer_print(&writer, "%zu bytes after", (size_t)(address - object) - size);
-    writer_print(&writer, " object %p of %zu bytes of cache %s\n", (const void *)object, size,
-                 cache->name);
-    /* Who had a live object before is of no interest. */
-    if ((atomic_load_explicit(object_word(cache, slab, index), memory_order_relaxed) &
-           OBJECT_STATE) != OBJECT_LIVE &&
-        stook_object_track(object, STOOK_TRACK_FREE, &track) == 0)
-        tools_stack(&writer, &track, "freed");
-    if (stook_object_track(object, STOOK_TRACK_ALLOC, &track) == 0)
-        tools_stack(&writer, &track, "allocated");
-    (void)writer_finish(&writer);
-}
-
-/* ---- both ------------------------------------------------------------------------------------- */
 
 FIRST_TEXT void tools_start(void)
 {
 #ifndef __SANITIZE_ADDRESS__
-    if (__asan_poison_memory_region && __asan_unpoison_memory_region) {
+    if (__asan_poison_memory_region && __asan_unpoison_memory_region)
         tools_watch |= TOOLS_ASAN;
-        if (__asan_set_error_report_callback)
-            __asan_set_error_report_callback(tools_describe);
-    }
-#else
-    (void)tools_describe;
 #endif
 #ifdef TOOLS_HAS_VALGRIND
     if (RUNNING_ON_VALGRIND)

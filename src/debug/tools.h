@@ -25,13 +25,16 @@ enum tools { TOOLS_NONE, TOOLS_ASAN = 1, TOOLS_VALGRIND = 2 };
 /* Which tool watches this process.  Set once, before the first cache. */
 extern uint8_t tools_watch __attribute__((visibility("hidden")));
 void tools_start(void);
+/* Then: the library adds to the tool's reports (tools_report.c). */
+void tools_report_start(void);
 
 void tools_slab_made_slow(const struct stook_cache *cache, struct slab *slab, size_t bytes);
 void tools_slab_gone_slow(struct slab *slab, size_t bytes);
 void tools_open_slow(const void *from, size_t n);
 void tools_close_slow(const void *from, size_t n);
 void tools_alloc_slow(const struct stook_cache *cache, const void *object, size_t size);
-void tools_resize_slow(const struct stook_cache *cache, const void *object, size_t had, size_t size);
+void tools_resize_slow(const struct stook_cache *cache, const void *object, size_t had,
+                       size_t size);
 void tools_free_slow(const struct stook_cache *cache, const void *object);
 
 /* A slab's pages are closed; and are as any others again. */

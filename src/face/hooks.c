@@ -15,6 +15,7 @@
 #include "debug/gone.h"
 #include "debug/report.h"
 #include "debug/slabs.h"
+#include "debug/tools.h"
 #include "debug/track.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
@@ -34,6 +35,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
         closed |= CACHE_CLOSED_TAG;
     fail_start();
     debug_flags_start();
+    tools_report_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);

@@ -18,7 +18,7 @@ struct halt {
     unsigned others; /* threads that were stopped */
     const uint64_t *registers;
     uint64_t begin, end; /* the helper's own memory */
-    size_t words; /* of these */
+    size_t words;        /* of these */
 };
 
 /* `work` takes no lock and no memory of libc's: threads may have been stopped with any lock. */

@@ -27,8 +27,9 @@ enum heap_state {
     HEAP_INSIDE = 4,   /* what is reached has a word that lies within it */
     HEAP_POSSIBLE = 8, /* by way of such a word only */
     HEAP_POINTED = 16, /* lost, and another lost object points to it */
-    HEAP_HEAD = 32,    /* lost, and counted as such: nothing points to it, or it is the first of a ring */
-    HEAP_BEHIND = 64,  /* lost, and reached from a head */
+    HEAP_HEAD =
+        32, /* lost, and counted as such: nothing points to it, or it is the first of a ring */
+    HEAP_BEHIND = 64, /* lost, and reached from a head */
 };
 
 enum heap_kind { HEAP_LOST, HEAP_LOST_BEHIND, HEAP_PERHAPS, HEAP_IN_REACH, HEAP_KINDS };

@@ -32,8 +32,7 @@ static struct inventory_part inventory_own(void)
 static struct inventory_part inventory_program(void)
 {
     return (struct inventory_part){
-        pagemap.middle,
-        pagemap.middle + atomic_load_explicit(&pagemap.low, memory_order_acquire)};
+        pagemap.middle, pagemap.middle + atomic_load_explicit(&pagemap.low, memory_order_acquire)};
 }
 
 static struct inventory_item inventory_at(uintptr_t address)

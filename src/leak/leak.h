@@ -10,14 +10,15 @@
 #include "slab/cache.h"
 
 enum {
-    LEAK_GROUPS = 16384,     /* further ones count with those of no known place */
+    LEAK_GROUPS = 16384, /* further ones count with those of no known place */
     LEAK_NAME = sizeof(((struct stook_cache *)0)->name),
 };
 
 struct leak_group {
     uint64_t objects, bytes; /* 0 objects: a free entry */
     uint64_t sample;         /* one of the objects */
-    uint32_t tag, stack;     /* where they were allocated: of site/tag.h, of debug/depot.h; 0: not known */
+    uint32_t tag,
+        stack; /* where they were allocated: of site/tag.h, of debug/depot.h; 0: not known */
     enum heap_kind kind;
     const void *of;       /* the cache; NULL: large objects */
     char name[LEAK_NAME]; /* the cache's */

@@ -17,9 +17,9 @@ enum {
 
 /* Where not to look, and what was not read. */
 struct roots {
-    uint64_t stack;              /* of the calling thread: what lies above is read */
+    uint64_t stack;                /* of the calling thread: what lies above is read */
     uint64_t skip[2], skip_end[2]; /* the tables, the helper's memory */
-    uint64_t unread;             /* bytes of mappings too large */
+    uint64_t unread;               /* bytes of mappings too large */
 };
 
 /* A reader of this process. */

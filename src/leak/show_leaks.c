@@ -86,8 +86,7 @@ static void show_group_text(struct writer *w, const struct leak_group *group)
     writer_print(w, "\n%s: %llu object%s, %llu bytes of %s%s, such as 0x%llx\n",
                  show_kind[group->kind].name, show_number(group->objects),
                  group->objects == 1 ? "" : "s", show_number(group->bytes),
-                 group->of ? "cache " : "large objects", group->name,
-                 show_number(group->sample));
+                 group->of ? "cache " : "large objects", group->name, show_number(group->sample));
     show_find(&place, group);
     if (place.file)
         writer_print(w, "  allocated at %.100s:%llu in %.80s\n", place.file,
@@ -120,8 +119,9 @@ void leak_show_text(struct writer *w, const struct leak_found *found, bool all)
         writer_print(w, "other threads ran meanwhile: what only their registers point to counts as "
                         "lost\n");
     if (found->unread > 0)
-        writer_print(w, "%llu MiB of larger mappings were not read: what only they point to counts "
-                        "as lost\n",
+        writer_print(w,
+                     "%llu MiB of larger mappings were not read: what only they point to counts "
+                     "as lost\n",
                      show_number(found->unread >> 20));
     for (uint32_t i = 0; i < found->groups; i++) {
         if (found->group[i].kind == HEAP_IN_REACH && !all)

@@ -123,7 +123,7 @@ static void *hold(void *arg)
 #ifdef __x86_64__
     __asm__ volatile("mov %0, %%rbx\n\tnot %%rbx\n\t"
                      "mov $1, %%eax\n\tmov $1, %%edx\n\tsyscall\n" /* write */
-                     "1:\tmov $34, %%eax\n\tsyscall\n\tjmp 1b"      /* pause */
+                     "1:\tmov $34, %%eax\n\tsyscall\n\tjmp 1b"     /* pause */
                      :
                      : "m"(masked), "D"((long)tube[1]), "S"("r")
                      : "rax", "rbx", "rcx", "rdx", "r11", "memory");

@@ -59,11 +59,12 @@ static int setup(void **state)
                               .work = fake.work,
                               .buffer = fake.buffer};
     for (uint32_t i = 0; i < SLABS; i++) {
-        fake.run[i] = (struct heap_run){BASE + i * PAGE + 16, 80, SIZE, OBJECTS, i * OBJECTS, &fake};
+        fake.run[i] =
+            (struct heap_run){BASE + i * PAGE + 16, 80, SIZE, OBJECTS, i * OBJECTS, &fake};
         fake.page[i] = i + 1;
     }
-    fake.run[SLABS] = (struct heap_run){BASE + SLABS * PAGE,   LARGE_PAGES * PAGE, LARGE_PAGES *PAGE, 1,
-                                        SLABS *OBJECTS, NULL};
+    fake.run[SLABS] = (struct heap_run){
+        BASE + SLABS * PAGE, LARGE_PAGES * PAGE, LARGE_PAGES * PAGE, 1, SLABS * OBJECTS, NULL};
     for (uint32_t i = 0; i < LARGE_PAGES; i++)
         fake.page[SLABS + i] = SLABS + 1;
     return 0;
@@ -132,7 +133,7 @@ static void what_roots_lead_to_is_reached(void **state)
     points(1, 7, at(33));   /* the object's last word; free */
     points(1, 0, at(SLABS * OBJECTS));
     points(SLABS * OBJECTS, LARGE_PAGES * PAGE / 8 - 1, at(3)); /* beyond one chunk */
-    points(33, 0, at(4));                                       /* a free object's contents say nothing */
+    points(33, 0, at(4)); /* a free object's contents say nothing */
     search();
     assert_kind(1, HEAP_IN_REACH);
     assert_kind(SLABS * OBJECTS, HEAP_IN_REACH);
