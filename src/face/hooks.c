@@ -33,9 +33,9 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 
     if (leak_start()) /* which names call sites */
         closed |= CACHE_CLOSED_TAG;
-    fail_start();
     debug_flags_start();
     tools_report_start();
+    fail_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
