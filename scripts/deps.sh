@@ -59,6 +59,11 @@ programs    redis-tools             redis-benchmark
 
 format      clang-format-14         clang-format-14
 
+models      spin                    spin
+models      gcc                     gcc
+models      libc6-dev               /usr/include/stdlib.h
+models      python3                 python3
+
 kernel      gcc                     gcc
 kernel      libc6-dev               /usr/include/stdlib.h
 kernel      make                    make

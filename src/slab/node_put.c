@@ -145,7 +145,8 @@ static bool node_alternate(const struct stook_cache *cache, void *const *objects
     return other * 4 >= n * 3;
 }
 
-/* The same of any one before: each slab is a bit of a word, so that one that comes again is seen. */
+/* The same of any one before: each slab is a bit of a word, so that one that comes again is seen.  By its place in the
+ * window, which is elsewhere in each process: the lab counts the same each time. */
 static bool node_are_apart(const struct stook_cache *cache, void *const *objects, uint32_t n)
 {
     unsigned shift = PAGE_SHIFT + cache->layout.order;
@@ -153,7 +154,7 @@ static bool node_are_apart(const struct stook_cache *cache, void *const *objects
     uint64_t seen = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t slab = (uintptr_t)objects[i] >> shift;
+        uint64_t slab = ((uintptr_t)objects[i] - pagemap.middle) >> shift;
         uint64_t bit = (uint64_t)1 << (slab * 0x9e3779b97f4a7c15u >> 58);
         apart += !(seen & bit);
         seen |= bit;
