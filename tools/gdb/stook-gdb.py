@@ -45,6 +45,8 @@ class Heap:
         try:
             self.base, self.middle = number(self.map["base"]), number(self.map["middle"])
             there = number(self.map["size"]) != 0 and number(symbol("cache_list")["end"]) != 0
+            if there:  # the table may lie on a page that is not in the file, where the rest is
+                number(symbol("cache_table")[1])
         except gdb.MemoryError:
             there = False
         if not there:
