@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "base/placed.h"
 #include "base/settings.h"
+#include "debug/tools.h"
 
 #include <string.h>
 
@@ -44,6 +45,7 @@ FIRST_TEXT void debug_flags_start(void)
 {
     const char *text = setting_text(SETTING_DEBUG);
 
+    tools_start();
     if (!text)
         return;
     debug_is_set = true;
@@ -53,8 +55,13 @@ FIRST_TEXT void debug_flags_start(void)
 
 uint32_t debug_flags_of(const char *name, uint32_t asked)
 {
+    uint32_t set = debug_is_set ? debug_flags_set(name) : 0;
+
     asked &= DEBUG_FLAGS;
-    return debug_is_set ? asked | debug_flags_set(name) : asked;
+    /* STOOK_DEBUG=- keeps tools from it. */
+    if (tools_watch && (!debug_is_set || set != 0))
+        set |= DEBUG_F | DEBUG_Z | (tools_watch & TOOLS_ASAN ? DEBUG_U : 0);
+    return asked | set;
 }
 
 bool debug_flags_everywhere(void)

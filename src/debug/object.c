@@ -7,6 +7,7 @@
 #include "debug/fail.h"
 #include "debug/gone.h"
 #include "debug/report.h"
+#include "debug/tools.h"
 
 #include <errno.h>
 #include <string.h>
@@ -123,6 +124,9 @@ static unsigned object_check_bytes(const struct object *object, enum object_stat
     struct zone_change change;
     unsigned errors = 0;
 
+    tools_open(object->at - left, left);
+    tools_open(object->at + (state == OBJECT_FREE ? 0 : from),
+               zone_end(cache) - (state == OBJECT_FREE ? 0 : from));
     if (debug_of(cache) & DEBUG_Z) {
         errors += !object_check_zone(object, DEBUG_LEFT_ZONE, object->at - left, left, zone, where);
         errors += !object_check_zone(object, DEBUG_RIGHT_ZONE, object->at + from,
@@ -239,6 +243,8 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
 
     if (state == OBJECT_BUSY || word & OBJECT_LOCKED)
         return 0;
+    if (tools_watch) /* which sees writes when they are made */
+        return 0;
     /* Without the lock first, which nobody is to wait for where all is well. */
     if (!(debug_of(cache) & DEBUG_Z &&
           (zone_differs(object.at - left, left, zone, &change) ||
@@ -315,6 +321,7 @@ bool debug_take(const struct stook_cache *cache, void *pointer, uint64_t where)
     if (zone_poisons(cache))
         memset(pointer, POISON_FRESH, object_requested(&object));
     track_set(cache, object.slab, object.index, TRACK_ALLOC, where);
+    tools_alloc(cache, pointer, object_requested(&object));
     object_end(&object, OBJECT_LIVE, asks.call);
     object_trace(&object, "alloc", where);
     return true;
@@ -416,8 +423,10 @@ static bool object_free(const struct stook_cache *cache, void *pointer, enum obj
     object_check_call(&object);
     (void)object_check_bytes(&object, OBJECT_LIVE, 0);
     object_trace(&object, "free", 0);
-    if (to == OBJECT_FREE)
+    if (to == OBJECT_FREE) {
         object_write(&object, OBJECT_FREE);
+        tools_free(cache, pointer);
+    }
     track_set(cache, object.slab, object.index, TRACK_FREE, 0);
     object_end(&object, to, object_call(object.word));
     return true;
@@ -450,6 +459,7 @@ void debug_deferred(const struct stook_cache *cache, void *pointer)
         return;
     (void)object_check_bytes(&object, OBJECT_LIVE, 0);
     object_write(&object, OBJECT_FREE);
+    tools_free(cache, pointer);
     object_end(&object, OBJECT_FREE, object_call(object.word));
 }
 
@@ -485,11 +495,14 @@ bool debug_live(const struct stook_cache *cache, void *pointer)
 void debug_resize(const struct stook_cache *cache, void *pointer, size_t size)
 {
     struct object object = object_at(cache, pointer);
+    size_t had;
 
     if (object_begin(&object, OBJECT_LIVE) != OBJECT_LIVE)
         return;
     (void)object_check_bytes(&object, OBJECT_LIVE, 0);
+    had = object_requested(&object);
     object_request(&object, size);
     object_write(&object, OBJECT_LIVE);
+    tools_resize(cache, pointer, had, object_requested(&object));
     object_end(&object, OBJECT_LIVE, object_call(object.word));
 }

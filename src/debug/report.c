@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "debug/tools.h"
 #include "debug/report.h"
 
 #include "base/grow.h"
@@ -108,6 +109,7 @@ static void report_whole(const struct debug_finding *finding, unsigned long numb
 {
     int level = goes_on ? STOOK_MESSAGE_WARNING : STOOK_MESSAGE_FATAL;
 
+    tools_quiet(true); /* bytes are shown that the program has not written yet */
     facts_gather(&report.facts, finding);
     report.facts.number = number;
     report.facts.goes_on = goes_on;
@@ -119,6 +121,7 @@ static void report_whole(const struct debug_finding *finding, unsigned long numb
         form_text(&report.writer, &report.facts);
     (void)writer_finish(&report.writer);
     report_lines(level, report.text, report.used);
+    tools_quiet(false);
 }
 
 /* What needs no buffer but the stack. */

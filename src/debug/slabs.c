@@ -12,6 +12,7 @@
 #include "base/placed.h"
 #include "debug/object.h"
 #include "debug/report.h"
+#include "debug/tools.h"
 #include "page/zone.h"
 #include "slab/mark.h"
 #include "slab/node.h"
@@ -24,6 +25,7 @@ enum {
         8, /* … or for so many objects: what is kept about objects fills blocks' metadata */
     SLABS_BUSY_MAX = 32, /* objects that are reported at destroy */
     SLABS_ALIGN = 64,
+    SLABS_TOOL_ALIGN = 8, /* what AddressSanitizer distinguishes */
     SLABS_BATCH = 64,
     SLABS_TRIES = 8,
     SLABS_WORDS = (STOOK_SLAB_OBJECTS_MAX + 63) / 64,
@@ -39,6 +41,8 @@ void slabs_plan(uint32_t flags, struct layout_request *request)
     /* malloc's classes serve alignments that their sizes have. */
     if ((flags & CACHE_MALLOC) && (size & -size) > request->align)
         request->align = (size & -size) < SLABS_ALIGN ? size & -size : SLABS_ALIGN;
+    if (tools_watch && request->align < SLABS_TOOL_ALIGN)
+        request->align = SLABS_TOOL_ALIGN;
     align = request->align < 2 ? 2 : (uint32_t)request->align;
 
     request->wishes = (request->wishes & ~(unsigned)LAYOUT_LINK_INSIDE) | LAYOUT_LINK_OUTSIDE |
@@ -74,6 +78,7 @@ void slabs_made(const struct stook_cache *cache, struct slab *slab)
     track_clear(cache, slab);
     for (uint32_t i = 0; i < slab_objects(cache, word); i++)
         object_init(cache, slab, i);
+    tools_slab_made(cache, slab, (size_t)PAGE_SIZE << slab_order(cache, word));
 }
 
 static unsigned slabs_check_padding(const struct stook_cache *cache, const struct slab *slab,
@@ -155,6 +160,7 @@ void slabs_gone(const struct stook_cache *cache, struct slab *slab)
     atomic_thread_fence(memory_order_seq_cst);
     for (unsigned turn = 0; !slabs_self && atomic_load(&slabs_pinned) == slab; turn++)
         lock_pause(turn);
+    tools_slab_gone(slab, (size_t)PAGE_SIZE << slab_order(cache, slabs_word(slab)));
     for (uint32_t i = 0; i < objects; i++)
         (void)object_check(cache, slab, i, OBJECT_FREE, 0);
     (void)slabs_check_ends(cache, slab);

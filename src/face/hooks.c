@@ -15,6 +15,7 @@
 #include "debug/gone.h"
 #include "debug/report.h"
 #include "debug/slabs.h"
+#include "debug/tools.h"
 #include "debug/track.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
@@ -22,6 +23,7 @@
 #include "face/traced.h"
 #include "large/arena_span.h"
 #include "large/large.h"
+#include "leak/leak.h"
 #include "slab/node.h"
 #include "watch/settings_show.h"
 
@@ -29,7 +31,10 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
+    if (leak_start()) /* which names call sites */
+        closed |= CACHE_CLOSED_TAG;
     debug_flags_start();
+    tools_report_start();
     fail_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;

@@ -42,7 +42,8 @@ static FIRST_TEXT enum exit_asked exit_asked(void)
 {
     size_t only = setting_number(SETTING_REPORT_PID);
 
-    if (setting_number(SETTING_REPORT) != 1 || (only != 0 && only != (size_t)getpid()))
+    if ((setting_number(SETTING_REPORT) != 1 && setting_number(SETTING_LEAKS) == 0) ||
+        (only != 0 && only != (size_t)getpid()))
         return EXIT_NO;
     return only != 0 ? EXIT_BY_NUMBER : EXIT_WITH_ALL;
 }
@@ -126,9 +127,13 @@ FIRST_TEXT void exit_prepare(void)
 {
     enum exit_asked asked = exit_asked();
     const char *file = setting_text(SETTING_REPORT_FILE);
+    static bool prepared;
     int saved = errno;
     struct stat st;
 
+    if (prepared)
+        return;
+    prepared = true;
     if (file && strlen(file) >= sizeof(exit_file))
         setting_refuse(SETTING_REPORT_FILE, "the path is too long");
     else if (file)
@@ -184,20 +189,36 @@ static int exit_open(const char *pattern)
     return fd;
 }
 
-FIRST_TEXT void exit_report(void)
+FIRST_TEXT int exit_output(unsigned *format, bool *ours)
 {
     static const unsigned formats[] = {STOOK_REPORT_TABLE, STOOK_REPORT_JSON}; /* as the words */
     int fd = -1, copy;
-    unsigned as;
 
     if (exit_asked() == EXIT_NO)
-        return;
-    as = formats[setting_number(SETTING_REPORT_FORMAT)];
+        return -1;
+    *format = formats[setting_number(SETTING_REPORT_FORMAT)];
     copy = exit_find_stderr();
     if (*exit_file)
         fd = exit_open(exit_file);
-    if (stook_report(fd >= 0 ? fd : copy, as) != 0)
-        report_warn("the report could not be written (%s)", strerror(errno));
-    if (fd >= 0)
+    *ours = fd >= 0;
+    return *ours ? fd : copy;
+}
+
+void exit_output_end(int fd, bool ours)
+{
+    if (ours)
         (void)raw_close(fd);
+}
+
+FIRST_TEXT void exit_report(void)
+{
+    unsigned format;
+    bool ours;
+    int fd;
+
+    if (setting_number(SETTING_REPORT) != 1 || (fd = exit_output(&format, &ours)) < 0)
+        return;
+    if (stook_report(fd, format) != 0)
+        report_warn("the report could not be written (%s)", strerror(errno));
+    exit_output_end(fd, ours);
 }

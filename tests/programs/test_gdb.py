@@ -106,4 +106,18 @@ with tempfile.TemporaryDirectory() as folder:
     examine([PROGRAM, f"{core}.set"], places, freed)
     out, err = gdb([], "stook caches")
     assert "no libstook" in err, (out, err)
+
+    # With STOOK_DEBUG=U: who allocated the object, and who freed it.
+    process, places, freed = start({**os.environ, "STOOK_DEBUG": "ZU", "STOOK_CORE_DUMP": "all"})
+    live = ["-p", str(process.pid)]
+    whole = [gdb(live, f"stook whatis {places[name]}", f"gcore {core}.debug")[0] for name in ("live", "slab")]
+    end(process)
+    whole += [gdb([PROGRAM, f"{core}.debug"], f"stook whatis {places[name]}")[0] for name in ("live", "slab")]
+    for out in whole:
+        assert re.search(r" of cache widgets, .*: (in use|free, in its slab)\n  allocated by thread %d on CPU \d+, .*\n"
+                         r"    0x\w+ main \+ \d+ in section .text" % process.pid, out), out
+    for out in whole[1::2]:
+        assert re.search(r": free, in its slab\n(.*\n)+  freed by thread %d on CPU .*\n    0x\w+ main \+ " % process.pid, out), out
+    for out in whole[::2]:
+        assert ": in use\n" in out and "freed by" not in out, out
 print("objects are where gdb says")

@@ -17,7 +17,9 @@ import gdb
 
 PAGE_SHIFT, BLOCK_SHIFT = 12, 21
 SLAB_NONE, SLAB_OUT, SLAB_MIN = 0xffff, 0x8000, 1
-INTERNAL = 1 << 31
+INTERNAL, DEBUG_USER = 1 << 31, 0x8000
+COLUMN_TRACK = 2
+DEPOT_CHUNK, DEPOT_DEPTH = 1 << 17, 24  # words of a chunk
 
 
 def symbol(name):
@@ -40,8 +42,14 @@ class Heap:
 
     def __init__(self):
         self.map = symbol("pagemap")
-        self.base, self.middle = number(self.map["base"]), number(self.map["middle"])
-        if number(self.map["size"]) == 0 or number(symbol("cache_list")["end"]) == 0:
+        try:
+            self.base, self.middle = number(self.map["base"]), number(self.map["middle"])
+            there = number(self.map["size"]) != 0 and number(symbol("cache_list")["end"]) != 0
+            if there:  # the table may lie on a page that is not in the file, where the rest is
+                number(symbol("cache_table")[1])
+        except gdb.MemoryError:
+            there = False
+        if not there:
             raise gdb.GdbError("stook: the library has not started; or this is a core file without its data: those have it of "
                                "programs that run with STOOK_CORE_DUMP=all, and gdb's after `set dump-excluded-mappings on`")
         self.begin = self.base + number(self.map["high"])
@@ -313,9 +321,39 @@ class WhatIs(gdb.Command):
         start = slab.object(index)
         text = f"is {address - start} bytes into" if address != start else "is"
         text += f" object {index} ({cache.size} bytes from {hex(start)}) of cache {cache.name}, {place}: "
-        if not slab.out()[index]:
-            return text + "free, in its slab"
-        return text + cache.cached().get(start, "in use")
+        free = not slab.out()[index]
+        text += "free, in its slab" if free else cache.cached().get(start, "in use")
+        return text + "".join("\n" + line for line in tracks(heap, cache, slab, index))
+
+
+def tracks(heap, cache, slab, index):
+    """Who allocated and freed the object last, where the cache keeps that (STOOK_DEBUG=U)."""
+    if not cache.flags & DEBUG_USER:
+        return
+    column = cache.value["layout"]["column"][slab.flags & SLAB_MIN][COLUMN_TRACK]
+    at = (slab.address if column["outside"] else slab.base) + number(column["offset"]) + index * number(column["stride"])
+    requested, _, *raw = struct.unpack("<II" + "QIIII" * 2, heap.read(at, 56))
+    if requested:
+        yield f"  {requested} bytes were asked for"
+    for name, (time, stack, thread, cpu, _) in (("allocated", raw[:5]), ("freed", raw[5:])):
+        if time == 0:
+            continue
+        yield f"  {name} by thread {thread} on CPU {cpu}, {time / 1e9:.6f} s after the machine's start"
+        for frame in frames(heap, stack):
+            where = gdb.execute(f"info symbol {frame - 1}", to_string=True).strip() if not frame >> 63 else "a call that names its site"
+            yield f"    {hex(frame & ~(1 << 63))} {where}"
+
+
+def frames(heap, stack):
+    """The return addresses of a stack in the depot (src/debug/depot.c)."""
+    if stack == 0:
+        return ()
+    try:
+        record = number(symbol("depot")["chunk"][stack // DEPOT_CHUNK]) + 8 * (stack % DEPOT_CHUNK)
+        depth, = struct.unpack("<Q", heap.read(record + 8, 8))
+        return struct.unpack(f"<{depth}Q", heap.read(record + 16, 8 * depth)) if depth <= DEPOT_DEPTH else ()
+    except (gdb.error, gdb.MemoryError):
+        return ()
 
 
 def large(heap, address):

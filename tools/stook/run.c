@@ -26,8 +26,8 @@
 static char run_names[1024];
 
 struct run_options {
-    bool report, all, trace_all;
-    const char *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug;
+    bool report, implied, all, trace_all;
+    const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug;
 };
 
 static int run_setenv(const char *name, const char *value)
@@ -58,6 +58,7 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"report-all", no_argument, NULL, 'a'},
         {"report-format", required_argument, NULL, 'f'},
         {"report-file", required_argument, NULL, 'o'},
+        {"leaks", optional_argument, NULL, 'k'},
         {"mode", required_argument, NULL, 'm'},
         {"reserve", required_argument, NULL, 'w'},
         {"limit", required_argument, NULL, 'l'},
@@ -80,13 +81,17 @@ static int run_parse(int argc, char **argv, struct run_options *options)
             options->report = options->all = true;
             break;
         case 'f':
-            options->report = true;
+            options->implied = true;
             status = option_setting(STATUS_RUN, "--report-format", SETTING_REPORT_FORMAT, optarg,
                                     &options->format);
             break;
         case 'o':
-            options->report = true;
+            options->implied = true;
             options->file = optarg;
+            break;
+        case 'k':
+            status = option_setting(STATUS_RUN, "--leaks", SETTING_LEAKS, optarg ? optarg : "1",
+                                    &options->leaks);
             break;
         case 'm':
             status = option_setting(STATUS_RUN, "--mode", SETTING_MODE, optarg, &options->mode);
@@ -118,6 +123,7 @@ static int run_parse(int argc, char **argv, struct run_options *options)
                             argv[optind - 1]);
         }
     }
+    options->report = options->report || (options->implied && !options->leaks);
     if (status != STATUS_OK)
         return status;
     if (optind >= argc)
@@ -229,7 +235,9 @@ static int run_report(const struct run_options *options)
     int status;
 
     snprintf(self, sizeof(self), "%d", (int)getpid());
-    status = run_set(SETTING_REPORT, "1");
+    status = options->report ? run_set(SETTING_REPORT, "1") : STATUS_OK;
+    if (status == STATUS_OK && options->leaks)
+        status = run_set(SETTING_LEAKS, options->leaks);
     if (options->all)
         unsetenv(setting_name(SETTING_REPORT_PID));
     else if (status == STATUS_OK)
@@ -310,7 +318,7 @@ static int run_environment(const struct run_options *options)
     int status = run_preload();
 
     run_warn();
-    if (status == STATUS_OK && options->report)
+    if (status == STATUS_OK && (options->report || options->leaks))
         status = run_report(options);
     if (status == STATUS_OK && options->trace)
         status = run_trace(options);
@@ -401,6 +409,9 @@ const struct command command_run = {
         "                         --report\n"
         "  --report-all           each process of the tree writes a report, not only the first;\n"
         "                         implies --report; with a file, use %p\n"
+        "  --leaks[=all]          at exit, list objects that nothing points to, by call site; all: what\n"
+        "                         can be reached, too.  As --report-format and --report-file say.\n"
+        "                         --debug U gives whole stacks\n"
         "  --mode MODE            rseq (the default where the system supports it) or locked\n"
         "  --reserve SIZE         keep at most SIZE of free memory warm, 32M by default\n"
         "  --limit SIZE           each process may have SIZE allocated at one time; beyond it\n"

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tools.h - what AddressSanitizer and Valgrind see of objects, so that an access to a byte that is nobody's is
+ * an error of theirs, at the instruction that makes it.
+ *
+ * In a process that one of them watches all caches are debug caches with F and Z: their calls go into the library, no
+ * sheaf keeps an object, and no link lies in one.  Bytes around a live object, and all of a free one, are closed
+ * to the program.  The library opens them while it checks and writes them.
+ *
+ *   AddressSanitizer   found by weak references to its runtime, which the program has; the library is not
+ *                      compiled with it.  Slabs are roots of its own search for leaks.
+ *   Valgrind           by requests that do nothing elsewhere, if its header was there when the library was built.
+ *                      Objects are blocks like malloc's, with their stacks.  They are no pools of Valgrind's: it
+ *                      counts leaks of pools only in programs that have blocks of malloc.
+ */
+#ifndef STOOK_DEBUG_TOOLS_H
+#define STOOK_DEBUG_TOOLS_H
+
+#include "slab/slab.h"
+
+#include <stdbool.h>
+
+enum tools { TOOLS_NONE, TOOLS_ASAN = 1, TOOLS_VALGRIND = 2 };
+
+/* Which tool watches this process.  Set once, before the first cache. */
+extern uint8_t tools_watch __attribute__((visibility("hidden")));
+void tools_start(void);
+/* Then: the library adds to the tool's reports (tools_report.c). */
+void tools_report_start(void);
+
+void tools_slab_made_slow(const struct stook_cache *cache, struct slab *slab, size_t bytes);
+void tools_slab_gone_slow(struct slab *slab, size_t bytes);
+void tools_open_slow(const void *from, size_t n);
+void tools_close_slow(const void *from, size_t n);
+void tools_alloc_slow(const struct stook_cache *cache, const void *object, size_t size);
+void tools_resize_slow(const struct stook_cache *cache, const void *object, size_t had,
+                       size_t size);
+void tools_free_slow(const struct stook_cache *cache, const void *object);
+
+/* A slab's pages are closed; and are as any others again. */
+static inline void tools_slab_made(const struct stook_cache *cache, struct slab *slab, size_t bytes)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_slab_made_slow(cache, slab, bytes);
+}
+
+static inline void tools_slab_gone(struct slab *slab, size_t bytes)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_slab_gone_slow(slab, bytes);
+}
+
+/* Whether errors of this thread are the program's. */
+void tools_quiet_slow(bool quiet);
+static inline void tools_quiet(bool quiet)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_quiet_slow(quiet);
+}
+
+/* For the library. */
+static inline void tools_open(const void *from, size_t n)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_open_slow(from, n);
+}
+
+static inline void tools_close(const void *from, size_t n)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_close_slow(from, n);
+}
+
+/* An object of which `size` bytes are the user's from now on; none is any more. */
+static inline void tools_alloc(const struct stook_cache *cache, const void *object, size_t size)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_alloc_slow(cache, object, size);
+}
+
+static inline void tools_resize(const struct stook_cache *cache, const void *object, size_t had,
+                                size_t size)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_resize_slow(cache, object, had, size);
+}
+
+static inline void tools_free(const struct stook_cache *cache, const void *object)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_free_slow(cache, object);
+}
+
+#endif

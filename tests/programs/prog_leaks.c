@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* link: shared */
+/*
+ * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [call].
+ *
+ * Lost: 3 points; a string; a list of two; a ring of two; 300 KiB of whole pages.  Possible: an array of which only
+ * the second element is pointed to.  In reach: what a global, another thread's stack and register, a thread-local
+ * variable and another object point to.  Free: in sheaves, and behind readers.
+ */
+#include <stook/debug.h>
+#include <stook/stook.h>
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct point {
+    struct point *next;
+    char name[40];
+};
+
+static struct stook_cache *points, *hidden;
+static char *volatile middle;
+static void *volatile global;
+static __thread void *volatile local;
+
+__attribute__((noinline)) static void *lose_point(void)
+{
+    return memset(stook_alloc(points, 0), 0, sizeof(struct point));
+}
+
+__attribute__((noinline)) static char *lose_string(void)
+{
+    return strcpy(malloc(100), "a string that is lost");
+}
+
+__attribute__((noinline)) static struct point *lose_chain(void)
+{
+    struct point *first = calloc(1, 700);
+
+    first->next = calloc(1, 600);
+    return first;
+}
+
+__attribute__((noinline)) static struct point *lose_ring(void)
+{
+    struct point *first = calloc(1, 1500);
+
+    first->next = calloc(1, 1500);
+    first->next->next = first;
+    return first;
+}
+
+__attribute__((noinline)) static void *lose_pages(void)
+{
+    return memset(malloc(300 << 10), 0, 16);
+}
+
+__attribute__((noinline)) static void keep_some(void)
+{
+    struct point *chain = calloc(1, 2200);
+
+    chain->next = calloc(1, 2200);
+    global = chain;
+    local = calloc(1, 2700);
+    middle = (char *)calloc(10, 320) + 320;
+}
+
+/* Words of earlier frames and registers do not stay where the search finds them. */
+__attribute__((noinline)) static void wipe(void)
+{
+    volatile char space[96 << 10];
+
+    memset((char *)space, 0, sizeof(space));
+    __asm__ volatile("" : : "r"(space) : "memory", "rbx", "r12", "r13", "r14", "r15");
+}
+
+__attribute__((noinline)) static void plant(void)
+{
+    for (int i = 0; i < 3; i++)
+        (void)lose_point();
+    (void)lose_string();
+    (void)lose_chain();
+    (void)lose_ring();
+    (void)lose_pages();
+}
+
+/* More than a slot has, so that some are in barns and some in slabs. */
+__attribute__((noinline)) static void churn(void)
+{
+    static void *object[4000];
+
+    for (int i = 0; i < 4000; i++)
+        object[i] = stook_alloc(points, 0);
+    for (int i = 0; i < 4000; i++)
+        stook_free(points, object[i]);
+    for (int i = 0; i < 4000; i++)
+        object[i] = malloc((size_t)i % 900);
+    for (int i = 0; i < 4000; i++)
+        free(object[i]);
+    memset(object, 0, sizeof(object));
+}
+
+/* Not an address: its complement. */
+static volatile unsigned long masked;
+
+__attribute__((noinline)) static void mask(void)
+{
+    masked = ~(unsigned long)stook_alloc(hidden, 0);
+}
+
+/* The address of an object is in a register that calls preserve, and nowhere else. */
+static void *hold(void *arg)
+{
+    int *tube = arg;
+
+    local = calloc(1, 3300);
+    mask();
+    wipe();
+#ifdef __x86_64__
+    __asm__ volatile("mov %0, %%rbx\n\tnot %%rbx\n\t"
+                     "mov $1, %%eax\n\tmov $1, %%edx\n\tsyscall\n" /* write */
+                     "1:\tmov $34, %%eax\n\tsyscall\n\tjmp 1b"     /* pause */
+                     :
+                     : "m"(masked), "D"((long)tube[1]), "S"("r")
+                     : "rax", "rbx", "rcx", "rdx", "r11", "memory");
+#else
+    global = (void *)~masked; /* not what is tested */
+    (void)!write(tube[1], "r", 1);
+    for (;;)
+        pause();
+#endif
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    bool clean = false, threads = false, call = false;
+
+    for (int i = 1; i < argc; i++) {
+        clean |= !strcmp(argv[i], "clean");
+        threads |= !strcmp(argv[i], "threads");
+        call |= !strcmp(argv[i], "call");
+    }
+    points = stook_cache_create("points", sizeof(struct point), NULL);
+    hidden = stook_cache_create("hidden", 200, NULL);
+    keep_some();
+    if (!clean)
+        plant();
+    churn();
+    if (threads) {
+        static int tube[2];
+        pthread_t thread;
+        char c;
+        if (pipe(tube) != 0)
+            return 2;
+        if (pthread_create(&thread, NULL, hold, tube) != 0 || read(tube[0], &c, 1) != 1)
+            return 2;
+    }
+    wipe();
+    if (call)
+        printf("%ld\n", stook_leaks(STDERR_FILENO, STOOK_REPORT_JSON));
+    return 0;
+}

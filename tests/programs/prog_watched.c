@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/* link: shared */
+/*
+ * One fault with a typed object of 40 bytes, for test_tools.py, which compiles this with AddressSanitizer too and runs
+ * it under Valgrind: prog_watched clean|over|under|after|leak|size.
+ */
+#include <stook/inline.h>
+#include <stook/kmalloc.h>
+#include <stook/stook.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct stook_cache *parcels;
+
+__attribute__((noinline)) static char *make_parcel(void)
+{
+    char *parcel = stook_alloc_inline(parcels, 0);
+
+    memset(parcel, 1, 40);
+    return parcel;
+}
+
+__attribute__((noinline)) static void drop_parcel(char *parcel)
+{
+    stook_free_inline(parcels, parcel);
+}
+
+__attribute__((noinline)) static void wipe(void)
+{
+    volatile char space[64 << 10];
+
+    memset((char *)space, 0, sizeof(space));
+}
+
+static void clean(void)
+{
+    static char *parcel[500];
+    struct stook_cache *zeroed = stook_cache_create("zeroed", 100, NULL);
+    char *grown = stook_kmalloc(10, 0);
+
+    for (int i = 0; i < 500; i++)
+        parcel[i] = make_parcel();
+    for (int i = 0; i < 500; i++)
+        drop_parcel(parcel[i]);
+    for (int i = 0; i < 500; i++)
+        parcel[i] = make_parcel();
+    stook_free_bulk(parcels, 500, (void **)parcel);
+    parcel[0] = stook_alloc(zeroed, STOOK_ZERO);
+    for (int i = 0; i < 100; i++)
+        if (parcel[0][i])
+            exit(3);
+    stook_free(zeroed, parcel[0]);
+    memset(grown, 2, 10);
+    grown = stook_krealloc(grown, 30, 0);
+    memset(grown + 10, 3, 20);
+    for (int i = 0; i < 30; i++)
+        if (grown[i] != (i < 10 ? 2 : 3))
+            exit(4);
+    stook_free_any(grown);
+    stook_cache_destroy(zeroed);
+}
+
+int main(int argc, char **argv)
+{
+    const char *fault = argc > 1 ? argv[1] : "";
+    char *parcel;
+
+    parcels = stook_cache_create("parcels", 40, NULL);
+    clean();
+    parcel = make_parcel();
+    if (!strcmp(fault, "over"))
+        ((volatile char *)parcel)[43] = 1;
+    if (!strcmp(fault, "under"))
+        ((volatile char *)parcel)[-3] = 1;
+    if (!strcmp(fault, "size")) {
+        volatile char *asked = stook_kmalloc(18, 0);
+        asked[18] = 1;
+        stook_free_any((void *)asked);
+    }
+    if (!strcmp(fault, "leak"))
+        parcel = NULL;
+    wipe();
+    if (parcel)
+        drop_parcel(parcel);
+    if (!strcmp(fault, "after"))
+        ((volatile char *)parcel)[5] = 1;
+    puts("at the end");
+    return 0;
+}
