@@ -16,6 +16,7 @@
 #include "face/traced.h"
 #include "large/arena_span.h"
 #include "large/large.h"
+#include "sample/sample.h"
 #include "slab/node.h"
 #include "watch/settings_show.h"
 
@@ -52,6 +53,7 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
 {
     hotplug_child(); /* also where no lock was taken */
     traced_child(nested);
+    sample_child();
 }
 
 const struct hooks hooks = {

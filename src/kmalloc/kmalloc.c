@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "charge/accounted.h"
+#include "guard/guard.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
 #include "kmalloc/private.h"
@@ -183,6 +184,8 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
         /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
         object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NORECLAIM : flags, where,
                                  ACCOUNT_CURRENT);
+        if (!(flags & STOOK_SIGNAL_SAFE))
+            object = guard_sample(cache, object, size, 1, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where);
@@ -312,7 +315,7 @@ size_t stook_usable_size(const void *object)
     cache = slab_user_cache(object);
     if (cache)
         return slab_usable(cache);
-    size = large_size(object);
+    size = stook_private_large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);
     return size;

@@ -9,6 +9,7 @@
 #include "cache/init.h"
 #include "base/settings.h"
 #include "charge/accounted.h"
+#include "guard/guard.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "os/topology.h"
@@ -226,7 +227,7 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
         object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
-    return object;
+    return guard_sample(cache, object, size, align, where_address(from));
 }
 
 static void *private_large(size_t size, size_t align, bool *zeroed)
@@ -265,11 +266,15 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
 
 size_t stook_private_large_size(const void *object)
 {
-    return large_size(object);
+    return guard_covers(object) ? guard_size(object) : large_size(object);
 }
 
 bool stook_private_large_free(void *object)
 {
+    if (__builtin_expect(guard_covers(object), 0)) {
+        guard_free(object, "free");
+        return true;
+    }
     account_large_clear(object);
     return private_large_free(object);
 }
@@ -348,8 +353,8 @@ void stook_private_totals(struct stook_private_totals *totals)
             totals->free += (counts.objects - counts.active) * cache->layout.stride;
         }
         large_count(&objects, &bytes);
-        totals->large = bytes;
-        totals->large_objects = objects;
+        totals->large = bytes + atomic_load_explicit(&guard.live_bytes, memory_order_relaxed);
+        totals->large_objects = objects + atomic_load_explicit(&guard.live, memory_order_relaxed);
         arena_stat(&arena);
         totals->warm = arena.warm;
         totals->used = arena.used;
@@ -387,6 +392,8 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
     size_t size;
     struct stook_cache *cache = stook_private_cache_of(pointer, &size, &start);
 
+    if (guard_covers(pointer))
+        guard_bad_pointer(call, pointer);
     if (cache)
         slab_report(cache, pointer, "is not the start of an object");
     cache = slab_cache_of(pointer);

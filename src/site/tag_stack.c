@@ -5,44 +5,19 @@
  *
  * It is counted off like any other when it is freed, so a stack has what lives of the objects that were
  * sampled with it; the sites' sums stay exact, each over its own tag and those of its stacks.
- *
- * Stacks are unwound by the compiler's library and the tables of the program: frame pointers are
- * nowhere to be relied on.  That takes no memory and, from glibc 2.35 on, no lock.
  */
 #include "site/tag.h"
 #include "base/placed.h"
 #include "base/settings.h"
+#include "site/stack.h"
 
-#include <unwind.h>
-
-enum {
-    TAG_STACK_DEPTH = 48,
-    TAG_STACK_SKIP = 16, /* frames of ours, at most, before the caller's */
-};
+enum { TAG_STACK_DEPTH = 48 };
 
 uint64_t tag_stack_every;
 
 static __thread int64_t tag_stack_left __attribute__((tls_model("initial-exec")));
 static __thread bool tag_stack_busy __attribute__((tls_model("initial-exec")));
 static __thread uint64_t tag_stack_seed __attribute__((tls_model("initial-exec")));
-
-struct tag_stack_walk {
-    uint64_t address, frames[TAG_STACK_DEPTH];
-    unsigned depth, skipped;
-};
-
-static _Unwind_Reason_Code tag_stack_frame(struct _Unwind_Context *context, void *arg)
-{
-    struct tag_stack_walk *walk = arg;
-    uint64_t address = _Unwind_GetIP(context);
-
-    if (address == 0)
-        return _URC_END_OF_STACK;
-    if (walk->depth == 0 && address != walk->address)
-        return ++walk->skipped < TAG_STACK_SKIP ? _URC_NO_REASON : _URC_END_OF_STACK;
-    walk->frames[walk->depth++] = address;
-    return walk->depth < TAG_STACK_DEPTH ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
 
 /* A half to one and a half times the distance, so that no pattern of a program falls in step. */
 static int64_t tag_stack_next(uint64_t every)
@@ -57,7 +32,8 @@ static int64_t tag_stack_next(uint64_t every)
 __attribute__((noinline)) uint32_t tag_stack_sample(const void *address, uint64_t bytes)
 {
     uint64_t every = __atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED);
-    struct tag_stack_walk walk;
+    uint64_t frames[TAG_STACK_DEPTH];
+    unsigned depth;
 
     if (__builtin_expect(tag_stack_seed == 0, 0)) /* not every thread's first object */
         tag_stack_left = tag_stack_next(every);
@@ -66,11 +42,9 @@ __attribute__((noinline)) uint32_t tag_stack_sample(const void *address, uint64_
         return 0;
     tag_stack_left = tag_stack_next(every);
     tag_stack_busy = true; /* a handler that comes meanwhile, or what the unwinder might allocate */
-    walk.address = (uintptr_t)address;
-    walk.depth = walk.skipped = 0;
-    (void)_Unwind_Backtrace(tag_stack_frame, &walk);
+    depth = stack_walk((uintptr_t)address, frames, TAG_STACK_DEPTH);
     tag_stack_busy = false;
-    return walk.depth > 1 ? tag_of_stack(walk.frames, walk.depth) : 0;
+    return depth > 1 ? tag_of_stack(frames, depth) : 0;
 }
 
 static FIRST_TEXT __attribute__((constructor(103), used)) void tag_stack_start(void)

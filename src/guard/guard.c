@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard/guard.h"
+
+#include "base/context.h"
+#include "base/settings.h"
+#include "base/where.h"
+#include "cache/alloc.h"
+#include "guard/guard_fault.h"
+#include "os/os.h"
+#include "percpu/random.h"
+#include "site/stack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+struct guard guard;
+
+/* What guard_begin() was told. */
+static uint64_t guard_mean;
+static uint32_t guard_wanted;
+
+/* The first sample makes the pool.  A child whose parent's other thread was at it goes without. */
+enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
+static _Atomic uint32_t guard_start_state;
+
+/* ---- the pool --------------------------------------------------------------------------------- */
+
+static bool guard_map(void)
+{
+    size_t page = os_page_size(), bytes = (2 * (size_t)guard_wanted + 1) * page;
+    struct guard_slot *slot = os_map(guard_wanted * sizeof(*slot));
+    char *pool = slot ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                             -1, 0)
+                      : MAP_FAILED;
+
+    if (pool == MAP_FAILED || !guard_catch()) {
+        if (pool != MAP_FAILED)
+            os_unmap(pool, bytes);
+        if (slot)
+            os_unmap(slot, guard_wanted * sizeof(*slot));
+        return false;
+    }
+    guard.base = (uintptr_t)pool;
+    guard.page = page;
+    guard.slots = guard_wanted;
+    guard.slot = slot;
+    atomic_store_explicit(&guard.bytes, bytes, memory_order_release);
+    return true;
+}
+
+/* Whether there is a pool; the first who asks makes it. */
+static bool guard_is_ready(void)
+{
+    uint32_t state = atomic_load_explicit(&guard_start_state, memory_order_acquire);
+
+    if (state == GUARD_START_NOT &&
+        atomic_compare_exchange_strong(&guard_start_state, &state, GUARD_START_NOW)) {
+        state = guard_map() ? GUARD_START_DONE : GUARD_START_OFF;
+        atomic_store_explicit(&guard_start_state, state, memory_order_release);
+    }
+    return state == GUARD_START_DONE;
+}
+
+struct guard_slot *guard_slot_of(const void *address)
+{
+    size_t page = ((uintptr_t)address - guard.base) / guard.page;
+
+    return page % 2 ? &guard.slot[page / 2] : NULL;
+}
+
+static uint64_t guard_word(enum guard_state state)
+{
+    return (atomic_fetch_add_explicit(&guard.changes, 1, memory_order_relaxed) + 1)
+               << GUARD_STATE_BITS |
+           state;
+}
+
+static void guard_set(struct guard_slot *slot, enum guard_state state)
+{
+    /* Release: what a thread that finds the object live, or freed, reads of the slot. */
+    atomic_store_explicit(&slot->word, guard_word(state), memory_order_release);
+}
+
+/* The slot is the caller's if it is still in that state. */
+static bool guard_take(struct guard_slot *slot, uint64_t word)
+{
+    return atomic_compare_exchange_strong_explicit(&slot->word, &word, guard_word(GUARD_BUSY),
+                                                   memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* A slot that was never used, else the one that was freed first; NULL: all are live. */
+static struct guard_slot *guard_find(void)
+{
+    uint32_t used = atomic_load_explicit(&guard.used, memory_order_relaxed);
+    struct guard_slot *oldest;
+    uint64_t least;
+
+    while (used < guard.slots)
+        if (atomic_compare_exchange_weak_explicit(&guard.used, &used, used + 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return guard_take(&guard.slot[used], GUARD_NEVER) ? &guard.slot[used] : NULL;
+    do {
+        oldest = NULL;
+        least = UINT64_MAX;
+        for (uint32_t i = 0; i < guard.slots; i++) {
+            uint64_t word = atomic_load_explicit(&guard.slot[i].word, memory_order_relaxed);
+            if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_FREED && word < least) {
+                oldest = &guard.slot[i];
+                least = word;
+            }
+        }
+    } while (oldest && !guard_take(oldest, least));
+    return oldest;
+}
+
+static bool guard_open(char *page)
+{
+    return mprotect(page, guard.page, PROT_READ | PROT_WRITE) == 0;
+}
+
+/* The page's contents go, and nobody may touch it; false: the kernel refuses. */
+static bool guard_close(char *page)
+{
+    os_release(page, guard.page);
+    return mprotect(page, guard.page, PROT_NONE) == 0;
+}
+
+/* ---- objects ---------------------------------------------------------------------------------- */
+
+static void guard_note(struct guard_who *who, uint64_t where)
+{
+    who->thread = (int32_t)syscall(SYS_gettid);
+    who->depth = stack_walk(where & 1 ? 0 : where >> 1, who->frames, GUARD_FRAMES);
+}
+
+/* The bytes around the object that are checked when it is freed. */
+static char *guard_zone_begin(const struct guard_slot *slot)
+{
+    char *page = guard_page(slot);
+
+    return slot->object - page > GUARD_ZONE ? slot->object - GUARD_ZONE : page;
+}
+
+static char *guard_zone_end(const struct guard_slot *slot)
+{
+    char *end = guard_page(slot) + guard.page, *behind = slot->object + slot->size;
+
+    return end - behind > GUARD_ZONE ? behind + GUARD_ZONE : end;
+}
+
+/* At one end of its page, by chance, as near as the alignment allows. */
+static void guard_place(struct guard_slot *slot, size_t size, size_t align)
+{
+    char *page = guard_page(slot);
+
+    slot->object = random_below(2) ? page + ((guard.page - size) & ~(align - 1)) : page;
+    slot->size = size;
+    slot->align = (uint32_t)align;
+    memset(guard_zone_begin(slot), GUARD_ZONE_BYTE,
+           (size_t)(slot->object - guard_zone_begin(slot)));
+    memset(slot->object + size, GUARD_ZONE_BYTE,
+           (size_t)(guard_zone_end(slot) - (slot->object + size)));
+}
+
+/* Not sooner after the last one than the mean says: what a sample costs at most is known so. */
+static bool guard_is_time(void)
+{
+    uint64_t last = atomic_load_explicit(&guard.last, memory_order_relaxed), now;
+    struct timespec clock = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
+    now = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
+    if (last != 0 && now - last < guard_mean * GUARD_PAUSE)
+        return false;
+    return atomic_compare_exchange_strong_explicit(&guard.last, &last, now, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+static void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where)
+{
+    struct guard_slot *slot;
+
+    if (size == 0)
+        size = 1;
+    if (align < cache->align)
+        align = cache->align;
+    /* Not in a handler that interrupted the library, nor beside a fork of this thread. */
+    if (context_self()->depth > 0 || !guard_is_time() || !guard_is_ready() || size > guard.page ||
+        align > guard.page)
+        return NULL;
+    slot = guard_find();
+    if (!slot)
+        return NULL;
+    if (!guard_open(guard_page(slot))) {
+        guard_set(slot, GUARD_FREED); /* as if it had been, and nothing is known of it */
+        return NULL;
+    }
+    guard_place(slot, size, align);
+    slot->cache = cache;
+    slot->freed.depth = 0;
+    guard_note(&slot->allocated, where);
+    atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guard.sampled, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guard.live, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guard.live_bytes, size, memory_order_relaxed);
+    guard_set(slot, GUARD_LIVE);
+    return slot->object;
+}
+
+void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
+                    uint64_t where)
+{
+    int saved = errno;
+    void *guarded;
+
+    /* What is charged, tagged or traced is known by its slab. */
+    if (!object || cache_hooks(cache))
+        return object;
+    guarded = guard_alloc(cache, size, align, where);
+    if (guarded)
+        free_object(cache, object);
+    errno = saved;
+    return guarded ? guarded : object;
+}
+
+size_t guard_size(const void *object)
+{
+    const struct guard_slot *slot = guard_covers(object) ? guard_slot_of(object) : NULL;
+
+    return slot && guard_state(slot) == GUARD_LIVE && slot->object == object ? slot->size : 0;
+}
+
+/* The first byte of [from, to) that is not as it was, and up to which; false: all are. */
+static bool guard_changed(const char *from, const char *to, const char **at, size_t *changed)
+{
+    while (from < to && *(const unsigned char *)from == GUARD_ZONE_BYTE)
+        from++;
+    while (to > from && *(const unsigned char *)(to - 1) == GUARD_ZONE_BYTE)
+        to--;
+    *at = from;
+    *changed = (size_t)(to - from);
+    return from < to;
+}
+
+static void guard_check_zones(struct guard_slot *slot, const char *call)
+{
+    struct guard_finding finding = {.slot = slot, .call = call};
+    const char *at;
+
+    if (guard_changed(guard_zone_begin(slot), slot->object, &at, &finding.changed))
+        finding.what = GUARD_ZONE_BEFORE;
+    else if (guard_changed(slot->object + slot->size, guard_zone_end(slot), &at, &finding.changed))
+        finding.what = GUARD_ZONE_BEHIND;
+    else
+        return;
+    finding.at = at;
+    guard_report(&finding);
+    abort();
+}
+
+static void guard_end(struct guard_slot *slot)
+{
+    size_t size = slot->size;
+    bool closed;
+
+    guard_note(&slot->freed, 0);
+    closed = guard_close(guard_page(slot));
+    atomic_fetch_sub_explicit(&guard.live, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&guard.live_bytes, size, memory_order_relaxed);
+    guard_set(slot, closed ? GUARD_FREED : GUARD_OPEN);
+}
+
+_Noreturn void guard_bad_pointer(const char *call, const void *pointer)
+{
+    struct guard_slot *slot = guard_slot_of(pointer);
+    struct guard_finding finding = {
+        .what = GUARD_NOTHING, .slot = slot, .at = pointer, .call = call};
+
+    if (slot && slot->object)
+        finding.what = pointer != slot->object          ? GUARD_INSIDE
+                       : guard_state(slot) == GUARD_LIVE ? GUARD_NOTHING /* another thread's again */
+                                                         : GUARD_CALLED;
+    guard_report(&finding);
+    abort();
+}
+
+void guard_free(void *object, const char *call)
+{
+    struct guard_slot *slot = guard_slot_of(object);
+    struct guard_finding twice = {.what = GUARD_TWICE, .slot = slot, .at = object, .call = call};
+    int saved = errno;
+    uint64_t word;
+
+    if (!slot || slot->object != object)
+        guard_bad_pointer(call, object);
+    word = atomic_load_explicit(&slot->word, memory_order_acquire);
+    if ((word & ((1u << GUARD_STATE_BITS) - 1)) != GUARD_LIVE || !guard_take(slot, word)) {
+        guard_report(&twice);
+        abort();
+    }
+    guard_check_zones(slot, call);
+    guard_end(slot);
+    errno = saved;
+}
+
+/* ---- settings --------------------------------------------------------------------------------- */
+
+void guard_begin(uint64_t mean, uint32_t slots)
+{
+    guard_mean = mean;
+    guard_wanted = slots;
+    sample_begin(mean);
+}
+
+/* Not earlier: the loader may have no tables for the unwinder yet. */
+static __attribute__((constructor(104), used)) void guard_start(void)
+{
+    size_t mean = setting_number(SETTING_GUARD);
+
+    if (mean > 0)
+        guard_begin(mean, (uint32_t)setting_number(SETTING_GUARD_SLOTS));
+}
