@@ -4,11 +4,11 @@
 #include "base/context.h"
 #include "base/settings.h"
 #include "base/where.h"
-#include "cache/alloc.h"
 #include "guard/guard_fault.h"
 #include "os/os.h"
 #include "percpu/random.h"
 #include "site/stack.h"
+#include "slab/node.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -34,9 +34,9 @@ static bool guard_map(void)
 {
     size_t page = os_page_size(), bytes = (2 * (size_t)guard_wanted + 1) * page;
     struct guard_slot *slot = os_map(guard_wanted * sizeof(*slot));
-    char *pool = slot ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                             -1, 0)
-                      : MAP_FAILED;
+    char *pool =
+        slot ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+             : MAP_FAILED;
 
     if (pool == MAP_FAILED || !guard_catch()) {
         if (pool != MAP_FAILED)
@@ -171,11 +171,14 @@ static void guard_place(struct guard_slot *slot, size_t size, size_t align)
 static bool guard_is_time(void)
 {
     uint64_t last = atomic_load_explicit(&guard.last, memory_order_relaxed), now;
+    uint64_t pause = guard_mean * GUARD_PAUSE;
     struct timespec clock = {0};
 
+    if (pause < GUARD_PAUSE_LEAST)
+        return true;
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
     now = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
-    if (last != 0 && now - last < guard_mean * GUARD_PAUSE)
+    if (last != 0 && now - last < pause)
         return false;
     return atomic_compare_exchange_strong_explicit(&guard.last, &last, now, memory_order_relaxed,
                                                    memory_order_relaxed);
@@ -222,8 +225,11 @@ void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t
     if (!object || cache_hooks(cache))
         return object;
     guarded = guard_alloc(cache, size, align, where);
-    if (guarded)
-        free_object(cache, object);
+    if (guarded) { /* to its slab: from a sheaf the next call would get it, and be no sample */
+        bool nested = context_enter();
+        node_put(cache, &object, 1, nested);
+        context_leave();
+    }
     errno = saved;
     return guarded ? guarded : object;
 }
@@ -282,9 +288,10 @@ _Noreturn void guard_bad_pointer(const char *call, const void *pointer)
         .what = GUARD_NOTHING, .slot = slot, .at = pointer, .call = call};
 
     if (slot && slot->object)
-        finding.what = pointer != slot->object          ? GUARD_INSIDE
-                       : guard_state(slot) == GUARD_LIVE ? GUARD_NOTHING /* another thread's again */
-                                                         : GUARD_CALLED;
+        finding.what = pointer != slot->object ? GUARD_INSIDE
+                       : guard_state(slot) == GUARD_LIVE
+                           ? GUARD_NOTHING /* another thread's again */
+                           : GUARD_CALLED;
     guard_report(&finding);
     abort();
 }

@@ -27,10 +27,12 @@
 
 enum {
     GUARD_FRAMES = 24,
-    GUARD_ZONE = 64, /* bytes on either side that are checked when an object is freed, where its page has them */
+    GUARD_ZONE =
+        64, /* bytes on either side that are checked when an object is freed, where its page has them */
     GUARD_ZONE_BYTE = 0xcc,
     GUARD_PAUSE = 20, /* ns between two samples for each byte of the mean: 10 ms at 512 KiB */
-    GUARD_SLOTS_MAX = 4096,
+    GUARD_PAUSE_LEAST =
+        1000000, /* ns: shorter ones are none; who asks for so many samples is to have them */
 };
 
 enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN };

@@ -19,7 +19,8 @@
 #include <unistd.h>
 
 enum {
-    GUARD_STACK_LEAST = 16 << 10, /* of an alternative stack: else the fault's own stack is not unwound */
+    GUARD_STACK_LEAST =
+        16 << 10, /* of an alternative stack: else the fault's own stack is not unwound */
 };
 
 static struct sigaction guard_before; /* constant once the handler is installed */
@@ -75,9 +76,10 @@ static void guard_fault(const siginfo_t *info, const ucontext_t *context)
 {
     struct guard_finding finding = {.at = info->si_addr, .access = guard_access(context)};
     const struct guard_slot *slot = guard_slot_of(info->si_addr);
-    const stack_t *stack = &context->uc_stack; /* the alternative one; its size is 0 where there is none */
-    bool narrow = !(stack->ss_flags & SS_DISABLE) && stack->ss_size > 0 &&
-                  stack->ss_size < GUARD_STACK_LEAST;
+    const stack_t *stack =
+        &context->uc_stack; /* the alternative one; its size is 0 where there is none */
+    bool narrow =
+        !(stack->ss_flags & SS_DISABLE) && stack->ss_size > 0 && stack->ss_size < GUARD_STACK_LEAST;
     struct guard_who who = {.thread = (int32_t)syscall(SYS_gettid), .depth = 1};
 
     finding.what = GUARD_AFTER_FREE;

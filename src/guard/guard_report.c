@@ -78,8 +78,8 @@ static void guard_say_what(const struct guard_finding *finding)
         guard_say("use after free: %s of", finding->call);
         break;
     case GUARD_NOTHING:
-        guard_say("bad pointer: %s %p, where no object is", finding->call ? finding->call : finding->access,
-                  finding->at);
+        guard_say("bad pointer: %s %p, where no object is",
+                  finding->call ? finding->call : finding->access, finding->at);
         break;
     }
     if (slot && finding->what != GUARD_NOTHING)
@@ -94,7 +94,8 @@ void guard_report(const struct guard_finding *finding)
     uint32_t none = 0;
 
     for (unsigned turn = 0;
-         turn < GUARD_TURNS && !atomic_compare_exchange_strong(&guard_reporting, &none, 1); turn++) {
+         turn < GUARD_TURNS && !atomic_compare_exchange_strong(&guard_reporting, &none, 1);
+         turn++) {
         none = 0;
         lock_pause(turn);
     }
