@@ -105,13 +105,12 @@ static void guard_leave(int number, siginfo_t *info, void *context)
 
     if (guard_before.sa_flags & SA_SIGINFO) {
         guard_before.sa_sigaction(number, info, context);
-    } else if (guard_before.sa_handler != SIG_DFL && guard_before.sa_handler != SIG_IGN) {
+    } else if (guard_before.sa_handler != SIG_DFL) {
         guard_before.sa_handler(number);
-    } else if (info->si_code > 0) {
+    } else {
         (void)sigaction(SIGSEGV, &none, NULL);
-    } else if (guard_before.sa_handler == SIG_DFL) {
-        (void)sigaction(SIGSEGV, &none, NULL);
-        (void)raise(SIGSEGV); /* waits for the end of this handler */
+        if (info->si_code <= 0)
+            (void)raise(SIGSEGV); /* waits for the end of this handler */
     }
 }
 
@@ -131,8 +130,9 @@ bool guard_catch(void)
 
     if (sigaction(SIGSEGV, NULL, &guard_before) != 0)
         return false;
-    if ((guard_before.sa_flags & SA_SIGINFO) ||
-        (guard_before.sa_handler != SIG_DFL && guard_before.sa_handler != SIG_IGN)) {
+    if (!(guard_before.sa_flags & SA_SIGINFO) && guard_before.sa_handler == SIG_IGN)
+        return true; /* what it starts by exec ignores the signal, too: faults end the process without a word */
+    if ((guard_before.sa_flags & SA_SIGINFO) || guard_before.sa_handler != SIG_DFL) {
         own.sa_flags = guard_before.sa_flags | SA_SIGINFO;
         own.sa_mask = guard_before.sa_mask;
     }

@@ -177,23 +177,12 @@ static const struct death {
     void (*call)(void);
     int signal;
 } deaths[] = {
-    DEATH(overflow_write, SIGSEGV),
-    DEATH(overflow_read, SIGSEGV),
-    DEATH(overflow_far, SIGSEGV),
-    DEATH(underflow_write, SIGSEGV),
-    DEATH(freed_read, SIGSEGV),
-    DEATH(freed_write, SIGSEGV),
-    DEATH(freed_by_another, SIGSEGV),
-    DEATH(freed_twice, SIGABRT),
-    DEATH(inside, SIGABRT),
-    DEATH(between, SIGABRT),
-    DEATH(slack_behind, SIGABRT),
-    DEATH(far_behind, SIGABRT),
-    DEATH(slack_before, SIGABRT),
-    DEATH(realloc_freed, SIGABRT),
-    DEATH(size_of_freed, SIGABRT),
-    DEATH(operator_array, SIGSEGV),
-    DEATH(aligned, SIGSEGV),
+    DEATH(overflow_write, SIGSEGV),   DEATH(overflow_read, SIGSEGV), DEATH(overflow_far, SIGSEGV),
+    DEATH(underflow_write, SIGSEGV),  DEATH(freed_read, SIGSEGV),    DEATH(freed_write, SIGSEGV),
+    DEATH(freed_by_another, SIGSEGV), DEATH(freed_twice, SIGABRT),   DEATH(inside, SIGABRT),
+    DEATH(between, SIGABRT),          DEATH(slack_behind, SIGABRT),  DEATH(far_behind, SIGABRT),
+    DEATH(slack_before, SIGABRT),     DEATH(realloc_freed, SIGABRT), DEATH(size_of_freed, SIGABRT),
+    DEATH(operator_array, SIGSEGV),   DEATH(aligned, SIGSEGV),
 };
 
 static int run(void *arg)

@@ -84,7 +84,8 @@ static void test_placed_at_an_end(void **unused)
     for (int turn = 0; turn < 40; turn++)
         for (size_t size = 1; size <= 4096; size += 1 + size / 3) {
             char *object = guarded(size), *page = guard_page(guard_slot_of(object));
-            size_t align = size <= 96 ? 8 : 128, behind = guard.page - (size_t)(object - page) - size;
+            size_t align = size <= 96 ? 8 : 128,
+                   behind = guard.page - (size_t)(object - page) - size;
             assert_int_equal(stook_usable_size(object), size);
             if ((size & (size - 1)) == 0)
                 assert_int_equal((uintptr_t)object & (size - 1), 0);
@@ -329,11 +330,16 @@ static void test_handlers(void **unused)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_placed_at_an_end), cmocka_unit_test(test_used_again_last),
-        cmocka_unit_test(test_mappings_are_few), cmocka_unit_test(test_resized),
-        cmocka_unit_test(test_in_no_cache),      cmocka_unit_test(test_not_guarded),
-        cmocka_unit_test(test_pause),            cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_threads),          cmocka_unit_test(test_handlers),
+        cmocka_unit_test(test_placed_at_an_end),
+        cmocka_unit_test(test_used_again_last),
+        cmocka_unit_test(test_mappings_are_few),
+        cmocka_unit_test(test_resized),
+        cmocka_unit_test(test_in_no_cache),
+        cmocka_unit_test(test_not_guarded),
+        cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_handlers),
     };
 
     (void)argc;
