@@ -5,7 +5,7 @@
 #include "base/settings.h"
 #include "base/where.h"
 #include "guard/guard_fault.h"
-#include "os/os.h"
+#include "guard/guard_pool.h"
 #include "percpu/random.h"
 #include "site/stack.h"
 #include "slab/node.h"
@@ -13,12 +13,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-struct guard guard;
 
 /* What guard_begin() was told. */
 static uint64_t guard_mean;
@@ -28,31 +25,6 @@ static uint32_t guard_wanted;
 enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
 static _Atomic uint32_t guard_start_state;
 
-/* ---- the pool --------------------------------------------------------------------------------- */
-
-static bool guard_map(void)
-{
-    size_t page = os_page_size(), bytes = (2 * (size_t)guard_wanted + 1) * page;
-    struct guard_slot *slot = os_map(guard_wanted * sizeof(*slot));
-    char *pool =
-        slot ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-             : MAP_FAILED;
-
-    if (pool == MAP_FAILED || !guard_catch()) {
-        if (pool != MAP_FAILED)
-            os_unmap(pool, bytes);
-        if (slot)
-            os_unmap(slot, guard_wanted * sizeof(*slot));
-        return false;
-    }
-    guard.base = (uintptr_t)pool;
-    guard.page = page;
-    guard.slots = guard_wanted;
-    guard.slot = slot;
-    atomic_store_explicit(&guard.bytes, bytes, memory_order_release);
-    return true;
-}
-
 /* Whether there is a pool; the first who asks makes it. */
 static bool guard_is_ready(void)
 {
@@ -60,74 +32,10 @@ static bool guard_is_ready(void)
 
     if (state == GUARD_START_NOT &&
         atomic_compare_exchange_strong(&guard_start_state, &state, GUARD_START_NOW)) {
-        state = guard_map() ? GUARD_START_DONE : GUARD_START_OFF;
+        state = guard_catch() && guard_map(guard_wanted) ? GUARD_START_DONE : GUARD_START_OFF;
         atomic_store_explicit(&guard_start_state, state, memory_order_release);
     }
     return state == GUARD_START_DONE;
-}
-
-struct guard_slot *guard_slot_of(const void *address)
-{
-    size_t page = ((uintptr_t)address - guard.base) / guard.page;
-
-    return page % 2 ? &guard.slot[page / 2] : NULL;
-}
-
-static uint64_t guard_word(enum guard_state state)
-{
-    return (atomic_fetch_add_explicit(&guard.changes, 1, memory_order_relaxed) + 1)
-               << GUARD_STATE_BITS |
-           state;
-}
-
-static void guard_set(struct guard_slot *slot, enum guard_state state)
-{
-    /* Release: what a thread that finds the object live, or freed, reads of the slot. */
-    atomic_store_explicit(&slot->word, guard_word(state), memory_order_release);
-}
-
-/* The slot is the caller's if it is still in that state. */
-static bool guard_take(struct guard_slot *slot, uint64_t word)
-{
-    return atomic_compare_exchange_strong_explicit(&slot->word, &word, guard_word(GUARD_BUSY),
-                                                   memory_order_acq_rel, memory_order_relaxed);
-}
-
-/* A slot that was never used, else the one that was freed first; NULL: all are live. */
-static struct guard_slot *guard_find(void)
-{
-    uint32_t used = atomic_load_explicit(&guard.used, memory_order_relaxed);
-    struct guard_slot *oldest;
-    uint64_t least;
-
-    while (used < guard.slots)
-        if (atomic_compare_exchange_weak_explicit(&guard.used, &used, used + 1,
-                                                  memory_order_relaxed, memory_order_relaxed))
-            return guard_take(&guard.slot[used], GUARD_NEVER) ? &guard.slot[used] : NULL;
-    do {
-        oldest = NULL;
-        least = UINT64_MAX;
-        for (uint32_t i = 0; i < guard.slots; i++) {
-            uint64_t word = atomic_load_explicit(&guard.slot[i].word, memory_order_relaxed);
-            if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_FREED && word < least) {
-                oldest = &guard.slot[i];
-                least = word;
-            }
-        }
-    } while (oldest && !guard_take(oldest, least));
-    return oldest;
-}
-
-static bool guard_open(char *page)
-{
-    return mprotect(page, guard.page, PROT_READ | PROT_WRITE) == 0;
-}
-
-/* The page's contents go, and nobody may touch it; false: the kernel refuses. */
-static bool guard_close(char *page)
-{
-    os_release(page, guard.page);
-    return mprotect(page, guard.page, PROT_NONE) == 0;
 }
 
 /* ---- objects ---------------------------------------------------------------------------------- */

@@ -90,7 +90,12 @@ static inline char *guard_page(const struct guard_slot *slot)
 }
 
 /* The slot whose data page an address of the pool is in; NULL: it is in a page between. */
-struct guard_slot *guard_slot_of(const void *address);
+static inline struct guard_slot *guard_slot_of(const void *address)
+{
+    size_t page = ((uintptr_t)address - guard.base) / guard.page;
+
+    return page % 2 ? &guard.slot[page / 2] : NULL;
+}
 
 /* From now on: one sample each `mean` bytes (not 0), of which so many live at once. */
 void guard_begin(uint64_t mean, uint32_t slots);

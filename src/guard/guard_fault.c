@@ -3,7 +3,7 @@
  * guard_fault.c - the handler of SIGSEGV: says what a fault in the pool is, and leaves it, as all other
  * faults, to the program's handler or to the kernel.
  *
- * It is installed behind whatever handler the program has when the first object is sampled, with that one's flags
+ * It is installed before whatever handler the program has when the first object is sampled, with that one's flags
  * and mask, so that handlers on a stack of their own stay there.  A program that installs its own later takes
  * its place: then a fault is that program's, as any other, and there is no report.
  */

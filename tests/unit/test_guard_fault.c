@@ -268,18 +268,17 @@ static void test_others(void **unused)
         int signal; /* 0: it ends well */
         const char *says;
     } others[] = {
-        {none_foreign, SIGSEGV, NULL},  {none_sent, SIGSEGV, NULL},
-        {ignored_sent, 0, NULL},        {ignored_fault, SIGSEGV, NULL},
-        {too_deep, SIGSEGV, NULL},      {own_later, 0, NULL},
+        {none_foreign, SIGSEGV, NULL},  {none_sent, SIGSEGV, NULL}, {ignored_sent, 0, NULL},
+        {ignored_fault, SIGSEGV, NULL}, {too_deep, SIGSEGV, NULL},  {own_later, 0, NULL},
     };
 
     (void)unused;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         struct child child;
         child_run(&child, others[i].call, NULL);
-        if (others[i].signal ? !WIFSIGNALED(child.status) ||
-                                   WTERMSIG(child.status) != others[i].signal
-                             : !child_passed(&child))
+        if (others[i].signal
+                ? !WIFSIGNALED(child.status) || WTERMSIG(child.status) != others[i].signal
+                : !child_passed(&child))
             fail_msg("%zu: status %#x", i, (unsigned)child.status);
         if (others[i].says ? !strstr(child.error, others[i].says) : child.error[0] != '\0')
             fail_msg("%zu: \"%s\"", i, child.error);
@@ -289,8 +288,8 @@ static void test_others(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chained),   cmocka_unit_test(test_chained_plain),
-        cmocka_unit_test(test_foreign),   cmocka_unit_test(test_returning),
+        cmocka_unit_test(test_chained), cmocka_unit_test(test_chained_plain),
+        cmocka_unit_test(test_foreign), cmocka_unit_test(test_returning),
         cmocka_unit_test(test_others),
     };
 
