@@ -3,15 +3,14 @@
 
 #include "base/context.h"
 #include "base/settings.h"
-#include "base/where.h"
 #include "guard/guard_fault.h"
 #include "guard/guard_pool.h"
+#include "percpu/percpu.h"
 #include "percpu/random.h"
-#include "site/stack.h"
+#include "site/tag.h"
 #include "slab/node.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -42,8 +41,16 @@ static bool guard_is_ready(void)
 
 static void guard_note(struct guard_who *who, uint64_t where)
 {
-    who->thread = (int32_t)syscall(SYS_gettid);
-    who->depth = stack_walk(where & 1 ? 0 : where >> 1, who->frames, GUARD_FRAMES);
+    uint64_t from = where & 1 ? 0 : where >> 1;
+    struct timespec clock = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
+    who->time = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
+    who->thread = (uint32_t)syscall(SYS_gettid);
+    who->cpu = (uint32_t)percpu_cpu();
+    who->depth = tag_stack_walk((const void *)(uintptr_t)from, who->frames, GUARD_FRAMES);
+    if (who->depth == 0 && from != 0)
+        who->frames[who->depth++] = from;
 }
 
 /* The bytes around the object that are checked when it is freed. */
@@ -161,65 +168,69 @@ static bool guard_changed(const char *from, const char *to, const char **at, siz
     return from < to;
 }
 
-static void guard_check_zones(struct guard_slot *slot, const char *call)
+static void guard_check_zones(const struct guard_slot *slot, const char *call)
 {
-    struct guard_finding finding = {.slot = slot, .call = call};
-    const char *at;
+    const char *at, *end = slot->object + slot->size;
+    size_t changed;
 
-    if (guard_changed(guard_zone_begin(slot), slot->object, &at, &finding.changed))
-        finding.what = GUARD_ZONE_BEFORE;
-    else if (guard_changed(slot->object + slot->size, guard_zone_end(slot), &at, &finding.changed))
-        finding.what = GUARD_ZONE_BEHIND;
-    else
-        return;
-    finding.at = at;
-    guard_report(&finding);
-    abort();
+    if (guard_changed(guard_zone_begin(slot), slot->object, &at, &changed))
+        guard_report(slot, at, DEBUG_ACCEPTED, 0,
+                     "%s found %zu bytes overwritten, %td before sampled object %p of %zu bytes",
+                     call, changed, slot->object - at, (void *)slot->object, slot->size);
+    if (guard_changed(end, guard_zone_end(slot), &at, &changed))
+        guard_report(
+            slot, at, DEBUG_ACCEPTED, 0,
+            "%s found %zu bytes overwritten, %td behind the %zu bytes of sampled object %p", call,
+            changed, at - end, slot->size, (void *)slot->object);
 }
 
 static void guard_end(struct guard_slot *slot)
 {
-    size_t size = slot->size;
-    bool closed;
+    bool broken = (atomic_load_explicit(&slot->told, memory_order_relaxed) & GUARD_BROKEN) != 0;
 
     guard_note(&slot->freed, 0);
-    closed = guard_close(guard_page(slot));
+    if (!guard_close(guard_page(slot)))
+        broken = true;
     atomic_fetch_sub_explicit(&guard.live, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&guard.live_bytes, size, memory_order_relaxed);
-    guard_set(slot, closed ? GUARD_FREED : GUARD_OPEN);
+    atomic_fetch_sub_explicit(&guard.live_bytes, slot->size, memory_order_relaxed);
+    guard_set(slot, broken ? GUARD_OPEN : GUARD_FREED);
 }
 
-_Noreturn void guard_bad_pointer(const char *call, const void *pointer)
+void guard_bad_pointer(const char *call, const void *pointer)
 {
-    struct guard_slot *slot = guard_slot_of(pointer);
-    struct guard_finding finding = {
-        .what = GUARD_NOTHING, .slot = slot, .at = pointer, .call = call};
+    const struct guard_slot *slot = guard_slot_of(pointer);
 
-    if (slot && slot->object)
-        finding.what = pointer != slot->object ? GUARD_INSIDE
-                       : guard_state(slot) == GUARD_LIVE
-                           ? GUARD_NOTHING /* another thread's again */
-                           : GUARD_CALLED;
-    guard_report(&finding);
-    abort();
+    if (!slot || !slot->object)
+        guard_report(NULL, pointer, DEBUG_REFUSED, 0,
+                     "%s: pointer %p is in no object: it lies between sampled objects", call,
+                     pointer);
+    else if (pointer != slot->object)
+        guard_report(slot, pointer, DEBUG_REFUSED, 0,
+                     "%s: pointer %p lies %td bytes into sampled object %p of %zu bytes", call,
+                     pointer, (const char *)pointer - slot->object, (void *)slot->object,
+                     slot->size);
+    else
+        guard_report(slot, pointer, DEBUG_REFUSED, 0,
+                     "%s: sampled object %p of %zu bytes is free already", call, pointer,
+                     slot->size);
 }
 
 void guard_free(void *object, const char *call)
 {
     struct guard_slot *slot = guard_slot_of(object);
-    struct guard_finding twice = {.what = GUARD_TWICE, .slot = slot, .at = object, .call = call};
     int saved = errno;
     uint64_t word;
 
-    if (!slot || slot->object != object)
-        guard_bad_pointer(call, object);
-    word = atomic_load_explicit(&slot->word, memory_order_acquire);
-    if ((word & ((1u << GUARD_STATE_BITS) - 1)) != GUARD_LIVE || !guard_take(slot, word)) {
-        guard_report(&twice);
-        abort();
+    if (slot && slot->object == object) {
+        word = atomic_load_explicit(&slot->word, memory_order_acquire);
+        if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_LIVE && guard_take(slot, word)) {
+            guard_check_zones(slot, call);
+            guard_end(slot);
+            errno = saved;
+            return;
+        }
     }
-    guard_check_zones(slot, call);
-    guard_end(slot);
+    guard_bad_pointer(call, object);
     errno = saved;
 }
 

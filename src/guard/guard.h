@@ -37,16 +37,20 @@ enum {
 
 enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN };
 enum { GUARD_STATE_BITS = 3 };
+enum {
+    GUARD_TOLD = 1,   /* there was a report of a fault */
+    GUARD_BROKEN = 2, /* a page beside it lost its protection: the slot is not used again */
+};
 
 struct guard_who {
-    int32_t thread;
-    uint32_t depth; /* 0: unknown */
+    uint64_t time;               /* CLOCK_MONOTONIC, ns */
+    uint32_t thread, cpu, depth; /* depth 0: unknown */
     uint64_t frames[GUARD_FRAMES];
 };
 
 struct guard_slot {
     _Atomic uint64_t word; /* the change's number << GUARD_STATE_BITS | state */
-    _Atomic uint32_t told; /* of this object there was a report */
+    _Atomic uint32_t told; /* GUARD_TOLD, GUARD_BROKEN: of this object */
     /* Of the thread that made the slot BUSY; read racily by reports. */
     uint32_t align;
     char *object;
@@ -119,10 +123,10 @@ static inline void *guard_sample(struct stook_cache *cache, void *object, size_t
 /* Bytes of the live object that begins there; 0: none does.  Any pointer. */
 size_t guard_size(const void *object);
 
-/* Frees an object, or reports and aborts: of any pointer that guard_covers().  errno is kept. */
+/* Frees an object, or reports: of any pointer that guard_covers().  errno is kept. */
 void guard_free(void *object, const char *call);
 
-/* The report of a pointer that `call` should not have been given. */
-_Noreturn void guard_bad_pointer(const char *call, const void *pointer);
+/* The report of a pointer that `call` should not have been given.  Returns if the program goes on. */
+void guard_bad_pointer(const char *call, const void *pointer);
 
 #endif

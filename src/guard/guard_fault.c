@@ -9,19 +9,15 @@
  */
 #include "guard/guard_fault.h"
 
-#include "site/stack.h"
+#include "base/where.h"
+#include "debug/report.h"
+#include "guard/guard_pool.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
-enum {
-    GUARD_STACK_LEAST =
-        16 << 10, /* of an alternative stack: else the fault's own stack is not unwound */
-};
+enum guard_what { GUARD_BEHIND, GUARD_BEFORE, GUARD_FREED_ONE };
 
 static struct sigaction guard_before; /* constant once the handler is installed */
 
@@ -51,11 +47,11 @@ static uint64_t guard_code(const ucontext_t *context)
 }
 
 /* Which of two objects an access to the page between them is nearer to. */
-static const struct guard_slot *guard_nearest(const char *at, enum guard_what *what)
+static struct guard_slot *guard_nearest(const char *at, enum guard_what *what)
 {
     size_t between = ((uintptr_t)at - guard.base) / guard.page / 2;
-    const struct guard_slot *left = between > 0 ? &guard.slot[between - 1] : NULL;
-    const struct guard_slot *right = between < guard.slots ? &guard.slot[between] : NULL;
+    struct guard_slot *left = between > 0 ? &guard.slot[between - 1] : NULL;
+    struct guard_slot *right = between < guard.slots ? &guard.slot[between] : NULL;
 
     if (left && guard_state(left) != GUARD_LIVE && guard_state(left) != GUARD_FREED)
         left = NULL;
@@ -72,30 +68,62 @@ static const struct guard_slot *guard_nearest(const char *at, enum guard_what *w
     return right ? right : left;
 }
 
-static void guard_fault(const siginfo_t *info, const ucontext_t *context)
+static void guard_say_fault(const struct guard_slot *slot, const void *at, enum guard_what what,
+                            enum debug_done done, const ucontext_t *context)
 {
-    struct guard_finding finding = {.at = info->si_addr, .access = guard_access(context)};
-    const struct guard_slot *slot = guard_slot_of(info->si_addr);
-    const stack_t *stack =
-        &context->uc_stack; /* the alternative one; its size is 0 where there is none */
-    bool narrow =
-        !(stack->ss_flags & SS_DISABLE) && stack->ss_size > 0 && stack->ss_size < GUARD_STACK_LEAST;
-    struct guard_who who = {.thread = (int32_t)syscall(SYS_gettid), .depth = 1};
+    uint64_t where = where_address((const void *)(uintptr_t)guard_code(context));
+    const char *access = guard_access(context);
 
-    finding.what = GUARD_AFTER_FREE;
-    finding.slot = slot && slot->object ? slot : NULL;
     if (!slot)
-        finding.slot = guard_nearest(info->si_addr, &finding.what);
-    if (!finding.slot)
-        finding.what = GUARD_NOTHING;
-    else if (atomic_exchange_explicit(&((struct guard_slot *)(uintptr_t)finding.slot)->told, 1,
-                                      memory_order_relaxed) != 0)
-        return;
-    who.frames[0] = guard_code(context);
-    if (!narrow)
-        who.depth = stack_walk(who.frames[0], who.frames, GUARD_FRAMES);
-    finding.who = &who;
-    guard_report(&finding);
+        guard_report(NULL, at, done, where, "%s at %p, between sampled objects", access, at);
+    else if (what == GUARD_FREED_ONE)
+        guard_report(slot, at, done, where,
+                     "use after free: %s at %p, %td bytes into sampled object %p of %zu bytes",
+                     access, at, (const char *)at - slot->object, (void *)slot->object, slot->size);
+    else if (what == GUARD_BEFORE)
+        guard_report(slot, at, done, where,
+                     "underflow: %s at %p, %td bytes before sampled object %p of %zu bytes", access,
+                     at, slot->object - (const char *)at, (void *)slot->object, slot->size);
+    else
+        guard_report(slot, at, done, where,
+                     "overflow: %s at %p, %td bytes behind the %zu bytes of sampled object %p",
+                     access, at, (const char *)at - slot->object - (ptrdiff_t)slot->size,
+                     slot->size, (void *)slot->object);
+}
+
+/* The access is made again, of a page that may be used from now on; false: the kernel refuses. */
+static bool guard_give_in(struct guard_slot *slot, const void *at)
+{
+    char *page = (char *)guard.base + ((uintptr_t)at - guard.base) / guard.page * guard.page;
+    uint64_t word;
+
+    if (slot)
+        atomic_fetch_or_explicit(&slot->told, GUARD_BROKEN, memory_order_relaxed);
+    if (guard_slot_of(at)) {
+        slot = guard_slot_of(at);
+        word = atomic_load_explicit(&slot->word, memory_order_acquire);
+        if (guard_state(slot) == GUARD_FREED && guard_take(slot, word))
+            guard_set(slot, GUARD_OPEN);
+    }
+    return guard_open(page);
+}
+
+/* True: the program goes on. */
+static bool guard_fault(const siginfo_t *info, const ucontext_t *context)
+{
+    struct guard_slot *slot = guard_slot_of(info->si_addr);
+    enum guard_what what = GUARD_FREED_ONE;
+    bool goes_on;
+
+    if (!slot)
+        slot = guard_nearest(info->si_addr, &what);
+    else if (!slot->object)
+        slot = NULL;
+    goes_on = debug_goes_on(slot ? slot->cache : NULL);
+    if (!slot ||
+        !(atomic_fetch_or_explicit(&slot->told, GUARD_TOLD, memory_order_relaxed) & GUARD_TOLD))
+        guard_say_fault(slot, info->si_addr, what, goes_on ? DEBUG_OPENED : DEBUG_PASSED, context);
+    return goes_on && guard_give_in(slot, info->si_addr);
 }
 
 /* As if the handler were not here: the instruction faults again, or the signal is sent again. */
@@ -118,10 +146,11 @@ static void guard_handle(int number, siginfo_t *info, void *context)
 {
     int saved = errno;
 
-    if (info->si_code > 0 && guard_covers(info->si_addr))
-        guard_fault(info, context);
+    bool goes_on = info->si_code > 0 && guard_covers(info->si_addr) && guard_fault(info, context);
+
     errno = saved;
-    guard_leave(number, info, context);
+    if (!goes_on)
+        guard_leave(number, info, context);
 }
 
 bool guard_catch(void)

@@ -81,4 +81,3 @@ bool guard_close(char *page)
     os_release(page, guard.page);
     return mprotect(page, guard.page, PROT_NONE) == 0;
 }
-

@@ -4,6 +4,7 @@
  * The guard's handler beside the program's: one that was there before is called as the kernel would call it, with
  * its flags, mask and stack; faults that are none of the guard's pass through; nothing is said twice.
  */
+#include "base/settings.h"
 #include "guard/guard.h"
 #include "support/child.h"
 
@@ -285,12 +286,62 @@ static void test_others(void **unused)
     }
 }
 
+/* ---- the program goes on ------------------------------------------------------------------------ */
+
+static int continued(void *unused)
+{
+    volatile char *object;
+
+    (void)unused;
+    settings_read((char *[]){(char[]){"STOOK_ON_CORRUPTION=continue"}, NULL}, false);
+    object = take(64);
+    for (int turn = 0; turn < 2; turn++) /* the second has no report */
+        for (int i = 0; i < 100; i++)
+            object[64 + i] = (char)i;
+    if (object[64 + 99] != 99)
+        return 1;
+    stook_free_any((char *)object); /* its slot is not used again */
+    for (int i = 0; i < 100; i++) {
+        volatile char *other = take(64);
+        if (guard_slot_of((char *)other) == guard_slot_of((char *)object))
+            return 2;
+        stook_free_any((char *)other);
+    }
+    object = take(64);
+    stook_free_any((char *)object);
+    called = object[3]; /* zeros */
+    stook_free_any((char *)object);
+    object = take(64);
+    stook_free_any((char *)object + 8);
+    stook_free_any((char *)object);
+    return called;
+}
+
+static void test_continued(void **unused)
+{
+    static const char *const says[] = {"overflow: ", "use after free: ", "is free already",
+                                       " lies 8 bytes into"};
+    struct child child;
+    const char *at = child.error;
+
+    (void)unused;
+    child_run(&child, continued, NULL);
+    assert_true(child_passed(&child));
+    for (int i = 0; i < 4; i++) {
+        at = strstr(at, says[i]);
+        if (!at)
+            fail_msg("no \"%s\": %s", says[i], child.error);
+        at++;
+    }
+    assert_null(strstr(strstr(child.error, says[0]) + 1, says[0]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chained), cmocka_unit_test(test_chained_plain),
         cmocka_unit_test(test_foreign), cmocka_unit_test(test_returning),
-        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_others),  cmocka_unit_test(test_continued),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
