@@ -260,6 +260,27 @@ static void test_fork(void **unused)
     stook_free_any(object);
 }
 
+static void test_report(void **unused)
+{
+    static char text[65536];
+    char *object = guarded(64), wanted[64];
+    int ends[2];
+    ssize_t n;
+
+    (void)unused;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(stook_report(ends[1], STOOK_REPORT_JSON), 0);
+    close(ends[1]);
+    n = read(ends[0], text, sizeof(text) - 1);
+    close(ends[0]);
+    assert_true(n > 0);
+    snprintf(wanted, sizeof(wanted),
+             "\"guard\": {\"objects\": 1, \"bytes\": 64, \"sampled_objects\": %llu}",
+             (unsigned long long)atomic_load(&guard.sampled));
+    assert_non_null(strstr(text, wanted));
+    stook_free_any(object);
+}
+
 /* Threads that free each other's objects: each is whole when it comes back, and all come back. */
 static void *_Atomic hand[64];
 
@@ -338,6 +359,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_not_guarded),
         cmocka_unit_test(test_pause),
         cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_report),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_handlers),
     };
