@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * undumped.c - part of each shared library and of no archive: core dumps leave out the library's code and its
- * own data.  The first page stays, by whose build-id debuggers find the file with the code.
+ * own data, but with STOOK_CORE_DUMP=all.  The first page stays, by whose build-id debuggers find the file with the
+ * code.
  */
+#include "base/settings.h"
+#include "os/os.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -11,11 +15,15 @@
 extern char __ehdr_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 
+#pragma weak setting_number /* of libstook.so, whose data debuggers ask for; the others have none */
+
 static __attribute__((constructor)) void undumped(void)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)__ehdr_start + page;
     int saved = errno;
 
+    if (setting_number && setting_number(SETTING_CORE_DUMP) == OS_CORE_ALL)
+        return;
     (void)madvise((void *)from, ((uintptr_t)_end - from + page - 1) & -page, MADV_DONTDUMP);
     errno = saved;
 }

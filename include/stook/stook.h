@@ -13,7 +13,7 @@
  *
  * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), sheaf.h and pool.h
  * (reserves), reclaim.h, rcu.h (deferred frees), group.h (limits and accounting).  Also tag.h (call
- * sites), stat.h (counters), trace.h, topology.h.  kmem.h, an extra, has the kernel's names.
+ * sites), stat.h (counters), debug.h (reports of corruption), trace.h, topology.h.  kmem.h, an extra, has the kernel's names.
  *
  * Conventions of all headers:
  *  - Sizes are bytes.
@@ -126,8 +126,8 @@ extern "C" {
 #define STOOK_CACHE_ACCOUNT 0x100u
 /*
  * Debug flags: the kernel's slab_debug, by its letters F, Z, P, U, T and A (docs/debug.md).  A cache with one of
- * them has no sheaves, so every call goes to the slabs; other caches pay nothing.  What is found wrong is
- * reported, restored or refused, and the program goes on; STOOK_ON_CORRUPTION=abort in the environment ends it.
+ * them has no sheaves, so every call goes to the slabs; other caches pay nothing.  The library
+ * reports and repairs a corruption, and the program goes on; STOOK_ON_CORRUPTION=abort in the environment ends it.
  * STOOK_DEBUG in the environment sets them for caches by name.
  *
  * CHECKS (F): frees, links and counts are checked in full.  RED_ZONE (Z): bytes before and behind each object,
@@ -292,7 +292,7 @@ STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int 
  * Free one object of a known cache.
  *
  * NULL is accepted.  It cannot fail.  If the object is not of this cache, or is found to be free already, a
- * message says so and the process aborts.
+ * report says so and the process aborts; or the call does nothing (docs/debug.md).
  *
  * context: any
  * locks:   none while the CPU's sheaf has room; else barn, node and arena, in turn
@@ -304,8 +304,7 @@ STOOK_API void stook_free(struct stook_cache *cache, void *object) STOOK_NONNULL
  * Free any object by its address.
  *
  * That is an object of any cache, of stook_kmalloc(), or of malloc() where that is this library's.  NULL
- * and STOOK_KMALLOC_NONE are accepted.  It cannot fail.  For any other pointer a message says what it is,
- * and the process aborts.
+ * and STOOK_KMALLOC_NONE are accepted.  It cannot fail.  Any other pointer is reported as by stook_free().
  *
  * context: any
  * locks:   as stook_free()

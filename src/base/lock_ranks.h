@@ -30,6 +30,7 @@
     X("init_state", "process", "cache/init.c")                                                     \
     X("hotplug.busy", "process", "face/hotplug.c")                                                 \
     X("trace.gate->lock", "process", "trace/trace.c")                                              \
+    X("slabs_lock", "process", "debug/slabs.c")                                                    \
     X("rcu_hand_waiting", "process", "reserve/rcu_ops.c")                                          \
     X("rcu_slabs.busy", "process", "reserve/rcu_slabs.c")
 

@@ -93,5 +93,7 @@ unsigned object_check(const struct stook_cache *cache, const struct slab *slab, 
                       enum object_state state, uint64_t where);
 /* The same of an object that may be in use by other threads meanwhile; what is not steady is not checked. */
 unsigned object_validate(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
+/* In a forked child, where the thread that validated is gone. */
+void object_child(void);
 
 #endif

@@ -39,7 +39,10 @@ void os_release(void *address, size_t size);
 /* Moves the pages of [from, from+size) to `to`; both ranges stay mapped.  false: what is in `from` stays
  * there, and `to` is fresh pages. */
 bool os_move(void *from, void *to, size_t size);
-/* Whether the range is part of core dumps. */
+/* The words of STOOK_CORE_DUMP. */
+enum { OS_CORE_OBJECTS, OS_CORE_ALL };
+
+/* Whether the range is part of core dumps; with STOOK_CORE_DUMP=all everything is. */
 void os_dump(void *address, size_t size, bool wanted);
 /* Pages of os_map() that a forked child finds as zeros, however it was made (Linux 4.14). */
 void os_zero_in_child(void *address, size_t size);

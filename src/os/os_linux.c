@@ -3,6 +3,7 @@
 
 #include "base/raw.h"
 #include "base/report.h"
+#include "base/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -204,6 +205,8 @@ void os_dump(void *address, size_t size, bool wanted)
 {
     int saved = errno;
 
+    if (!wanted && setting_number(SETTING_CORE_DUMP) == OS_CORE_ALL)
+        return;
     (void)madvise(address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
     errno = saved;
 }

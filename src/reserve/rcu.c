@@ -121,13 +121,15 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
     }
 }
 
-/* Debug caches' objects are poisoned now.  A sheaf of a slot has objects of one cache. */
-static void rcu_readers_gone(struct sheaf *sheaf)
+/* Debug caches' objects are poisoned now.  A sheaf of a slot has objects of one cache, a loose one of several. */
+static void rcu_readers_gone(struct sheaf *sheaf, bool loose)
 {
     for (uint32_t i = 0; i < sheaf->size; i++) {
         const struct stook_cache *cache = slab_cache_of(sheaf->object[i]);
         if (cache->flags & CACHE_DEBUG)
             debug_deferred(cache, sheaf->object[i]);
+        else if (!loose)
+            break;
     }
 }
 
@@ -142,7 +144,7 @@ static void rcu_done(struct stook_rcu_head *head)
     int saved = errno;
     bool nested = context_enter();
 
-    rcu_readers_gone(sheaf);
+    rcu_readers_gone(sheaf, node == RCU_RIDE_LOOSE);
     if (node == RCU_RIDE_LOOSE)
         rcu_loose_done(sheaf, nested);
     else

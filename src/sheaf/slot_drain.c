@@ -35,8 +35,8 @@ static void slot_flush_taken(struct sheaf *chain)
     }
 }
 
-/* Puts a sheaf onto the chain, on its way to be freed: its capacity becomes its cache.  Its objects do not
- * tell: what lies in a sheaf was not checked. */
+/* Puts a sheaf onto the chain, on its way to be freed: its capacity becomes its cache's index.  The objects in it
+ * were not checked, so they do not tell. */
 static void slot_chain(const struct stook_cache *cache, struct sheaf *sheaf, struct sheaf **chain)
 {
     __atomic_store_n(&sheaf->capacity, cache->index, __ATOMIC_RELAXED);

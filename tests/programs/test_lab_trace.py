@@ -9,6 +9,8 @@ import struct
 import subprocess
 import tempfile
 
+from trace_bytes import number
+
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 TOPOLOGIES = os.path.join(os.environ["STOOK_SOURCE_DIR"], "topologies")
 ALLOC, FREE, CPU, CACHE = 1, 2, 3, 4
@@ -16,14 +18,6 @@ HEADER, CHUNK = 4096, 65536
 DESIGNS = ["cpu-partial", "upstream-first", "upstream-first+refill", "upstream", "stook"]
 FOLDER = tempfile.TemporaryDirectory()
 SANITIZED = any(key.endswith("SAN_OPTIONS") for key in os.environ)
-
-
-def number(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes(out) + bytes([n])
 
 
 class Trace:

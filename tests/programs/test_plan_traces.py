@@ -9,6 +9,8 @@ import struct
 import subprocess
 import tempfile
 
+from trace_bytes import number, number_at
+
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 BASH = os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/data/bash.trace")
 ALLOC, FREE, CACHE, ASKED = 1, 2, 4, 5
@@ -21,14 +23,6 @@ def plan(*arguments, status=0):
     assert done.returncode == status, f"{arguments}: {done.returncode}: {done.stderr}"
     assert status == 0 or done.stdout == "", (arguments, done.stdout)
     return done.stdout if status == 0 else done.stderr
-
-
-def number(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    return bytes(out) + bytes([n])
 
 
 class Trace:
@@ -127,16 +121,6 @@ result, unseen = run(Trace().alloc(asked=100).free(77).write("unseen"))
 expect(unseen, requested=100)
 
 # ---- a recorded trace: what it asked for, counted here ---------------------------------------------
-
-
-def number_at(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
 
 
 def most_requested(path):

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+from trace_bytes import number_at
+
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 TESTS = os.environ["STOOK_TEST_DIR"]
 for name in list(os.environ):
@@ -36,14 +38,8 @@ class Trace:
         self.balance()
 
     def number(self):
-        value = shift = 0
-        while True:
-            byte = self.bytes[self.at]
-            self.at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
+        value, self.at = number_at(self.bytes, self.at)
+        return value
 
     def chunk(self, at):
         thread, used, time, address, _, zero = struct.unpack_from("<IIQQII", self.bytes, at)

@@ -99,7 +99,7 @@ static void this_thread(void **unused)
     uint32_t stack = 0, before = 0;
 
     (void)unused;
-    for (int i = 0; i < 2; i++) {
+    for (volatile int i = 0; i < 2; i++) {
         before = stack;
         stack = caller(&where);
     }
