@@ -126,14 +126,11 @@ static void show_guard(struct writer *w)
 
 static void show_json_guard(struct writer *w)
 {
-    uint64_t sampled = atomic_load_explicit(&guard.sampled, memory_order_relaxed);
-
-    if (sampled == 0)
-        return;
     writer_print(w, " \"guard\": {");
     writer_key(w, "objects", atomic_load_explicit(&guard.live, memory_order_relaxed), ", ");
     writer_key(w, "bytes", atomic_load_explicit(&guard.live_bytes, memory_order_relaxed), ", ");
-    writer_key(w, "sampled_objects", sampled, "},\n");
+    writer_key(w, "sampled_objects", atomic_load_explicit(&guard.sampled, memory_order_relaxed),
+               "},\n");
 }
 
 static void show_table(struct writer *w, bool all)
