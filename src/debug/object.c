@@ -237,7 +237,7 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
     struct zone_change change;
     unsigned errors;
 
-    if (state == OBJECT_BUSY || state == OBJECT_LOST || word & OBJECT_LOCKED)
+    if (state == OBJECT_BUSY || word & OBJECT_LOCKED)
         return 0;
     /* Without the lock first, which nobody is to wait for where all is well. */
     if (!(debug_of(cache) & DEBUG_Z &&
@@ -276,7 +276,8 @@ bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where)
         return false;
     }
     if ((debug_of(cache) & DEBUG_A) && where && fail_now(n * cache->object_size, where)) {
-        errno = ENOMEM;
+        /* malloc tries no larger class in that case, and says ENOMEM. */
+        errno = cache->flags & CACHE_MALLOC ? EDQUOT : ENOMEM;
         return false;
     }
     return true;

@@ -9,7 +9,6 @@
  *   LIVE      with a user
  *   DEFERRED  freed, and readers may still read it
  *   BUSY      on its way from one of these to another, in one thread's hands
- *   LOST      never handed out again
  *
  * Its zones and poison belong to the word: they are checked against what it says before it changes, and written
  * while it says BUSY.  A thread that validates sets OBJECT_LOCKED beside the state while it restores bytes; other
@@ -30,7 +29,6 @@ enum object_state {
     OBJECT_LIVE,
     OBJECT_DEFERRED,
     OBJECT_BUSY,
-    OBJECT_LOST,
     OBJECT_STATE = 7,
     OBJECT_LOCKED = 8,
     OBJECT_CALL_SHIFT = 4, /* of enum debug_call, in 3 bits */
@@ -57,10 +55,10 @@ struct debug_asks {
 struct debug_asks debug_ask(struct debug_asks asks);
 
 /* Whether n objects may be allocated: the cache is not destroyed, and nothing fails on purpose.  False:
- * errno ENOMEM. */
+ * errno ENOMEM, or EDQUOT of malloc's. */
 bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where);
 
-/* An object is about to be handed out.  False: it must not be, and is lost. */
+/* An object is about to be handed out.  False: it must not be, and no other call has it. */
 bool debug_take(const struct stook_cache *cache, void *object, uint64_t where);
 
 /* Objects come back from a user.  NULL entries are skipped; those become NULL that are not to be freed. */

@@ -80,18 +80,24 @@ static uint64_t private_where(const void *from)
         (const void *)((uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_CALL_SHIFT) - 1)));
 }
 
+static __attribute__((noinline, cold)) void private_free_debug(struct stook_cache *cache,
+                                                               void *object, enum debug_call call,
+                                                               size_t size)
+{
+    struct debug_asks before = debug_ask((struct debug_asks){size, call});
+
+    free_object(cache, object);
+    (void)debug_ask(before);
+}
+
+/* Its frame is one of those of the deepest path of free(). */
 void stook_private_free(struct stook_cache *cache, void *object, enum stook_private_call call,
                         size_t size)
 {
-    struct debug_asks before;
-
-    if (__builtin_expect(!(cache->flags & CACHE_DEBUG), 1)) {
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
+        private_free_debug(cache, object, (enum debug_call)call, size);
+    else
         free_object(cache, object);
-        return;
-    }
-    before = debug_ask((struct debug_asks){size, (enum debug_call)call});
-    free_object(cache, object);
-    (void)debug_ask(before);
 }
 
 /* Malloc's classes: they stay. */
@@ -345,7 +351,9 @@ bool stook_private_large_free(void *object)
         return true;
     }
     pages_check(object);
-    account_large_clear(object);
+    if (atomic_load_explicit(&large_noted, memory_order_relaxed) ||
+        atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
+        account_large_clear(object);
     return private_large_free(object);
 }
 

@@ -6,6 +6,7 @@
 #include "base/hooks.h"
 #include "base/placed.h"
 #include "base/report.h"
+#include "page/arena_kept.h"
 #include "page/arena.h"
 #include "slab/column.h"
 #include "slab/mark.h"
@@ -60,8 +61,11 @@ static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned
     /* Slabs of debug caches are few in a block: what is kept about their objects fills its metadata. */
     bool dense = cache->layout.stride <= PAGE_SIZE && cache->layout.lead == 0;
     size_t bytes = column_meta(cache, flags);
-    char *base = arena_alloc_slab(zone, order, dense, bytes, nospin, meta);
+    char *base;
 
+    if (!nospin)
+        (void)arena_kept_drop();
+    base = arena_alloc_slab(zone, order, dense, bytes, nospin, meta);
     return base || zone >= pagemap.zones / 2
                ? base
                : arena_alloc_slab(zone + pagemap.zones / 2, order, dense, bytes, nospin, meta);

@@ -80,13 +80,15 @@ int main(int argc, char **argv)
     } else if (!std::strcmp(argv[1], "realloc")) {
         object = std::malloc(24);
         std::free(object);
-        return std::realloc(object, 30) != nullptr;
+        object = std::realloc(object, 30);
+        return object != nullptr;
     } else if (!std::strcmp(argv[1], "large")) {
         volatile char *bytes = static_cast<char *>(std::malloc(100000));
         bytes[100000] = 1;
         std::free(const_cast<char *>(bytes));
     } else if (!std::strcmp(argv[1], "fail")) {
-        return std::malloc(24) != nullptr;
+        object = std::malloc(24);
+        return object != nullptr;
     }
     return 0;
 }
