@@ -19,6 +19,7 @@ noun_of() {
     arena_left | arena_note | arena_stat) echo arena ;;
     zone_grow | zone_meta | zone_move | zone_space | zone_warm) echo zone ;;
     node_pending | node_settle) echo node ;;
+    guard_pool | guard_fault) echo guard ;;
     hooks) echo 'hooks|init' ;;
     pin) echo 'pin|cache_list' ;;
     alloc_node) echo alloc ;;

@@ -29,6 +29,8 @@ struct context {
     _Atomic(struct large *) large;   /* large objects that a handler left to be freed */
     _Atomic bool rcu;                /* a handler left full rcu sheaves to be handed over */
     unsigned due; /* CONTEXT_DUE_*: for an allocation that may wait (cache/upkeep.h) */
+    const void
+        *sampled; /* the cache of which this thread took a sample (sample/sample.h), or NULL */
     enum { FORK_NONE, FORK_TAKING, FORK_HOLDING } fork;
 };
 

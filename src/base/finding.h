@@ -36,6 +36,7 @@ enum debug_what {
     DEBUG_MISMATCH,    /* malloc, new, new[]: `text` says which and which */
     DEBUG_DESTROYED,   /* the cache */
     DEBUG_REALLOC_FREED,
+    DEBUG_GUARD, /* of a sampled object (guard/): `text` says it all */
     DEBUG_WHATS,
 };
 
@@ -46,6 +47,16 @@ enum debug_done {
     DEBUG_REFUSED,     /* the call changes nothing */
     DEBUG_ACCEPTED,    /* the call does what it can */
     DEBUG_ABORTED,     /* there is no going on */
+    DEBUG_PASSED,      /* a fault goes on to the program's handler, or ends the process */
+    DEBUG_OPENED,      /* the page of the fault may be used from now on */
+};
+
+/* A call that allocated or freed an object. */
+struct debug_who {
+    uint64_t time; /* CLOCK_MONOTONIC, ns */
+    uint32_t thread, cpu;
+    uint32_t depth;
+    const uint64_t *frames; /* innermost first */
 };
 
 /* What is 0 is not known. */
@@ -64,6 +75,8 @@ struct debug_finding {
     size_t requested;                /* bytes that were asked for */
     size_t value, objects;
     const char *text;
+    const struct debug_who
+        *who[2];    /* that allocated and freed the object; NULL: its column may know */
     uint64_t where; /* base/where.h: the call that found it */
 };
 

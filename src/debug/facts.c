@@ -38,6 +38,7 @@ const char *facts_name(enum debug_what what)
         [DEBUG_MISMATCH] = "mismatch",
         [DEBUG_DESTROYED] = "destroyed",
         [DEBUG_REALLOC_FREED] = "realloc_freed",
+        [DEBUG_GUARD] = "guard",
     };
 
     _Static_assert(sizeof(names) / sizeof(names[0]) == DEBUG_WHATS, "each has a name");
@@ -49,7 +50,8 @@ const char *facts_done(const struct facts *facts)
     static const char names[][16] = {
         [DEBUG_RESTORED] = "restored", [DEBUG_QUARANTINED] = "quarantined",
         [DEBUG_REFUSED] = "refused",   [DEBUG_ACCEPTED] = "accepted",
-        [DEBUG_ABORTED] = "aborted",
+        [DEBUG_ABORTED] = "aborted",   [DEBUG_PASSED] = "passed",
+        [DEBUG_OPENED] = "opened",
     };
 
     return names[facts->goes_on ? facts->finding->done : DEBUG_ABORTED];
@@ -119,11 +121,9 @@ static void facts_bytes(struct facts *facts)
 }
 
 /* The frames of a stack become symbols; those of the library's own files go later. */
-static void facts_frames(struct facts *facts, enum facts_stack which, uint32_t number)
+static void facts_symbols(struct facts *facts, enum facts_stack which, const uint64_t *frames,
+                          unsigned depth)
 {
-    uint64_t frames[DEPOT_DEPTH];
-    unsigned depth = depot_get(number, frames);
-
     facts->stack[which].first = facts->symbols;
     for (unsigned i = 0; i < depth; i++)
         if (frames[i] & DEPOT_SITE)
@@ -132,6 +132,13 @@ static void facts_frames(struct facts *facts, enum facts_stack which, uint32_t n
         else
             facts->symbol[facts->symbols++].address = frames[i];
     facts->stack[which].depth = facts->symbols - facts->stack[which].first;
+}
+
+static void facts_frames(struct facts *facts, enum facts_stack which, uint32_t number)
+{
+    uint64_t frames[DEPOT_DEPTH];
+
+    facts_symbols(facts, which, frames, depot_get(number, frames));
 }
 
 /* The calls that a program makes, by which a static library's frames end. */
@@ -172,6 +179,17 @@ static void facts_tracks(struct facts *facts)
 
     clock_gettime(CLOCK_MONOTONIC, &time);
     now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    for (unsigned which = 0; which < TRACKS; which++) {
+        const struct debug_who *who = f->who[which];
+        if (!who)
+            continue;
+        facts->stack[which].known = true;
+        facts->stack[which].age = now > who->time ? now - who->time : 0;
+        facts->stack[which].thread = who->thread;
+        facts->stack[which].cpu = who->cpu;
+        facts_symbols(facts, which, who->frames,
+                      who->depth < DEPOT_DEPTH ? who->depth : DEPOT_DEPTH);
+    }
     for (unsigned which = 0; which < TRACKS && facts->owner && f->object; which++) {
         struct track track;
         if (!track_get(facts->owner, f->slab, f->index, which, &track))

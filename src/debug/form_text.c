@@ -153,6 +153,12 @@ static void form_fix(struct writer *w, const struct facts *facts)
     case DEBUG_QUARANTINED:
         writer_print(w, "what is free of it is not used again\n");
         break;
+    case DEBUG_PASSED:
+        writer_print(w, "none, the fault is passed on\n");
+        break;
+    case DEBUG_OPENED:
+        writer_print(w, "the page of %p may be used, and is not guarded any more\n", f->at);
+        break;
     case DEBUG_REFUSED:
         writer_print(w, "the call is refused\n");
         break;

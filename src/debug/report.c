@@ -53,7 +53,7 @@ bool debug_goes_on(const struct stook_cache *cache)
 
 static bool report_goes_on(const struct debug_finding *finding)
 {
-    return finding->what == DEBUG_STILL_OUT ||
+    return finding->what == DEBUG_STILL_OUT || finding->done == DEBUG_PASSED ||
            (finding->done != DEBUG_ABORTED && debug_goes_on(finding->cache));
 }
 

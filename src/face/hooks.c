@@ -24,6 +24,7 @@
 #include "large/arena_span.h"
 #include "large/large.h"
 #include "leak/leak.h"
+#include "sample/sample.h"
 #include "slab/node.h"
 #include "watch/settings_show.h"
 
@@ -68,6 +69,7 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     traced_child(nested);
     debug_report_child();
     track_child();
+    sample_child();
 }
 
 const struct hooks hooks = {

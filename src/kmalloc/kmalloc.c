@@ -10,6 +10,7 @@
 #include "charge/accounted.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "guard/guard.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
 #include "kmalloc/private.h"
@@ -193,6 +194,8 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
             return stook_kmalloc_large(size, flags, -1, where);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
         object = kmalloc_cached(cache, size, flags, where);
+        if (!(flags & STOOK_SIGNAL_SAFE))
+            object = guard_sample(cache, object, size, 1, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where);

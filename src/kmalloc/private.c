@@ -11,6 +11,7 @@
 #include "charge/accounted.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "guard/guard.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "os/topology.h"
@@ -300,7 +301,7 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
         object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
-    return object;
+    return guard_sample(cache, object, size, align, where_address(from));
 }
 
 static void *private_large(size_t size, size_t align, bool *zeroed)
@@ -340,11 +341,15 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
 
 size_t stook_private_large_size(const void *object)
 {
-    return pages_size(object, large_size(object));
+    return guard_covers(object) ? guard_size(object) : pages_size(object, large_size(object));
 }
 
 bool stook_private_large_free(void *object)
 {
+    if (__builtin_expect(guard_covers(object), 0)) {
+        guard_free(object, "free");
+        return true;
+    }
     pages_check(object);
     if (atomic_load_explicit(&large_noted, memory_order_relaxed) ||
         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
@@ -430,8 +435,8 @@ void stook_private_totals(struct stook_private_totals *totals)
             totals->free += (counts.objects - counts.active) * cache->layout.stride;
         }
         large_count(&objects, &bytes);
-        totals->large = bytes;
-        totals->large_objects = objects;
+        totals->large = bytes + atomic_load_explicit(&guard.live_bytes, memory_order_relaxed);
+        totals->large_objects = objects + atomic_load_explicit(&guard.live, memory_order_relaxed);
         arena_stat(&arena);
         totals->warm = arena.warm;
         totals->used = arena.used;
@@ -485,6 +490,10 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
     bool start;
     size_t size;
 
+    if (guard_covers(pointer)) {
+        guard_bad_pointer(call, pointer);
+        return;
+    }
     cache = stook_private_cache_of(pointer, &size, &start);
     if (cache) {
         wrong_free(cache, pointer, DEBUG_INTERIOR);

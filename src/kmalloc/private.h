@@ -111,7 +111,8 @@ STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
  * which decides that itself; or NULL: of none, or the library's own. */
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
 
-/* Large objects: large/large.h. */
+/* Large objects (large/large.h), and guarded ones (guard/guard.h), which are of no cache either: these have a
+ * size, are freed, and are neither resized nor moved. */
 STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed,
                                           const void *from);
 STOOK_API size_t stook_private_large_size(const void *object);

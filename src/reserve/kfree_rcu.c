@@ -7,8 +7,8 @@
 
 #include "base/context.h"
 #include "base/report.h"
+#include "guard/guard.h"
 #include "kmalloc/private.h"
-#include "large/large.h"
 #include "reserve/rcu.h"
 #include "slab/slab.h"
 
@@ -31,13 +31,13 @@ static void kfree_rcu_done(struct stook_rcu_head *head)
     errno = saved;
 }
 
-/* They are few and large: each begins its grace period at once. */
+/* They are few, and large or guarded: each begins its grace period at once. */
 static void kfree_rcu_large(void *object)
 {
     int saved = errno;
     struct kfree_rcu *ride;
 
-    if (context_self()->depth > 0)
+    if (context_self()->depth > 0 && !guard_covers(object))
         report_fatal(
             "stook_free_any_rcu: %p has whole pages, and a handler interrupted the library",
             object);
@@ -67,7 +67,7 @@ void stook_free_any_rcu(void *object)
         stook_free_rcu(cache, object);
         return;
     }
-    if (large_size(object) == 0) {
+    if (stook_private_large_size(object) == 0) {
         stook_private_bad_pointer("stook_free_any_rcu", object);
         return;
     }

@@ -5,6 +5,7 @@
  */
 #include "sheaf/slot.h"
 
+#include "base/hooks.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot_steps.h"
@@ -52,6 +53,13 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
     return fill;
 }
 
+/* Objects that go to the caller and through no sheaf are counted, too (hooks_sample()). */
+static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
+{
+    while (n > 0)
+        n -= hooks_sample(cache, n, true);
+}
+
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
 static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **objects, uint32_t n,
                                   bool nospin)
@@ -71,12 +79,13 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
         for (; got < n && (objects[got] = barn_take_object(cache, node, nospin)) != NULL; got++)
             more++;
     slot_tally_alloc(cache, more, &touches);
+    slot_sample_own(cache, got);
     return got;
 }
 
-/* A sheaf with objects, `recycled` from a barn or new, becomes main if the slot is still empty. */
-static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                              bool recycled, bool nospin)
+/* A sheaf, `recycled` from a barn or new, becomes main if the slot is still empty. */
+static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                         bool recycled, bool nospin)
 {
     struct sheaf *empty = NULL, *main;
     struct slot *slot;
@@ -103,6 +112,43 @@ static void slot_install_full(struct stook_cache *cache, unsigned node, struct s
         barn_return(cache, node, full, nospin);
     if (empty)
         barn_put_empty(cache, node, empty, nospin);
+}
+
+/* Of the sheaf's objects only the upper `may` are handed over, since a sample comes next.  The others go to
+ * the barn, for the next refill.  Without memory for that the sample comes late. */
+static __attribute__((noinline, cold)) void slot_install_short(struct stook_cache *cache,
+                                                               unsigned node, struct sheaf *full,
+                                                               uint32_t may, bool recycled,
+                                                               bool nospin)
+{
+    uint32_t capacity = cache_capacity(cache), over = full->size - may;
+    struct sheaf *rest = full;
+
+    if (may > 0) {
+        rest = sheaf_alloc_over(capacity, over > capacity ? over : capacity, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, rest != NULL);
+        if (rest) {
+            memcpy(rest->object, full->object, over * sizeof(void *));
+            memmove(full->object, full->object + over, may * sizeof(void *));
+            rest->size = over;
+            full->size = may;
+        }
+        slot_install(cache, node, full, recycled, nospin);
+    }
+    if (rest)
+        barn_return(cache, node, rest, nospin);
+}
+
+/* A sheaf with objects, or all that may be handed over of them. */
+static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
+                              bool recycled, bool nospin)
+{
+    uint32_t may = hooks_sample(cache, full->size, false);
+
+    if (__builtin_expect(may < full->size, 0))
+        slot_install_short(cache, node, full, may, recycled, nospin);
+    else
+        slot_install(cache, node, full, recycled, nospin);
 }
 
 /* The empty sheaf, or another one in its place, to be filled with `fill` objects; NULL without memory. */
@@ -157,6 +203,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         full->size -= k;
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
         got += k;
+        slot_sample_own(cache, k);
         if (full->size > 0) {
             slot_install_full(cache, node, full, true, nospin);
             full = NULL;
@@ -172,6 +219,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
     if (k > 0) { /* slabs that are consumed whole */
         k = nodes_take(cache, node, objects + got, k, k, nospin);
         got += k;
+        slot_sample_own(cache, k);
         stat_add(cache, STAT_sheaf_refill, k);
         stat_add(cache, STAT_alloc_slowpath, k);
     }
@@ -189,13 +237,14 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         full->size -= k;
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
         got += k;
+        slot_sample_own(cache, k);
         if (full->size > 0) {
             slot_install_full(cache, node, full, false, nospin);
             empty = NULL;
         }
     }
     if (empty && got == 0) /* kept: a failure gives no memory back that others find */
-        slot_install_full(cache, node, empty, false, nospin);
+        slot_install(cache, node, empty, false, nospin);
     else if (empty)
         barn_put_empty(cache, node, empty, nospin);
     return got;
@@ -227,8 +276,11 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         if (main->size > 0) { /* another CPU by now, or others were here */
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
-            slot->spare = slot_real(main);
-            slot_open(slot, spare);
+            uint32_t may = hooks_sample(cache, spare->size, true);
+            slot->spare = may < spare->size ? NULL : slot_real(main);
+            slot_open(slot, may < spare->size ? main : spare);
+            if (__builtin_expect(may < spare->size, 0))
+                slot_install_short(cache, node, spare, may, false, nospin);
             stat_add(cache, STAT_sheaf_swap, 1);
         } else {
             slot->spare = NULL;

@@ -198,6 +198,9 @@ static void wrong_what(struct wrong_text *text, const struct debug_finding *f)
     case DEBUG_MISMATCH:
         wrong_say(text, "mismatched free: object %p was %s", f->object, f->text ? f->text : "?");
         break;
+    case DEBUG_GUARD:
+        wrong_say(text, "%s", f->text ? f->text : "?");
+        break;
     case DEBUG_DESTROYED:
         wrong_say(text, "%s: the cache was destroyed before", f->call ? f->call : "use");
         break;

@@ -3,6 +3,7 @@
  * show.c - stook_report(): the caches as a table for people and as one JSON object for machines.
  * docs/report.md explains every column and key; keys are only ever added.
  */
+#include "guard/guard.h"
 #include "kmalloc/private.h"
 #include "large/large.h"
 #include "watch/show_groups.h"
@@ -111,6 +112,27 @@ static void show_arena(struct writer *w)
         show_line(w, "process", p.resident, "resident, with code, stacks and other mappings");
 }
 
+/* Where objects were sampled. */
+static void show_guard(struct writer *w)
+{
+    uint64_t sampled = atomic_load_explicit(&guard.sampled, memory_order_relaxed);
+
+    if (sampled > 0)
+        writer_print(w,
+                     "guarded    %8llu  objects between pages without access, of %llu that were\n",
+                     (unsigned long long)atomic_load_explicit(&guard.live, memory_order_relaxed),
+                     (unsigned long long)sampled);
+}
+
+static void show_json_guard(struct writer *w)
+{
+    writer_print(w, " \"guard\": {");
+    writer_key(w, "objects", atomic_load_explicit(&guard.live, memory_order_relaxed), ", ");
+    writer_key(w, "bytes", atomic_load_explicit(&guard.live_bytes, memory_order_relaxed), ", ");
+    writer_key(w, "sampled_objects", atomic_load_explicit(&guard.sampled, memory_order_relaxed),
+               "},\n");
+}
+
 static void show_table(struct writer *w, bool all)
 {
     int width = show_name_width();
@@ -143,6 +165,7 @@ static void show_table(struct writer *w, bool all)
         writer_print(w, "(%u caches without slabs are left out)\n", empty);
     show_groups_table(w);
     show_arena(w);
+    show_guard(w);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -243,6 +266,7 @@ static void show_json(struct writer *w)
     writer_key(w, "resident_bytes", row.bytes.resident, "},\n \"totals\": {");
     show_json_counts(w, &sum);
     writer_print(w, ",\n");
+    show_json_guard(w);
     show_json_arena(w);
     writer_print(w, "}\n");
 }

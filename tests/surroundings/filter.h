@@ -50,6 +50,7 @@ static const struct filter_call {
     FILTER_CALL(prlimit64),
     FILTER_CALL(read),
     FILTER_CALL(rseq),
+    FILTER_CALL(rt_sigaction),
     FILTER_CALL(rt_sigprocmask),
     FILTER_CALL(rt_sigreturn),
     FILTER_CALL(sched_getaffinity),

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard/guard.h"
+
+#include "base/context.h"
+#include "base/settings.h"
+#include "guard/guard_fault.h"
+#include "guard/guard_pool.h"
+#include "percpu/percpu.h"
+#include "percpu/random.h"
+#include "site/tag.h"
+#include "slab/node.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What guard_begin() was told. */
+static uint64_t guard_mean;
+static uint32_t guard_wanted;
+
+/* The first sample makes the pool.  A child whose parent's other thread was at it goes without. */
+enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
+static _Atomic uint32_t guard_start_state;
+
+/* Whether there is a pool; the first who asks makes it. */
+static bool guard_is_ready(void)
+{
+    uint32_t state = atomic_load_explicit(&guard_start_state, memory_order_acquire);
+
+    if (state == GUARD_START_NOT &&
+        atomic_compare_exchange_strong(&guard_start_state, &state, GUARD_START_NOW)) {
+        state = guard_catch() && guard_map(guard_wanted) ? GUARD_START_DONE : GUARD_START_OFF;
+        atomic_store_explicit(&guard_start_state, state, memory_order_release);
+    }
+    return state == GUARD_START_DONE;
+}
+
+/* ---- objects ---------------------------------------------------------------------------------- */
+
+static void guard_note(struct guard_who *who, uint64_t where)
+{
+    uint64_t from = where & 1 ? 0 : where >> 1;
+    struct timespec clock = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
+    who->time = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
+    who->thread = (uint32_t)syscall(SYS_gettid);
+    who->cpu = (uint32_t)percpu_cpu();
+    who->depth = tag_stack_walk((const void *)(uintptr_t)from, who->frames, GUARD_FRAMES);
+    if (who->depth == 0 && from != 0)
+        who->frames[who->depth++] = from;
+}
+
+/* The bytes around the object that are checked when it is freed. */
+static char *guard_zone_begin(const struct guard_slot *slot)
+{
+    char *page = guard_page(slot);
+
+    return slot->object - page > GUARD_ZONE ? slot->object - GUARD_ZONE : page;
+}
+
+static char *guard_zone_end(const struct guard_slot *slot)
+{
+    char *end = guard_page(slot) + guard.page, *behind = slot->object + slot->size;
+
+    return end - behind > GUARD_ZONE ? behind + GUARD_ZONE : end;
+}
+
+/* At one end of its page, by chance, as near as the alignment allows. */
+static void guard_place(struct guard_slot *slot, size_t size, size_t align)
+{
+    char *page = guard_page(slot);
+
+    slot->object = random_below(2) ? page + ((guard.page - size) & ~(align - 1)) : page;
+    slot->size = size;
+    slot->align = (uint32_t)align;
+    memset(guard_zone_begin(slot), GUARD_ZONE_BYTE,
+           (size_t)(slot->object - guard_zone_begin(slot)));
+    memset(slot->object + size, GUARD_ZONE_BYTE,
+           (size_t)(guard_zone_end(slot) - (slot->object + size)));
+}
+
+/* Not sooner after the last one than the mean says: what a sample costs at most is known so. */
+static bool guard_is_time(void)
+{
+    uint64_t last = atomic_load_explicit(&guard.last, memory_order_relaxed), now;
+    uint64_t pause = guard_mean * GUARD_PAUSE;
+    struct timespec clock = {0};
+
+    if (pause < GUARD_PAUSE_LEAST)
+        return true;
+    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
+    now = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
+    if (last != 0 && now - last < pause)
+        return false;
+    return atomic_compare_exchange_strong_explicit(&guard.last, &last, now, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+static void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where)
+{
+    struct guard_slot *slot;
+
+    if (size == 0)
+        size = 1;
+    if (align < cache->align)
+        align = cache->align;
+    /* Not in a handler that interrupted the library, nor beside a fork of this thread. */
+    if (context_self()->depth > 0 || !guard_is_time() || !guard_is_ready() || size > guard.page ||
+        align > guard.page)
+        return NULL;
+    slot = guard_find();
+    if (!slot)
+        return NULL;
+    if (!guard_open(guard_page(slot))) {
+        guard_set(slot, GUARD_FREED); /* as if it had been, and nothing is known of it */
+        return NULL;
+    }
+    guard_place(slot, size, align);
+    slot->cache = cache;
+    slot->freed.depth = 0;
+    guard_note(&slot->allocated, where);
+    atomic_store_explicit(&slot->told, 0, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guard.sampled, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guard.live, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guard.live_bytes, size, memory_order_relaxed);
+    guard_set(slot, GUARD_LIVE);
+    return slot->object;
+}
+
+void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
+                    uint64_t where)
+{
+    int saved = errno;
+    void *guarded;
+
+    /* What is charged, tagged or traced is known by its slab. */
+    if (!object || cache_hooks(cache))
+        return object;
+    guarded = guard_alloc(cache, size, align, where);
+    if (guarded) { /* to its slab: from a sheaf the next call would get it, and be no sample */
+        bool nested = context_enter();
+        node_put(cache, &object, 1, nested);
+        context_leave();
+    }
+    errno = saved;
+    return guarded ? guarded : object;
+}
+
+size_t guard_size(const void *object)
+{
+    const struct guard_slot *slot = guard_covers(object) ? guard_slot_of(object) : NULL;
+
+    return slot && guard_state(slot) == GUARD_LIVE && slot->object == object ? slot->size : 0;
+}
+
+/* The first byte of [from, to) that is not as it was, and up to which; false: all are. */
+static bool guard_changed(const char *from, const char *to, const char **at, size_t *changed)
+{
+    while (from < to && *(const unsigned char *)from == GUARD_ZONE_BYTE)
+        from++;
+    while (to > from && *(const unsigned char *)(to - 1) == GUARD_ZONE_BYTE)
+        to--;
+    *at = from;
+    *changed = (size_t)(to - from);
+    return from < to;
+}
+
+static void guard_check_zones(const struct guard_slot *slot, const char *call)
+{
+    const char *at, *end = slot->object + slot->size;
+    size_t changed;
+
+    if (guard_changed(guard_zone_begin(slot), slot->object, &at, &changed))
+        guard_report(slot, at, DEBUG_ACCEPTED, 0,
+                     "%s found %zu bytes overwritten, %td before sampled object %p of %zu bytes",
+                     call, changed, slot->object - at, (void *)slot->object, slot->size);
+    if (guard_changed(end, guard_zone_end(slot), &at, &changed))
+        guard_report(
+            slot, at, DEBUG_ACCEPTED, 0,
+            "%s found %zu bytes overwritten, %td behind the %zu bytes of sampled object %p", call,
+            changed, at - end, slot->size, (void *)slot->object);
+}
+
+static void guard_end(struct guard_slot *slot)
+{
+    bool broken = (atomic_load_explicit(&slot->told, memory_order_relaxed) & GUARD_BROKEN) != 0;
+
+    guard_note(&slot->freed, 0);
+    if (!guard_close(guard_page(slot)))
+        broken = true;
+    atomic_fetch_sub_explicit(&guard.live, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&guard.live_bytes, slot->size, memory_order_relaxed);
+    guard_set(slot, broken ? GUARD_OPEN : GUARD_FREED);
+}
+
+void guard_bad_pointer(const char *call, const void *pointer)
+{
+    const struct guard_slot *slot = guard_slot_of(pointer);
+
+    if (!slot || !slot->object)
+        guard_report(NULL, pointer, DEBUG_REFUSED, 0,
+                     "%s: pointer %p is in no object: it lies between sampled objects", call,
+                     pointer);
+    else if (pointer != slot->object)
+        guard_report(slot, pointer, DEBUG_REFUSED, 0,
+                     "%s: pointer %p lies %td bytes into sampled object %p of %zu bytes", call,
+                     pointer, (const char *)pointer - slot->object, (void *)slot->object,
+                     slot->size);
+    else
+        guard_report(slot, pointer, DEBUG_REFUSED, 0,
+                     "%s: sampled object %p of %zu bytes is free already", call, pointer,
+                     slot->size);
+}
+
+void guard_free(void *object, const char *call)
+{
+    struct guard_slot *slot = guard_slot_of(object);
+    int saved = errno;
+    uint64_t word;
+
+    if (slot && slot->object == object) {
+        word = atomic_load_explicit(&slot->word, memory_order_acquire);
+        if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_LIVE && guard_take(slot, word)) {
+            guard_check_zones(slot, call);
+            guard_end(slot);
+            errno = saved;
+            return;
+        }
+    }
+    guard_bad_pointer(call, object);
+    errno = saved;
+}
+
+/* ---- settings --------------------------------------------------------------------------------- */
+
+void guard_begin(uint64_t mean, uint32_t slots)
+{
+    guard_mean = mean;
+    guard_wanted = slots;
+    sample_begin(mean);
+}
+
+/* Not earlier: the loader may have no tables for the unwinder yet. */
+static __attribute__((constructor(104), used)) void guard_start(void)
+{
+    size_t mean = setting_number(SETTING_GUARD);
+
+    if (mean > 0)
+        guard_begin(mean, (uint32_t)setting_number(SETTING_GUARD_SLOTS));
+}

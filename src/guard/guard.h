@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard.h - the sampling guard: a sampled object of malloc or kmalloc lies alone on a page between pages without
+ * access, and its page loses access when it is freed.  A use beyond its ends or after its free is a fault,
+ * which guard_fault.c reports with the stacks of its allocation and free.
+ *
+ *   pool:   guard | data 0 | guard | data 1 | guard | ... | data n-1 | guard        a page each
+ *   slot:   NEVER --> LIVE --> FREED --> LIVE ...      BUSY in between; OPEN for good after a fault that the
+ *           program survived, or where the kernel refused to take the access away
+ *
+ * The pool is mapped, and the handler of SIGSEGV installed, with the first sampled object.  A slot's state is one
+ * word, changed by compare-and-swap: there is no lock, and a handler may allocate and free here.  Slots that
+ * were freed last are used again last.
+ *
+ * To malloc and kmalloc a guarded object is one of no slab, like a large object (kmalloc/private.c): frees find
+ * it on their cold path by one comparison.  It stands in for an object of a size class and is in no cache.
+ */
+#ifndef STOOK_GUARD_GUARD_H
+#define STOOK_GUARD_GUARD_H
+
+#include "sample/sample.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    GUARD_FRAMES = 24,
+    GUARD_ZONE =
+        64, /* bytes on either side that are checked when an object is freed, where its page has them */
+    GUARD_ZONE_BYTE = 0xcc,
+    GUARD_PAUSE = 20, /* ns between two samples for each byte of the mean: 10 ms at 512 KiB */
+    GUARD_PAUSE_LEAST =
+        1000000, /* ns: shorter ones are none; who asks for so many samples is to have them */
+};
+
+enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN };
+enum { GUARD_STATE_BITS = 3 };
+enum {
+    GUARD_TOLD = 1,   /* there was a report of a fault */
+    GUARD_BROKEN = 2, /* a page beside it lost its protection: the slot is not used again */
+};
+
+struct guard_who {
+    uint64_t time;               /* CLOCK_MONOTONIC, ns */
+    uint32_t thread, cpu, depth; /* depth 0: unknown */
+    uint64_t frames[GUARD_FRAMES];
+};
+
+struct guard_slot {
+    _Atomic uint64_t word; /* the change's number << GUARD_STATE_BITS | state */
+    _Atomic uint32_t told; /* GUARD_TOLD, GUARD_BROKEN: of this object */
+    /* Of the thread that made the slot BUSY; read racily by reports. */
+    uint32_t align;
+    char *object;
+    size_t size; /* as asked for */
+    const struct stook_cache *cache;
+    struct guard_who allocated, freed;
+};
+
+struct guard {
+    uintptr_t base;       /* of the pool */
+    _Atomic size_t bytes; /* of it; 0: there is none */
+    /* Constant while bytes is not 0. */
+    size_t page;
+    uint32_t slots;
+    struct guard_slot *slot;
+    /* Atomic. */
+    _Atomic uint32_t used;    /* slots that are not NEVER, or on their way */
+    _Atomic uint64_t changes; /* of states, counted */
+    _Atomic uint64_t last;    /* time of the last sample, CLOCK_MONOTONIC_COARSE in ns */
+    _Atomic uint64_t sampled; /* objects that were guarded so far */
+    _Atomic uint64_t live, live_bytes;
+};
+extern struct guard guard __attribute__((visibility("hidden")));
+
+/* Any pointer. */
+static inline bool guard_covers(const void *pointer)
+{
+    return (uintptr_t)pointer - guard.base <
+           atomic_load_explicit(&guard.bytes, memory_order_relaxed);
+}
+
+static inline enum guard_state guard_state(const struct guard_slot *slot)
+{
+    return (enum guard_state)(atomic_load_explicit(&slot->word, memory_order_acquire) &
+                              ((1u << GUARD_STATE_BITS) - 1));
+}
+
+static inline char *guard_page(const struct guard_slot *slot)
+{
+    return (char *)guard.base + (2 * (size_t)(slot - guard.slot) + 1) * guard.page;
+}
+
+/* The slot whose data page an address of the pool is in; NULL: it is in a page between. */
+static inline struct guard_slot *guard_slot_of(const void *address)
+{
+    size_t page = ((uintptr_t)address - guard.base) / guard.page;
+
+    return page % 2 ? &guard.slot[page / 2] : NULL;
+}
+
+/* From now on: one sample each `mean` bytes (not 0), of which so many live at once. */
+void guard_begin(uint64_t mean, uint32_t slots);
+
+/*
+ * `object`, which the calling thread just got of the cache and which is a sample, or a guarded one in its place:
+ * `size` bytes at a multiple of `align` and of the cache's, zeros.  For a call from there.  Outside the context.
+ * errno is kept.
+ */
+void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
+                    uint64_t where);
+
+static inline void *guard_sample(struct stook_cache *cache, void *object, size_t size, size_t align,
+                                 uint64_t where)
+{
+    return __builtin_expect(sample_is_due(cache), 0)
+               ? guard_instead(cache, object, size, align, where)
+               : object;
+}
+
+/* Bytes of the live object that begins there; 0: none does.  Any pointer. */
+size_t guard_size(const void *object);
+
+/* Frees an object, or reports: of any pointer that guard_covers().  errno is kept. */
+void guard_free(void *object, const char *call);
+
+/* The report of a pointer that `call` should not have been given.  Returns if the program goes on. */
+void guard_bad_pointer(const char *call, const void *pointer);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "guard/guard_pool.h"
+
+#include "os/os.h"
+
+#include <sys/mman.h>
+
+struct guard guard;
+
+bool guard_map(uint32_t slots)
+{
+    size_t page = os_page_size(), bytes = (2 * (size_t)slots + 1) * page;
+    struct guard_slot *slot = os_map(slots * sizeof(*slot));
+    char *pool =
+        slot ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+             : MAP_FAILED;
+
+    if (pool == MAP_FAILED) {
+        if (slot)
+            os_unmap(slot, slots * sizeof(*slot));
+        return false;
+    }
+    guard.base = (uintptr_t)pool;
+    guard.page = page;
+    guard.slots = slots;
+    guard.slot = slot;
+    atomic_store_explicit(&guard.bytes, bytes, memory_order_release);
+    return true;
+}
+
+static uint64_t guard_word(enum guard_state state)
+{
+    return (atomic_fetch_add_explicit(&guard.changes, 1, memory_order_relaxed) + 1)
+               << GUARD_STATE_BITS |
+           state;
+}
+
+void guard_set(struct guard_slot *slot, enum guard_state state)
+{
+    /* Release: what a thread that finds the object live, or freed, reads of the slot. */
+    atomic_store_explicit(&slot->word, guard_word(state), memory_order_release);
+}
+
+bool guard_take(struct guard_slot *slot, uint64_t word)
+{
+    return atomic_compare_exchange_strong_explicit(&slot->word, &word, guard_word(GUARD_BUSY),
+                                                   memory_order_acq_rel, memory_order_relaxed);
+}
+
+struct guard_slot *guard_find(void)
+{
+    uint32_t used = atomic_load_explicit(&guard.used, memory_order_relaxed);
+    struct guard_slot *oldest;
+    uint64_t least;
+
+    while (used < guard.slots)
+        if (atomic_compare_exchange_weak_explicit(&guard.used, &used, used + 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return guard_take(&guard.slot[used], GUARD_NEVER) ? &guard.slot[used] : NULL;
+    do {
+        oldest = NULL;
+        least = UINT64_MAX;
+        for (uint32_t i = 0; i < guard.slots; i++) {
+            uint64_t word = atomic_load_explicit(&guard.slot[i].word, memory_order_relaxed);
+            if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_FREED && word < least) {
+                oldest = &guard.slot[i];
+                least = word;
+            }
+        }
+    } while (oldest && !guard_take(oldest, least));
+    return oldest;
+}
+
+bool guard_open(char *page)
+{
+    return mprotect(page, guard.page, PROT_READ | PROT_WRITE) == 0;
+}
+
+bool guard_close(char *page)
+{
+    os_release(page, guard.page);
+    return mprotect(page, guard.page, PROT_NONE) == 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guard_pool.h - the pages of the guard, and which of its slots is used next.
+ */
+#ifndef STOOK_GUARD_GUARD_POOL_H
+#define STOOK_GUARD_GUARD_POOL_H
+
+#include "guard/guard.h"
+
+/* Makes the pool, once; false: there is no address space. */
+bool guard_map(uint32_t slots);
+
+/* BUSY, the caller's: a slot that was never used, else the one that was freed first.  NULL: all are in use. */
+struct guard_slot *guard_find(void);
+/* BUSY, the caller's, if its word is still this one. */
+bool guard_take(struct guard_slot *slot, uint64_t word);
+/* Whoever has the slot lets go of it. */
+void guard_set(struct guard_slot *slot, enum guard_state state);
+
+/* Its page may be used, and is zeros; its contents go, and nobody may touch it.  False: the kernel refuses. */
+bool guard_open(char *page);
+bool guard_close(char *page);
+
+#endif

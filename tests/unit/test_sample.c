@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: whole */
+/*
+ * Which allocations are samples: distances are exponential; a sheaf is handed over up to the next point and what
+ * lies beyond is not lost; each of N allocations is one with the same probability, whatever came before.
+ */
+#include "sample/sample.h"
+
+#include "base/hooks.h"
+#include "support/check.h"
+
+#include <stook/stook.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { DRAWS = 200000, OBJECTS = 120000, SIZE = 64 };
+
+static uint64_t seed = 88172645463325252u;
+
+static uint64_t draw(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+/* So many of n, each with probability p: off by seven deviations once in 10^11 runs. */
+static void check_share(const char *what, uint64_t count, uint64_t n, double p)
+{
+    double wanted = (double)n * p, variance = wanted * (1 - p), off = (double)count - wanted;
+
+    if (off * off > 49 * variance)
+        fail_msg("%s: %llu of %llu, where %.0f were to be expected", what,
+                 (unsigned long long)count, (unsigned long long)n, wanted);
+}
+
+static void test_distances_are_exponential(void **unused)
+{
+    static const double share[] = {0.367879, 0.135335, 0.049787}; /* beyond one, two, three means */
+    static const uint64_t means[] = {1000, 1 << 20, (uint64_t)1 << 40};
+
+    (void)unused;
+    assert_true(sample_distance(1, 0) > 1);
+    assert_true(sample_distance(1 << 20, UINT64_MAX) <= 1 + (1 << 4));
+    assert_true(sample_distance(1 << 20, 0) <= (uint64_t)45 << 20);
+    for (size_t m = 0; m < 3; m++) {
+        uint64_t beyond[3] = {0}, mean = means[m];
+        double sum = 0;
+        for (int i = 0; i < DRAWS; i++) {
+            uint64_t distance = sample_distance(mean, draw());
+            assert_true(distance >= 1);
+            sum += (double)distance;
+            for (unsigned k = 0; k < 3; k++)
+                beyond[k] += distance > (k + 1) * mean;
+        }
+        for (unsigned k = 0; k < 3; k++)
+            check_share("beyond means", beyond[k], DRAWS, share[k]);
+        /* The mean's own deviation is mean / sqrt(DRAWS): 447.2 */
+        assert_true(sum / DRAWS > (double)mean * (1 - 7 / 447.0) - 1);
+        assert_true(sum / DRAWS < (double)mean * (1 + 7 / 447.0) + 1);
+    }
+}
+
+/* By hand, as a slot does it: what may not be handed over now is a sample when it is asked for again. */
+static void test_sheaves_are_handed_over_short(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("short", SIZE, NULL);
+    uint64_t handed = 0, samples = 0, shorts = 0;
+
+    (void)unused;
+    sample_begin(10 * SIZE);
+    while (handed < OBJECTS) {
+        uint32_t n = 1 + (uint32_t)(draw() % 30), may = sample_hand_over(cache, n, false);
+        assert_true(may <= n);
+        assert_false(sample_is_due(cache));
+        handed += may;
+        if (may == n)
+            continue;
+        shorts++;
+        may = sample_hand_over(cache, n - may, true);
+        assert_true(may >= 1);
+        assert_true(sample_is_due(cache));
+        assert_false(sample_is_due(cache)); /* it is said once */
+        samples++;
+        handed += may;
+    }
+    assert_int_equal(samples, shorts);
+    check_share("samples", samples, handed, 1 - 0.904837);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* Allocations of one thread, none of which is freed in between: their samples, and the gaps between these. */
+static void test_each_allocation_has_its_chance(void **unused)
+{
+    static void *objects[OBJECTS];
+    static const unsigned means[] = {1, 4, 1000};
+    static const double share[] = {1 - 0.367879, 1 - 0.778801, 1 - 0.999000};
+
+    (void)unused;
+    for (unsigned m = 0; m < 3; m++) {
+        struct stook_cache *cache = stook_cache_create("chance", SIZE, NULL);
+        uint64_t samples = 0, neighbours = 0, pairs = 0;
+        bool before = false;
+        assert_non_null(cache);
+        sample_begin((uint64_t)means[m] * SIZE);
+        for (int i = 0; i < OBJECTS; i++) {
+            bool due;
+            objects[i] = stook_alloc(cache, STOOK_NORECLAIM);
+            assert_non_null(objects[i]);
+            due = sample_is_due(cache);
+            samples += due;
+            pairs += before;
+            neighbours += before && due;
+            before = due;
+            *(int *)objects[i] = i;
+        }
+        for (int i = 0; i < OBJECTS; i++)
+            assert_int_equal(*(int *)objects[i], i); /* each is one of its own */
+        check_share("samples", samples, OBJECTS, share[m]);
+        check_share("samples behind samples", neighbours, pairs, share[m]);
+        for (int i = 0; i < OBJECTS; i++)
+            stook_free(cache, objects[i]);
+        check_all(NULL, 0);
+        assert_int_equal(stook_cache_destroy(cache), 0);
+    }
+}
+
+/* Arrays too: no object of them is handed out twice or lost. */
+static void test_arrays(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("arrays", SIZE, NULL);
+    static void *objects[OBJECTS];
+    uint64_t calls = 0, samples = 0;
+
+    (void)unused;
+    sample_begin(100 * SIZE);
+    for (size_t at = 0, n; at < OBJECTS; at += n, calls++) {
+        n = 1 + draw() % 300;
+        n = n < OBJECTS - at ? n : OBJECTS - at;
+        assert_int_equal(stook_alloc_bulk(cache, STOOK_NORECLAIM, n, objects + at), 0);
+        samples += sample_is_due(cache);
+    }
+    assert_true(samples > calls / 4); /* an array has 1.5 of them in the mean */
+    for (int i = 0; i < OBJECTS; i++)
+        *(int *)objects[i] = i;
+    for (int i = 0; i < OBJECTS; i++)
+        assert_int_equal(*(int *)objects[i], i);
+    stook_free_bulk(cache, OBJECTS, objects);
+    check_all(NULL, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* A pair that stays in a sheaf meets no slow path, and is no sample. */
+static void test_pairs_are_not_counted(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("pairs", SIZE, NULL);
+    uint64_t samples = 0;
+
+    (void)unused;
+    sample_begin((uint64_t)OBJECTS * SIZE);
+    for (int i = 0; i < 20 * OBJECTS; i++) {
+        void *object = stook_alloc(cache, STOOK_NORECLAIM);
+        samples += sample_is_due(cache);
+        stook_free(cache, object);
+    }
+    assert_true(samples < 5); /* were they counted: 20 in the mean */
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* The first samples of two children of one parent are not the same. */
+static void test_children_differ(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("children", SIZE, NULL);
+    uint32_t first[8];
+    int ends[2], same = 0;
+
+    (void)unused;
+    sample_begin((uint64_t)1 << 30);
+    (void)sample_hand_over(cache, 1, false);
+    assert_int_equal(pipe(ends), 0);
+    for (int i = 0; i < 8; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            uint32_t may = sample_hand_over(cache, UINT32_MAX, false);
+            _exit(write(ends[1], &may, sizeof(may)) != sizeof(may));
+        }
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_int_equal(read(ends[0], &first[i], sizeof(first[i])), sizeof(first[i]));
+        for (int j = 0; j < i; j++)
+            same += first[j] == first[i];
+    }
+    assert_int_equal(same, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_distances_are_exponential),
+        cmocka_unit_test(test_sheaves_are_handed_over_short),
+        cmocka_unit_test(test_each_allocation_has_its_chance),
+        cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_pairs_are_not_counted),
+        cmocka_unit_test(test_children_differ),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
