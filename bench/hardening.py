@@ -25,7 +25,7 @@ def build():
         tree = f"{ROOT}/build-{name}"
         for command in (
             ["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-             f"-DSTOOK_HARDEN={harden}", "-DSTOOK_TESTS=OFF", "-DSTOOK_BENCH_PEERS=OFF"],
+             f"-DSTOOK_ENCODED_LINKS={harden}", "-DSTOOK_TESTS=OFF", "-DSTOOK_BENCH_PEERS=OFF"],
             ["cmake", "--build", tree, "--target", "bench-stook-shared", "stook-bench"],
         ):
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

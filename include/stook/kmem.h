@@ -113,18 +113,18 @@ typedef unsigned slab_flags_t;
 #define SLAB_HWCACHE_ALIGN 0x01u   /* STOOK_CACHE_HWALIGN */
 #define SLAB_TYPESAFE_BY_RCU 0x02u /* STOOK_CACHE_TYPESAFE: stook_rcu_set_ops() comes first */
 #define SLAB_PANIC 0x04u /* a cache that cannot be made is reported, and abort() follows */
+#define SLAB_CONSISTENCY_CHECKS 0x0100u /* STOOK_CACHE_DEBUG_CHECKS */
+#define SLAB_RED_ZONE 0x0200u           /* STOOK_CACHE_DEBUG_RED_ZONE */
+#define SLAB_POISON 0x0400u             /* STOOK_CACHE_DEBUG_POISON */
+#define SLAB_STORE_USER 0x0800u         /* STOOK_CACHE_DEBUG_USER */
+#define SLAB_TRACE 0x1000u              /* STOOK_CACHE_DEBUG_TRACE */
+#define SLAB_FAILSLAB 0x2000u           /* STOOK_CACHE_DEBUG_FAIL */
 /* Those without: accepted.  Caches are never merged; links are always checked. */
 #define SLAB_NO_MERGE 0x0010u
 #define SLAB_ACCOUNT 0x0020u
 #define SLAB_RECLAIM_ACCOUNT 0x0040u
 #define SLAB_TEMPORARY SLAB_RECLAIM_ACCOUNT
 #define SLAB_NOLEAKTRACE 0x0080u
-#define SLAB_CONSISTENCY_CHECKS 0x0100u
-#define SLAB_RED_ZONE 0x0200u
-#define SLAB_POISON 0x0400u
-#define SLAB_STORE_USER 0x0800u
-#define SLAB_TRACE 0x1000u
-#define SLAB_FAILSLAB 0x2000u
 #define SLAB_CACHE_DMA 0x4000u
 #define SLAB_CACHE_DMA32 0x8000u
 #define SLAB_KASAN 0x10000u
@@ -181,7 +181,13 @@ static inline struct kmem_cache *kmem_create_with_args(const char *name, size_t 
         args.sheaf_capacity = given->sheaf_capacity;
     }
     args.flags = (flags & SLAB_HWCACHE_ALIGN ? STOOK_CACHE_HWALIGN : 0) |
-                 (flags & SLAB_TYPESAFE_BY_RCU ? STOOK_CACHE_TYPESAFE : 0);
+                 (flags & SLAB_TYPESAFE_BY_RCU ? STOOK_CACHE_TYPESAFE : 0) |
+                 (flags & SLAB_CONSISTENCY_CHECKS ? STOOK_CACHE_DEBUG_CHECKS : 0) |
+                 (flags & SLAB_RED_ZONE ? STOOK_CACHE_DEBUG_RED_ZONE : 0) |
+                 (flags & SLAB_POISON ? STOOK_CACHE_DEBUG_POISON : 0) |
+                 (flags & SLAB_STORE_USER ? STOOK_CACHE_DEBUG_USER : 0) |
+                 (flags & SLAB_TRACE ? STOOK_CACHE_DEBUG_TRACE : 0) |
+                 (flags & SLAB_FAILSLAB ? STOOK_CACHE_DEBUG_FAIL : 0);
     cache = stook_cache_create(name, size, &args);
     if (!cache && (flags & SLAB_PANIC))
         stook_kmem_panic(name, errno);

@@ -13,7 +13,7 @@
  *
  * Other headers, by subject: inline.h (the fast path inlined), kmalloc.h (any size), sheaf.h and pool.h
  * (reserves), reclaim.h, rcu.h (deferred frees), group.h (limits and accounting).  Also tag.h (call
- * sites), stat.h (counters), trace.h, topology.h.  kmem.h, an extra, has the kernel's names.
+ * sites), stat.h (counters), debug.h (reports of corruption), trace.h, topology.h.  kmem.h, an extra, has the kernel's names.
  *
  * Conventions of all headers:
  *  - Sizes are bytes.
@@ -124,6 +124,24 @@ extern "C" {
  * (docs/columns.md).
  */
 #define STOOK_CACHE_ACCOUNT 0x100u
+/*
+ * Debug flags: the kernel's slab_debug, by its letters F, Z, P, U, T and A (docs/debug.md).  A cache with one of
+ * them has no sheaves, so every call goes to the slabs; other caches pay nothing.  The library
+ * reports and repairs a corruption, and the program goes on; STOOK_ON_CORRUPTION=abort in the environment ends it.
+ * STOOK_DEBUG in the environment sets them for caches by name.
+ *
+ * CHECKS (F): frees, links and counts are checked in full.  RED_ZONE (Z): bytes before and behind each object,
+ * at least 8 on each side, are checked when the object is allocated and freed.  POISON (P): so are the bytes of
+ * free objects; no effect on caches with a constructor or with TYPESAFE.  USER (U): 56 bytes an object keep the
+ * stack, thread, CPU and time of its allocation and its free; some microseconds a call.  TRACE (T): each call
+ * is written to standard error.  FAIL (A): allocations fail on purpose, as STOOK_FAIL says.
+ */
+#define STOOK_CACHE_DEBUG_CHECKS 0x1000u
+#define STOOK_CACHE_DEBUG_RED_ZONE 0x2000u
+#define STOOK_CACHE_DEBUG_POISON 0x4000u
+#define STOOK_CACHE_DEBUG_USER 0x8000u
+#define STOOK_CACHE_DEBUG_TRACE 0x10000u
+#define STOOK_CACHE_DEBUG_FAIL 0x20000u
 
 struct stook_cache;
 
@@ -196,6 +214,23 @@ STOOK_API int stook_cache_destroy(struct stook_cache *cache);
  */
 STOOK_API size_t stook_cache_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
 
+/*
+ * Check every slab of a cache, or of all caches if `cache` is NULL.
+ *
+ * The links of free objects are followed and counted.  Of a cache with debug flags the red zones of all
+ * objects and the poison of free ones are checked too, with the slabs' padding.  Each error is reported and
+ * repaired: bytes are restored, and a freelist is built anew, or cut where that is not certain.  A damaged list
+ * of a cache without debug flags is reported only, and the process aborts unless STOOK_ON_CORRUPTION=continue.
+ * Other threads may use the cache meanwhile; objects that they allocate or free at that moment are left out.
+ *
+ * returns: the number of errors found, or -1
+ * errors:  EDEADLK  called by a handler that interrupted the library
+ * context: not in a signal handler
+ * locks:   cache list if all are checked; node; arena
+ * cost:    all bytes of free objects and of red zones are read; a load a page of all caches
+ */
+STOOK_API long stook_cache_validate(struct stook_cache *cache);
+
 /* ---- objects --------------------------------------------------------------------------------- */
 
 /* Flags of an allocation: what it may do to get memory.  One of the first three. */
@@ -257,7 +292,7 @@ STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int 
  * Free one object of a known cache.
  *
  * NULL is accepted.  It cannot fail.  If the object is not of this cache, or is found to be free already, a
- * message says so and the process aborts.
+ * report says so and the process aborts; or the call does nothing (docs/debug.md).
  *
  * context: any
  * locks:   none while the CPU's sheaf has room; else barn, node and arena, in turn
@@ -269,8 +304,7 @@ STOOK_API void stook_free(struct stook_cache *cache, void *object) STOOK_NONNULL
  * Free any object by its address.
  *
  * That is an object of any cache, of stook_kmalloc(), or of malloc() where that is this library's.  NULL
- * and STOOK_KMALLOC_NONE are accepted.  It cannot fail.  For any other pointer a message says what it is,
- * and the process aborts.
+ * and STOOK_KMALLOC_NONE are accepted.  It cannot fail.  Any other pointer is reported as by stook_free().
  *
  * context: any
  * locks:   as stook_free()
@@ -421,7 +455,7 @@ STOOK_API int stook_cache_each(int (*fn)(struct stook_cache *cache, void *arg), 
  * its object.
  *
  * errors:  EDEADLK  called by a handler that interrupted the library
- *          ENOTSUP  the library was built without marks (-DSTOOK_HARDEN=OFF)
+ *          ENOTSUP  the library was built without marks (-DSTOOK_ENCODED_LINKS=OFF)
  * context: not in a signal handler
  * locks:   barns, nodes, arenas, in turn; none while fn runs
  * cost:    stook_cache_shrink()'s, a load a page of all caches, and a load an object of this one
@@ -548,8 +582,9 @@ STOOK_API unsigned stook_version_number(void);
 /*
  * Send the library's messages to a function of the program instead of standard error.
  *
- * fn(level, text, length, arg) gets one line without "stook: " and without newline, NUL-terminated and of
- * `length` bytes, which it must not keep.  fn NULL: to standard error again.  After STOOK_MESSAGE_FATAL
+ * fn(level, text, length, arg) gets one message without "stook: " and without its last newline, NUL-terminated
+ * and of `length` bytes, which it must not keep.  A report of a corruption has several lines, of which the first
+ * names it.  fn NULL: to standard error again.  After STOOK_MESSAGE_FATAL
  * the process aborts when fn returns.
  *
  * fn runs in the thread that detected the problem, perhaps in a signal handler, and with locks of the

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct debug_finding;
+struct layout_request;
 struct slab;
 struct stook_cache;
 
@@ -49,8 +51,29 @@ struct hooks {
     size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                          uint64_t where);
     void (*free)(struct stook_cache *cache, void *object);
-    /* n objects are about to go to sheaves and slabs: entries may be NULL.  As above. */
-    void (*free_bulk)(const struct stook_cache *cache, void *const *objects, size_t n);
+    /* n objects are about to go to sheaves and slabs: entries may be NULL, and those that are refused become
+     * so.  As above. */
+    void (*free_bulk)(const struct stook_cache *cache, void **objects, size_t n);
+
+    /* ---- debugging (debug/): NULL in the core alone, where no cache has debug flags ---- */
+
+    /* Reports what was found wrong (base/finding.h), and returns if the program goes on.  Any context; locks may
+     * be held.  NULL: the core says one line, and aborts. */
+    bool (*report)(const struct debug_finding *finding);
+    /* The debug flags of a cache that is made with `asked`.  Under the cache list's lock. */
+    uint32_t (*debug_flags)(const char *name, uint32_t asked);
+    /* What a cache with debug flags wants of its slabs.  As above. */
+    void (*debug_plan)(uint32_t flags, struct layout_request *request);
+    /* A slab of such a cache that no other thread can find, when it is made and when it goes.  Within the
+     * context, with no lock but perhaps the cache list's. */
+    void (*debug_slab_made)(const struct stook_cache *cache, struct slab *slab);
+    void (*debug_slab_gone)(const struct stook_cache *cache, struct slab *slab);
+    /* The same of a cache that cannot be destroyed since objects are out; of one that is destroyed: the memory
+     * that may be used again, perhaps of another one, or NULL.  Within the context, with no lock. */
+    void (*debug_busy)(struct stook_cache *cache);
+    void *(*debug_destroyed)(struct stook_cache *cache);
+    /* Whether the cache was destroyed before, which is reported. */
+    bool (*debug_is_gone)(const struct stook_cache *cache);
 
     /* The settings were read from this environment, NULL: from none; `start`: by the start of the process.
      * May warn, and calls none of settings.h that starts.  NULL: nothing is said. */

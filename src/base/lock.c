@@ -142,7 +142,7 @@ void lock_pause(unsigned turn)
     errno = saved;
 }
 
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
 static const char *const lock_name[LOCK_RANKS] = {
 #define LOCK_NAME(rank, name, per, where) [LOCK_##rank] = (name),
     LOCK_RANKED(LOCK_NAME)

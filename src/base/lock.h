@@ -81,7 +81,7 @@ void lock_mark_fork(struct lock *lock);
  */
 void lock_pause(unsigned turn);
 
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
 void lock_rank_take(enum lock_rank rank);
 void lock_rank_drop(enum lock_rank rank);
 #else

@@ -3,7 +3,7 @@
  * lock_ranks.h - every lock of the library.  The table of docs/locking.md is tested against this one.
  *
  * Rank order is the lock order: a lock may be taken only while all locks held by the thread have a
- * lower rank (STOOK_DEBUG builds check it; two locks of one rank only by fork).
+ * lower rank (STOOK_ASSERTIONS builds check it; two locks of one rank only by fork).
  *
  * How clang checks the rest (-Wthread-safety): a function says what it takes, drops or needs held.  Clang
  * before 20 cannot say which lock a field of the same structure is under, in C; comments do.

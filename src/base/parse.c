@@ -108,3 +108,69 @@ int parse_list(const char *text, unsigned end, void (*each)(unsigned number, voi
     }
     return *text == '\0' || *text == '\n' ? highest : -1;
 }
+
+/* ---- debug flags ------------------------------------------------------------------------------ */
+
+bool parse_block(const char **text, struct parse_block *block)
+{
+    const char *at = *text + strspn(*text, ";"), *letter;
+
+    *block = (struct parse_block){0};
+    if (*at == '\0')
+        return false;
+    for (; *at && !strchr(",;-", *at); at++) {
+        char upper = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
+        letter = strchr(PARSE_LETTERS, upper);
+        if (!letter)
+            return false;
+        block->letters |= 1u << (letter - PARSE_LETTERS);
+    }
+    if (*at == '-' && block->letters == 0)
+        at++;
+    else if (*at == '-')
+        return false;
+    else if (block->letters == 0)
+        block->letters = 1 | 2 | 4 | 8; /* FZPU */
+    if (*at == ',') {
+        block->names = ++at;
+        block->length = strcspn(at, ";");
+        for (const char *end = at + block->length; at <= end;) {
+            size_t n = strcspn(at, ",;");
+            const char *star = memchr(at, '*', n);
+            if (n == 0 || (star && star != at + n - 1))
+                return false;
+            at += n + 1;
+        }
+        at = block->names + block->length;
+    }
+    if (*at != '\0' && *at != ';')
+        return false;
+    *text = at;
+    return true;
+}
+
+bool parse_letters(const char *text)
+{
+    struct parse_block block;
+
+    if (strlen(text) > PARSE_LETTERS_MAX)
+        return false;
+    while (parse_block(&text, &block))
+        ;
+    return text[strspn(text, ";")] == '\0';
+}
+
+bool parse_block_names(const struct parse_block *block, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (const char *at = block->names, *end = at + block->length; at && at < end;) {
+        size_t n = strcspn(at, ",;");
+        bool star = n > 0 && at[n - 1] == '*';
+        if (star ? length >= n - 1 && memcmp(at, name, n - 1) == 0
+                 : length == n && memcmp(at, name, n) == 0)
+            return true;
+        at += n + 1;
+    }
+    return false;
+}

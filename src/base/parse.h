@@ -24,4 +24,23 @@ int parse_signal(const char *text);
  */
 int parse_list(const char *text, unsigned end, void (*each)(unsigned number, void *arg), void *arg);
 
+/*
+ * The kernel's slab_debug syntax: blocks with a semicolon between them, each letters, and names with a comma
+ * before each.  A name may end in '*'.  "-" is no letter at all; no letters are FZPU.
+ */
+#define PARSE_LETTERS "FZPUTAO"
+enum { PARSE_LETTERS_MAX = 511 }; /* characters of the text */
+struct parse_block {
+    unsigned letters;  /* bit 0: the first of PARSE_LETTERS, and so on */
+    const char *names; /* "trees*,leaves" */
+    size_t length;     /* of the names; 0: for all */
+};
+
+/* The next block of *text, which moves on; false at the end, and at a mistake, where *text stays. */
+bool parse_block(const char **text, struct parse_block *block);
+/* Whether all of it is right. */
+bool parse_letters(const char *text);
+/* Whether one of the block's names is this one, or is its beginning and ends in '*'. */
+bool parse_block_names(const struct parse_block *block, const char *name);
+
 #endif

@@ -70,6 +70,21 @@ static void report_say(int level, const char *format, va_list args)
     (void)report_write(STDERR_FILENO, line, (size_t)(head + n + 1));
 }
 
+void report_lines(int level, char *text, size_t size)
+{
+    const struct report_sink *sink = atomic_load_explicit(&report_sink, memory_order_acquire);
+    size_t head = size > 7 && memcmp(text, "stook: ", 7) == 0 ? 7 : 0;
+
+    if (!sink) {
+        (void)report_write(STDERR_FILENO, text, size);
+        return;
+    }
+    if (size > head && text[size - 1] == '\n')
+        size--;
+    text[size] = '\0';
+    sink->fn(level, text + head, size - head, sink->arg);
+}
+
 void report_fatal(const char *format, ...)
 {
     va_list args;

@@ -13,11 +13,15 @@ _Noreturn void report_fatal(const char *format, ...) __attribute__((format(print
 /* The same without the abort; errno is kept. */
 void report_warn(const char *format, ...) __attribute__((format(printf, 1, 2), cold));
 
+/* A message of several lines, "stook: …\n…\n", of `size` bytes with room for one more: as a whole to stderr, or
+ * without its first word and last newline to the program. */
+void report_lines(int level, char *text, size_t size);
+
 /* Writes all of it, through interruptions; 0 or -1 with errno. */
 int report_write(int fd, const char *text, size_t size);
 
-/* STOOK_DEBUG builds check invariants; others keep the expression unevaluated. */
-#ifdef STOOK_DEBUG
+/* STOOK_ASSERTIONS builds check invariants; others keep the expression unevaluated. */
+#ifdef STOOK_ASSERTIONS
 #define STOOK_ASSERT(condition)                                                                    \
     ((condition) ? (void)0 : report_fatal("%s:%d: %s", __FILE__, __LINE__, #condition))
 #else

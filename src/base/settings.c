@@ -64,6 +64,10 @@ bool setting_check(enum setting_id id, const char *text, size_t *number)
     case SETTING_FLAG: /* those at odd places say yes */
         place = setting_place("0 1 no yes off on false true", text);
         value = (size_t)place % 2;
+        if (place < 0 && s->words[0]) {
+            place = setting_place(s->words, text);
+            value = (size_t)place + 2;
+        }
         break;
     case SETTING_NUMBER:
     case SETTING_BYTES:
@@ -81,6 +85,9 @@ bool setting_check(enum setting_id id, const char *text, size_t *number)
         break;
     case SETTING_CPUS:
         place = parse_list(text, (unsigned)s->most + 1, NULL, NULL);
+        break;
+    case SETTING_LETTERS:
+        place = parse_letters(text) ? 0 : -1;
         break;
     case SETTING_TEXT:
         break;

@@ -31,6 +31,7 @@ enum setting_type {
     SETTING_CHOICE,
     SETTING_SIGNAL,
     SETTING_CPUS,
+    SETTING_LETTERS,
     SETTING_TEXT,
 };
 

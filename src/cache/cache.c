@@ -17,6 +17,7 @@
 #include "sheaf/slot_drain.h"
 #include "slab/nodes.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ enum {
     CACHE_LINKS = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE,
     CACHE_KNOWN = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
                   STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE |
-                  STOOK_CACHE_ACCOUNT | CACHE_LINKS,
+                  STOOK_CACHE_ACCOUNT | CACHE_DEBUG | CACHE_LINKS,
 };
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
@@ -117,6 +118,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->head.rseq_offset = percpu.rseq_offset;
     if (cache->flags & STOOK_CACHE_ACCOUNT)
         stat_close(cache, CACHE_CLOSED_GROUP, true);
+    if (cache->flags & CACHE_DEBUG)
+        stat_close(cache, CACHE_CLOSED_DEBUG, true);
     if (cache_list.closed && !(cache->flags & CACHE_INTERNAL))
         stat_close(cache, cache_list.closed, true);
     stat_init(cache);
@@ -199,6 +202,10 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
         request.element[LAYOUT_GROUP] = CACHE_COLUMN;
     if (!(cache_list.closed & CACHE_CLOSED_TAG) || (args->flags & CACHE_MALLOC))
         request.later = 1u << LAYOUT_TAG;
+    if (args->flags & CACHE_COLOURED)
+        request.lead = (uint32_t)args->align;
+    if (args->flags & CACHE_DEBUG)
+        hooks.debug_plan(args->flags, &request);
     return layout_plan_columns(layout, &request);
 }
 
@@ -223,9 +230,24 @@ static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t 
     return true;
 }
 
-struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *args)
+/* With its debug flags.  A cache that has some shares no slabs and has no sheaves, and its links lie outside. */
+static unsigned cache_flags(const char *name, unsigned flags)
 {
-    unsigned index, flags = args->flags;
+    unsigned debug = 0;
+
+    if (hooks.debug_flags && !(flags & (CACHE_INTERNAL | CACHE_LINK_FIRST)))
+        debug = hooks.debug_flags(name, flags & CACHE_DEBUG);
+    flags = (flags & ~(unsigned)CACHE_DEBUG) | debug;
+    if (debug)
+        flags = (flags & ~(STOOK_CACHE_MERGE | STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) |
+                STOOK_CACHE_NOSHEAF;
+    return flags;
+}
+
+struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *given)
+{
+    struct stook_cache_args wanted = *given, *args = &wanted;
+    unsigned index, flags = args->flags = cache_flags(name, args->flags);
     struct stook_cache *cache = NULL;
     uint16_t *permutation = NULL;
     struct layout layout;
@@ -291,7 +313,7 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
         return NULL;
     }
     if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
-        ((args.flags & STOOK_CACHE_ACCOUNT) && !hooks.alloc)) { /* the core alone */
+        ((args.flags & (STOOK_CACHE_ACCOUNT | CACHE_DEBUG)) && !hooks.alloc)) { /* the core alone */
         errno = ENOTSUP;
         return NULL;
     }
@@ -412,6 +434,10 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
 
     if (!cache)
         return 0;
+    if ((cache->flags & CACHE_DEBUG) && hooks.debug_is_gone(cache)) {
+        errno = EINVAL;
+        return -1;
+    }
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     if (--cache->users > 0) { /* none: nobody is given it any more */
@@ -434,12 +460,16 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
         lock_take(&cache_list.lock, LOCK_CACHES);
         cache->users = 1;
         lock_drop(&cache_list.lock, LOCK_CACHES);
+        if (cache->flags & CACHE_DEBUG)
+            hooks.debug_busy(cache);
         context_leave();
-        report_warn("cache %s cannot be destroyed: %llu of its objects of %zu bytes are in use, "
-                    "in %llu slabs%s",
-                    cache->name, (unsigned long long)counts.active, cache->object_size,
-                    (unsigned long long)counts.slabs,
-                    sheaves > 0 ? "; prefilled sheaves were not returned" : "");
+        wrong_found(&(struct debug_finding){
+            .what = DEBUG_STILL_OUT,
+            .done = DEBUG_REFUSED,
+            .cache = cache,
+            .value = (size_t)counts.active,
+            .objects = (size_t)counts.slabs,
+            .text = sheaves > 0 ? "; prefilled sheaves were not returned" : NULL});
         errno = EBUSY;
         return -1;
     }
@@ -450,7 +480,12 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
     stat_exit(cache);
     if (cache->permutation)
         os_unmap(cache->permutation, cache_permutation_bytes(&cache->layout));
-    node_put(cache_of_caches, &memory, 1, false);
+    if (cache->flags & CACHE_DEBUG) {
+        cache->permutation = NULL;
+        memory = hooks.debug_destroyed(cache);
+    }
+    if (memory)
+        node_put(cache_of_caches, &memory, 1, false);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     return 0;

@@ -25,8 +25,8 @@ static void free_checked(struct stook_cache *cache, void *object)
     const struct slab *slab =
         slab_of(cache, object, &index); /* the report, if it is none of ours */
 
-    mark_check(cache, slab, index);
-    free_slow(cache, object);
+    if (__builtin_expect(slab && mark_check(cache, slab, index), 1))
+        free_slow(cache, object);
 }
 
 /* Everything but "the main sheaf has room".  errno is kept. */

@@ -7,8 +7,10 @@
 #include "base/placed.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
+#include "debug/object.h"
 #include "large/large.h"
 #include "slab/slab.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 
@@ -35,7 +37,7 @@ static uint32_t account_beside(const struct layout *layout, enum layout_which wh
     return column->element && !column->outside && !min->outside &&
                    column->stride == layout->stride && min->stride == layout->stride &&
                    column->offset == min->offset
-               ? column->offset
+               ? column->offset - layout->lead
                : 0;
 }
 
@@ -76,6 +78,8 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
 
     account->group = account->tag = 0;
     account->traced = (closed & CACHE_CLOSED_TRACE) && where;
+    if (__builtin_expect(closed & CACHE_CLOSED_DEBUG, 0) && !debug_begin(cache, n, where))
+        return false;
     if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner
                          : group == ACCOUNT_CURRENT ? group_current()
@@ -116,8 +120,9 @@ static inline __attribute__((always_inline)) struct account_slab account_slab(
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     const struct layout_column *columns = cache->layout.column[slab_flags(word) & SLAB_MIN];
     bool owners = (cache_hooks(cache) & CACHE_CLOSED_GROUP) && !cache->account.owner;
-    struct account_slab at = {.base = (uintptr_t)slab_base(slab),
-                              .bytes = (size_t)PAGE_SIZE << slab_order(cache, word)};
+    struct account_slab at = {.base = (uintptr_t)slab_first(cache, slab),
+                              .bytes = ((size_t)PAGE_SIZE << slab_order(cache, word)) -
+                                       cache->layout.lead};
 
     at.owner = at.tag = (struct account_column){at.base, NULL, cache->layout.reciprocal, 0};
     at.owner.first =
@@ -192,6 +197,8 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     struct slab *slab = slab_find(cache, object, &index);
     uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
 
+    if (cache->flags & CACHE_DEBUG)
+        (void)debug_take(cache, (void *)(uintptr_t)object, where);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) {
         void *taken = (void *)(uintptr_t)object;
         trace_alloc(cache, &taken, 1);
@@ -225,27 +232,40 @@ static inline __attribute__((always_inline)) void account_add(
     run->n += n;
 }
 
-void account_report(const struct stook_cache *cache, const void *object, const char *what)
+/* The report of an object whose owner or tag (`what`) was written over: the charge is lost. */
+static __attribute__((noinline, cold)) void account_report(const struct stook_cache *cache,
+                                                           const struct slab *slab, uint32_t index,
+                                                           const void *object, const char *what)
 {
-    report_fatal("corrupt %s: cache %s: that of object %p was overwritten; the object or its "
-                 "neighbour overran",
-                 what, cache->name, object);
+    const struct debug_finding finding = {.what = DEBUG_COLUMN,
+                                          .done = DEBUG_RESTORED,
+                                          .cache = cache,
+                                          .slab = slab,
+                                          .object = object,
+                                          .index = index,
+                                          .text = what};
+
+    wrong_found(&finding);
 }
 
 /* What an element of a live object says, which is cleared; 0 for none.  It is one's own, of this
- * address: or it is asked whether there is an object, before anything else is reported. */
+ * address: or it is asked whether there is an object, before anything else is reported.  An entry that is none
+ * becomes NULL. */
 static inline __attribute__((always_inline)) uint32_t account_take(const struct stook_cache *cache,
-                                                                   const void *object,
-                                                                   uint64_t *element,
+                                                                   void **object, uint64_t *element,
                                                                    const char *what)
 {
     uint32_t number, index;
 
-    if (__builtin_expect(!column_decode(cache, object, *element, &number), 0)) {
-        (void)slab_of(cache, object, &index);
+    if (__builtin_expect(!column_decode(cache, *object, *element, &number), 0)) {
+        const struct slab *slab = *object ? slab_of(cache, *object, &index) : NULL;
+        if (!slab) {
+            *object = NULL;
+            return 0;
+        }
         if (*element != 0)
-            account_report(cache, object, what);
-        return 0;
+            account_report(cache, slab, index, *object, what);
+        number = 0;
     }
     *element = 0;
     return number;
@@ -253,42 +273,52 @@ static inline __attribute__((always_inline)) uint32_t account_take(const struct 
 
 /* Objects of one slab, of which the first is known to be one. */
 static inline void account_clear_slab(const struct stook_cache *cache,
-                                      const struct account_slab *at, void *const *objects, size_t n,
+                                      const struct account_slab *at, void **objects, size_t n,
                                       struct account_run *group, struct account_run *tag)
 {
     uint32_t everybody = cache_hooks(cache) & CACHE_CLOSED_GROUP ? cache->account.owner : 0, index;
+    uint32_t refused = 0;
 
     if (!at->owner.first && !at->tag.first)
         for (size_t i = 1; i < n; i++)
-            (void)slab_of(cache, objects[i], &index);
+            if (__builtin_expect(!slab_of(cache, objects[i], &index), 0)) {
+                objects[i] = NULL;
+                refused++;
+            }
     if (!at->owner.first)
-        account_add(cache, group, everybody, (uint32_t)n, account_flush_group);
+        account_add(cache, group, everybody, (uint32_t)n - refused, account_flush_group);
     else
         for (size_t i = 0; i < n; i++)
             account_add(
                 cache, group,
-                account_take(cache, objects[i], account_element(at->owner, objects[i]), "owner"), 1,
-                account_flush_group);
+                account_take(cache, &objects[i], account_element(at->owner, objects[i]), "owner"),
+                1, account_flush_group);
     if (at->tag.first)
         for (size_t i = 0; i < n; i++)
             account_add(
                 cache, tag,
-                account_take(cache, objects[i], account_element(at->tag, objects[i]), "tag"), 1,
+                account_take(cache, &objects[i], account_element(at->tag, objects[i]), "tag"), 1,
                 account_flush_tag);
 }
 
-void account_return(const struct stook_cache *cache, void *const *objects, size_t n)
+void account_return(const struct stook_cache *cache, void **objects, size_t n)
 {
     struct account_run group = {0}, tag = {0};
     int saved = errno;
 
     for (size_t i = 0, same; i < n; i += same) {
         struct account_slab at;
+        struct slab *slab;
         uint32_t index;
         same = 1;
         if (!objects[i])
             continue;
-        at = account_slab(cache, slab_of(cache, objects[i], &index));
+        slab = slab_of(cache, objects[i], &index);
+        if (__builtin_expect(!slab, 0)) {
+            objects[i] = NULL;
+            continue;
+        }
+        at = account_slab(cache, slab);
         same = account_same(&at, objects + i, n - i);
         account_clear_slab(cache, &at, objects + i, same, &group, &tag);
     }
@@ -297,11 +327,25 @@ void account_return(const struct stook_cache *cache, void *const *objects, size_
     errno = saved;
 }
 
-void account_clear(const struct stook_cache *cache, void *const *objects, size_t n)
+static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_return(cache, objects, n);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
         trace_free(objects, n);
+}
+
+void account_clear(const struct stook_cache *cache, void **objects, size_t n)
+{
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
+        debug_free(cache, objects, n);
+    account_gone(cache, objects, n);
+}
+
+void account_defer(const struct stook_cache *cache, void **object)
+{
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
+        debug_defer(cache, object);
+    account_gone(cache, object, 1);
 }
 
 /* Tags were switched while the program ran: threads that had not noticed yet freed objects past the hooks,
@@ -318,7 +362,7 @@ void account_slab_gone(const struct stook_cache *cache, const struct slab *slab)
     for (uint32_t index = 0; index < objects; index++) {
         uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
         uint32_t tag;
-        const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
+        const char *object = slab_object(cache, slab, index);
         if (*column != 0 && column_decode(cache, object, *column, &tag))
             tag_count_free(tag, 1, cache->account.charge);
     }
@@ -441,8 +485,7 @@ static uint32_t account_read(const void *object, enum layout_which which)
     if (index >= slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
         return 0; /* behind the last object */
     column = column_at(cache, slab, which, index);
-    object =
-        slab_base(slab) + (size_t)index * cache->layout.stride; /* any pointer into it will do */
+    object = slab_object(cache, slab, index); /* any pointer into it will do */
     return column && column_decode(cache, object, *column, &value) ? value : 0;
 }
 

@@ -54,11 +54,14 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
 
 /*
  * Before n objects go: returns their charges and counts them.  NULL entries are skipped; what is no
- * object of the cache gets the report.  Any context; errno is kept.
+ * object of the cache gets the report.  Entries become NULL that are not to go: of a debug cache, what was
+ * reported.  Any context; errno is kept.
  */
-void account_clear(const struct stook_cache *cache, void *const *objects, size_t n);
+void account_clear(const struct stook_cache *cache, void **objects, size_t n);
+/* The same of an object that goes when its readers have gone. */
+void account_defer(const struct stook_cache *cache, void **object);
 /* The same of objects that a reserve had and no user: no trace knows of them. */
-void account_return(const struct stook_cache *cache, void *const *objects, size_t n);
+void account_return(const struct stook_cache *cache, void **objects, size_t n);
 
 /*
  * Large objects (large/large.h), which have a note each.  A new one, charged to `owner` (0: nobody):
@@ -79,10 +82,6 @@ extern _Atomic uint32_t account_large_hooks __attribute__((visibility("hidden"))
 
 /* Switches one of these. */
 void account_large_switch(uint32_t hook, bool on);
-
-/* The report of an object whose owner or tag (`what`) was written over. */
-_Noreturn void account_report(const struct stook_cache *cache, const void *object,
-                              const char *what);
 
 /* Tags were switched on or off after objects were allocated. */
 void account_switched(void);

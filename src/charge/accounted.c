@@ -87,9 +87,24 @@ int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *tota
     return 0;
 }
 
+static bool accounted_debugs; /* under the cache list's lock */
+
 static FIRST_TEXT bool accounted_malloc(void)
 {
-    return cache_list.closed != 0 || account_process != 0;
+    return cache_list.closed != 0 || account_process != 0 || accounted_debugs;
+}
+
+void accounted_malloc_debug(void)
+{
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    if (!accounted_debugs) {
+        accounted_debugs = true;
+        if (hooks_set.malloc_closes)
+            hooks_set.malloc_closes(true);
+    }
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
 }
 
 FIRST_TEXT void accounted_on_malloc(void (*fn)(bool closed))

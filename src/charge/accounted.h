@@ -24,6 +24,8 @@ void accounted_free(struct stook_cache *cache, void *object);
 /* Closes all of the program's caches for one reason of CACHE_CLOSED_*, those to come as well, and large
  * objects and malloc with them; or opens them.  Under the cache list's lock. */
 void accounted_close(uint32_t reason, bool close);
+/* The same of malloc alone, for good: one of its classes is a debug cache. */
+void accounted_malloc_debug(void);
 /* hooks_set.malloc_closes, which is called at once with what is so now.  Within the context. */
 void accounted_on_malloc(void (*fn)(bool closed));
 

@@ -5,11 +5,31 @@
  */
 #include "charge/accounted.h"
 
+#include "base/context.h"
 #include "charge/straight.h"
+#include "debug/object.h"
 #include "percpu/percpu.h"
+#include "sheaf/slot.h"
 #include "slab/stat.h"
 
+#include <errno.h>
 #include <string.h>
+
+/* What becomes of an object of a debug cache that was taken; NULL: none, or none that may be used. */
+static __attribute__((noinline, cold)) void *accounted_checked(struct stook_cache *cache,
+                                                               unsigned flags, void *object,
+                                                               uint64_t where)
+{
+    while (object && where && !debug_take(cache, object, where))
+        object = alloc_slow(cache, flags);
+    return object;
+}
+
+/* Bytes that STOOK_ZERO means. */
+static size_t accounted_size(const struct stook_cache *cache, const void *object)
+{
+    return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : cache->object_size;
+}
 
 /* What is in the way of a section. */
 static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *cache,
@@ -23,9 +43,11 @@ static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *
         return NULL;
     if (stat_counts_fast(cache) || !stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
         object = alloc_slow(cache, flags);
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
+        object = accounted_checked(cache, flags, object, where);
     account_end(cache, &account, &object, object != NULL, 1);
     if (object && (flags & STOOK_ZERO))
-        memset(object, 0, cache->object_size);
+        memset(object, 0, accounted_size(cache, object));
     return object;
 }
 
@@ -152,12 +174,40 @@ void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned n
 
     if (!account_begin(cache, &account, 1, flags, where, ACCOUNT_CURRENT))
         return NULL;
-    object = alloc_from_node(cache, flags, node);
+    do
+        object = alloc_from_node(cache, flags & ~STOOK_ZERO, node);
+    while (object && (cache->flags & CACHE_DEBUG) && !debug_take(cache, object, where));
     account_end(cache, &account, &object, object != NULL, 1);
+    if (object && (flags & STOOK_ZERO))
+        memset(object, 0, accounted_size(cache, object));
     return object;
 }
 
 /* ---- several ------------------------------------------------------------------------------- */
+
+/* All of n objects, some of them perhaps in the place of others that may not be used; false: they went back. */
+static __attribute__((noinline, cold)) bool accounted_check_bulk(struct stook_cache *cache,
+                                                                 unsigned flags, size_t n,
+                                                                 void **objects, uint64_t where)
+{
+    bool all = true, nested;
+
+    for (size_t i = 0; i < n; i++) {
+        objects[i] = accounted_checked(cache, flags, objects[i], where);
+        all = all && objects[i];
+    }
+    if (all)
+        return true;
+    if (where)
+        debug_free(cache, objects, n);
+    nested = context_enter();
+    for (size_t i = 0; i < n; i++)
+        if (objects[i])
+            slot_free(cache, &objects[i], 1, nested);
+    context_leave();
+    errno = ENOMEM;
+    return false;
+}
 
 size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                             uint64_t where, uint32_t group)
@@ -171,9 +221,12 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
         !account_begin(cache, &account, n, flags, where, group))
         return 0;
     got = bulk_alloc_slow(cache, flags, n, objects, 0);
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0) && got > 0 &&
+        !accounted_check_bulk(cache, flags, n, objects, where))
+        got = 0;
     account_end(cache, &account, objects, got, n);
     for (size_t i = 0; i < got && (flags & STOOK_ZERO); i++)
-        memset(objects[i], 0, cache->object_size);
+        memset(objects[i], 0, accounted_size(cache, objects[i]));
     return got;
 }
 

@@ -12,6 +12,8 @@
 static __attribute__((noinline)) void accounted_free_rest(struct stook_cache *cache, void *object)
 {
     account_clear(cache, &object, 1);
+    if (__builtin_expect(!object, 0)) /* refused */
+        return;
     if (__builtin_expect(!stat_counts_fast(cache) &&
                              stook_rseq_push(cache->own, cache->head.rseq_offset, object),
                          1))

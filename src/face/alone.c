@@ -8,6 +8,7 @@
 #include "cache/init.h"
 #include "slab/node.h"
 #include "slab/slab.h"
+#include "slab/wrong.h"
 
 #include <stook/stook.h>
 
@@ -21,7 +22,8 @@ static struct stook_cache *alone_cache_of(const void *object)
     struct stook_cache *cache = slab_user_cache(object);
 
     if (!cache)
-        slab_report(NULL, object, "is no object of any cache");
+        wrong_found(&(struct debug_finding){
+            .what = DEBUG_FOREIGN, .done = DEBUG_ABORTED, .call = "stook_free_any", .at = object});
     return cache;
 }
 

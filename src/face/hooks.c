@@ -10,6 +10,12 @@
 #include "charge/account.h"
 #include "charge/accounted.h"
 #include "charge/group.h"
+#include "debug/fail.h"
+#include "debug/flags.h"
+#include "debug/gone.h"
+#include "debug/report.h"
+#include "debug/slabs.h"
+#include "debug/track.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
 #include "face/topology_text.h"
@@ -23,6 +29,8 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
+    fail_start();
+    debug_flags_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
@@ -50,8 +58,11 @@ static FIRST_TEXT void hooks_fork_renew(void)
 
 static FIRST_TEXT void hooks_fork_child(bool nested)
 {
+    slabs_child();
     hotplug_child(); /* also where no lock was taken */
     traced_child(nested);
+    debug_report_child();
+    track_child();
 }
 
 const struct hooks hooks = {
@@ -64,9 +75,17 @@ const struct hooks hooks = {
     .alloc_bulk = accounted_alloc_bulk_from,
     .free = accounted_free,
     .free_bulk = account_clear,
+    .report = debug_report,
     .settings_read = settings_show_read,
     .topology = topology_text_environment,
     .before_caches = hooks_before_caches,
+    .debug_flags = debug_flags_of,
+    .debug_plan = slabs_plan,
+    .debug_slab_made = slabs_made,
+    .debug_slab_gone = slabs_gone,
+    .debug_busy = slabs_busy,
+    .debug_destroyed = gone_destroyed,
+    .debug_is_gone = gone_check,
     .cache_made = account_cache_made,
     .tagged_slab_gone = account_slab_gone,
     .reclaim = callbacks_reclaim,

@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "charge/accounted.h"
+#include "debug/object.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
 #include "kmalloc/private.h"
@@ -36,20 +37,11 @@ static const struct {
     const char *name;
     uint16_t size, align; /* every size is a multiple of its alignment: stride and size are one */
 } kmalloc_classes[KMALLOC_CLASSES] = {
-    {"kmalloc-8", 8, 8},
-    {"kmalloc-16", 16, 16},
-    {"kmalloc-32", 32, 32},
-    {"kmalloc-64", 64, 64},
-    {"kmalloc-96", 96, 32},
-    {"kmalloc-128", 128, 128},
-    {"kmalloc-192", 192, 64},
-    {"kmalloc-256", 256, 256},
-    {"kmalloc-512", 512, 512},
-    {"kmalloc-1k", 1024, 1024},
-    {"kmalloc-2k", 2048, 2048},
-    {"kmalloc-4k", 4096, 4096},
-    /* A slab is aligned to its own size, so these are to 8192. */
-    {"kmalloc-8k", 8192, 4096},
+    {"kmalloc-8", 8, 8},        {"kmalloc-16", 16, 16},     {"kmalloc-32", 32, 32},
+    {"kmalloc-64", 64, 64},     {"kmalloc-96", 96, 32},     {"kmalloc-128", 128, 128},
+    {"kmalloc-192", 192, 64},   {"kmalloc-256", 256, 256},  {"kmalloc-512", 512, 512},
+    {"kmalloc-1k", 1024, 1024}, {"kmalloc-2k", 2048, 2048}, {"kmalloc-4k", 4096, 4096},
+    {"kmalloc-8k", 8192, 8192},
 };
 
 /* (size - 1) / KMALLOC_STEP -> class */
@@ -76,12 +68,13 @@ static bool kmalloc_is_none(const void *object)
 static bool kmalloc_make_classes(void)
 {
     for (unsigned i = 0; i < KMALLOC_CLASSES; i++) {
-        struct stook_cache_args args = {.size = sizeof(args), .align = kmalloc_classes[i].align};
+        struct stook_cache_args args = {
+            .size = sizeof(args), .align = kmalloc_classes[i].align, .flags = CACHE_SIZED};
         struct stook_cache *none = NULL, *cache;
         /* Acquire: who sees kmalloc_made by this thread sees what the other one made. */
         if (atomic_load_explicit(&kmalloc_cache[i], memory_order_acquire))
             continue;
-        cache = stook_cache_create(kmalloc_classes[i].name, kmalloc_classes[i].size, &args);
+        cache = stook_private_cache(kmalloc_classes[i].name, kmalloc_classes[i].size, &args, true);
         if (!cache)
             return false;
         if (!atomic_compare_exchange_strong(&kmalloc_cache[i], &none, cache))
@@ -169,6 +162,22 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
 
 /* ---- take ----------------------------------------------------------------------------------- */
 
+static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where)
+{
+    struct debug_asks before;
+    void *object;
+
+    /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
+    if (lock_forked())
+        flags |= STOOK_NORECLAIM;
+    if (__builtin_expect(!(cache->flags & CACHE_DEBUG), 1))
+        return accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
+    before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY});
+    object = accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
+    (void)debug_ask(before);
+    return object;
+}
+
 static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
 {
     uint32_t turn = lock_turn();
@@ -180,9 +189,7 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
             return stook_kmalloc_large(size, flags, -1, where);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
-        /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
-        object = accounted_alloc(cache, lock_forked() ? flags | STOOK_NORECLAIM : flags, where,
-                                 ACCOUNT_CURRENT);
+        object = kmalloc_cached(cache, size, flags, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where);
@@ -311,7 +318,7 @@ size_t stook_usable_size(const void *object)
         return 0;
     cache = slab_user_cache(object);
     if (cache)
-        return slab_usable(cache);
+        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : slab_usable(cache);
     size = large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);
@@ -390,7 +397,15 @@ static void *krealloc_from(void *object, size_t size, unsigned flags, uint64_t w
         stook_free_any(object);
         return STOOK_KMALLOC_NONE;
     }
+    if (!stook_private_live(object)) {
+        errno = ENOMEM;
+        return NULL;
+    }
     had = stook_usable_size(object);
+    if (__builtin_expect(had == 0, 0)) { /* no object: the program goes on */
+        errno = EINVAL;
+        return NULL;
+    }
     kept = size < had ? size : had;
     if (had > STOOK_KMALLOC_CACHE_MAX && size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX &&
         !(flags & STOOK_SIGNAL_SAFE) && !slab_cache_of(object)) {
@@ -398,8 +413,10 @@ static void *krealloc_from(void *object, size_t size, unsigned flags, uint64_t w
         if (fresh)
             return krealloc_zero(fresh, kept, flags);
     }
-    if (size <= had && (slab_cache_of(object) || size > STOOK_KMALLOC_CACHE_MAX))
+    if (size <= had && (slab_cache_of(object) || size > STOOK_KMALLOC_CACHE_MAX)) {
+        stook_private_resized(object, size);
         return krealloc_zero(object, size, flags);
+    }
     fresh = kmalloc_slow(size, flags & ~STOOK_ZERO, where);
     if (!fresh) /* what shrinks need not move */
         return size <= had && errno != EINVAL ? krealloc_zero(object, size, flags) : NULL;

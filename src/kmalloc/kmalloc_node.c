@@ -6,6 +6,7 @@
 
 #include "cache/alloc.h"
 #include "base/where.h"
+#include "debug/object.h"
 #include "kmalloc/kmalloc.h"
 #include "os/topology.h"
 #include "slab/slab.h"
@@ -16,6 +17,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
 {
     uint64_t where = where_address(__builtin_return_address(0));
     unsigned plain = flags & ~STOOK_THISNODE, wanted;
+    struct debug_asks before;
     struct stook_cache *cache;
     void *object, *found = NULL;
     int saved = errno;
@@ -38,8 +40,10 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
     if (wanted == (unsigned)node || !(flags & STOOK_THISNODE)) {
         cache = slab_cache_of(object);
         plain &= ~STOOK_NOFAIL;
+        before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY});
         found = cache ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, where)
                       : stook_kmalloc_large(size, plain | STOOK_NORECLAIM, (int)wanted, where);
+        (void)debug_ask(before);
     }
     if (found || (flags & STOOK_THISNODE)) {
         stook_free_any(object);

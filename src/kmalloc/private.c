@@ -9,6 +9,7 @@
 #include "cache/init.h"
 #include "base/settings.h"
 #include "charge/accounted.h"
+#include "debug/object.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "os/topology.h"
@@ -19,6 +20,7 @@
 #include "slab/column.h"
 #include "slab/node.h"
 #include "slab/slab.h"
+#include "slab/wrong.h"
 #include "slab/stat.h"
 
 #include <errno.h>
@@ -58,9 +60,36 @@ void stook_private_on_closing(void (*fn)(bool closed))
     context_leave();
 }
 
-void stook_private_free(struct stook_cache *cache, void *object)
+_Static_assert((int)STOOK_PRIVATE_MALLOC == DEBUG_CALL_MALLOC &&
+                   (int)STOOK_PRIVATE_NEW == DEBUG_CALL_NEW &&
+                   (int)STOOK_PRIVATE_NEW_ARRAY == DEBUG_CALL_NEW_ARRAY,
+               "the calls of malloc have the numbers that debug caches know");
+
+static enum debug_call private_call(const void *from)
 {
+    unsigned call = (unsigned)((uintptr_t)from >> STOOK_PRIVATE_CALL_SHIFT);
+
+    return call ? (enum debug_call)call : DEBUG_CALL_MALLOC;
+}
+
+static uint64_t private_where(const void *from)
+{
+    return where_address(
+        (const void *)((uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_CALL_SHIFT) - 1)));
+}
+
+void stook_private_free(struct stook_cache *cache, void *object, enum stook_private_call call,
+                        size_t size)
+{
+    struct debug_asks before;
+
+    if (__builtin_expect(!(cache->flags & CACHE_DEBUG), 1)) {
+        free_object(cache, object);
+        return;
+    }
+    before = debug_ask((struct debug_asks){size, (enum debug_call)call});
     free_object(cache, object);
+    (void)debug_ask(before);
 }
 
 /* Malloc's classes: they stay. */
@@ -125,7 +154,7 @@ LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t 
 struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t *slot_offset)
 {
     struct stook_cache_args args = {.align = size % 16 == 0 ? 16 : 8,
-                                    .flags = CACHE_MALLOC | STOOK_CACHE_ADAPTIVE};
+                                    .flags = CACHE_MALLOC | CACHE_SIZED | STOOK_CACHE_ADAPTIVE};
     /* Within a call of malloc, which does not wait for a fork; at the start there is no other class. */
     bool first = atomic_load_explicit(&private_adding, memory_order_relaxed) == 0;
     struct stook_cache *cache = stook_private_cache(name, size, &args, first);
@@ -133,6 +162,8 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     if (!cache)
         return NULL;
     private_add_class(cache);
+    if (cache->flags & CACHE_DEBUG)
+        accounted_malloc_debug();
     *slot_offset = percpu_offset(cache->index);
     if (account_process) { /* before its first object */
         cache->account.owner = account_process;
@@ -148,7 +179,8 @@ void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *sl
     cache->start = start;
     slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
     slab->stride = cache->layout.stride;
-    slab->objects = cache->layout.objects;
+    /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know. */
+    slab->objects = cache->layout.lead ? 0 : cache->layout.objects;
 }
 
 void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
@@ -183,11 +215,15 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     if (!cache)
         return NULL;
     slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
-    offset = (uint32_t)((const char *)object - slab_base(slab));
+    offset = (uint32_t)((const char *)object - slab_first(cache, slab));
     *size = cache->layout.room;
     index = layout_index(&cache->layout, offset);
     *start = index * cache->layout.stride == offset &&
              index < slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
+        *size = *start ? debug_usable(cache, object) : cache->layout.room;
+        *start = true;
+    }
     return cache;
 }
 
@@ -196,11 +232,14 @@ static void *private_accounted(struct stook_cache *cache, size_t size, size_t al
                                const void *from)
 {
     bool traced = (cache_hooks(cache) & CACHE_CLOSED_TRACE) != 0;
+    struct debug_asks before;
     void *object;
 
     if (traced)
         trace_asked(size ? size : 1, align);
-    object = accounted_alloc(cache, STOOK_WAIT, where_address(from), ACCOUNT_CURRENT);
+    before = debug_ask((struct debug_asks){size ? size : 1, private_call(from)});
+    object = accounted_alloc(cache, STOOK_WAIT, private_where(from), ACCOUNT_CURRENT);
+    (void)debug_ask(before);
     if (traced)
         trace_asked(0, 0);
     return object;
@@ -210,18 +249,42 @@ void stook_private_resized(void *object, size_t size)
 {
     struct stook_cache *cache = slab_user_cache(object);
 
-    if (!cache || !(cache_hooks(cache) & CACHE_CLOSED_TRACE))
+    if (!cache)
+        return;
+    if (cache->flags & CACHE_DEBUG)
+        debug_resize(cache, object, size);
+    if (!(cache->flags & CACHE_MALLOC) || !(cache_hooks(cache) & CACHE_CLOSED_TRACE))
         return;
     trace_free(&object, 1);
     trace_asked(size, 0);
     trace_alloc(cache, &object, 1);
 }
 
+bool stook_private_live(void *object)
+{
+    const struct stook_cache *cache = slab_user_cache(object);
+
+    return !cache || !(cache->flags & CACHE_DEBUG) || debug_live(cache, object);
+}
+
+/* The largest power of two that all objects of the cache are aligned to. */
+static size_t private_align(const struct stook_cache *cache)
+{
+    size_t steps = cache->layout.lead | cache->layout.stride;
+
+    return steps & -steps;
+}
+
 void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, const void *from)
 {
     uint32_t turn = lock_turn();
-    void *object = cache_hooks(cache) ? private_accounted(cache, size, align, from)
-                                      : alloc_plain(cache, STOOK_WAIT);
+    void *object;
+
+    /* Zones keep a class from being aligned as its size is. */
+    if (__builtin_expect(cache->layout.lead != 0, 0) && align > private_align(cache))
+        return stook_private_large_alloc(size, align, NULL, from);
+    object = cache_hooks(cache) ? private_accounted(cache, size, align, from)
+                                : alloc_plain(cache, STOOK_WAIT);
 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
@@ -255,7 +318,7 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
     if (object &&
         (account_process ||
          atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0) &&
-        !account_large(object, account_process, STOOK_WAIT, where_address(from))) {
+        !account_large(object, account_process, STOOK_WAIT, private_where(from))) {
         (void)private_large_free(object);
         errno = ENOMEM; /* that is all that malloc may say */
         return NULL;
@@ -381,34 +444,45 @@ void stook_private_fatal(const char *why)
     report_fatal("%s", why);
 }
 
-void stook_private_bad_pointer(const char *call, const void *pointer)
+/* The large object that a pointer lies in; NULL. */
+static const void *private_large_around(const void *pointer)
 {
-    bool start;
-    size_t size;
-    struct stook_cache *cache = stook_private_cache_of(pointer, &size, &start);
-
-    if (cache)
-        slab_report(cache, pointer, "is not the start of an object");
-    cache = slab_cache_of(pointer);
-    if (cache)
-        report_fatal("%s: pointer %p is the library's own memory (its cache %s)", call, pointer,
-                     cache->name);
-    if ((uintptr_t)pointer - pagemap.base >= pagemap.size)
-        report_fatal("%s: pointer %p is not of this malloc (another allocator's, or none's)", call,
-                     pointer);
-    if (large_size(pointer) > 0)
-        report_fatal("%s: pointer %p was freed at the same time by another thread", call, pointer);
     for (const char *page = (const char *)((uintptr_t)pointer & ~(uintptr_t)(PAGE_SIZE - 1));
          pagemap_covers(page) && (uintptr_t)pointer - (uintptr_t)page < BLOCK_SIZE;
          page -= PAGE_SIZE) {
         size_t large = large_size(page);
-        size_t offset = (size_t)((const char *)pointer - page);
-        if (large > offset)
-            report_fatal("%s: pointer %p lies %zu bytes into the object %p of %zu bytes", call,
-                         pointer, offset, (const void *)page, large);
+        if (large > (size_t)((const char *)pointer - page))
+            return page;
         if (large > 0 || slab_cache_of(page))
             break;
     }
-    report_fatal("%s: pointer %p is in no object: freed already, or never handed out", call,
-                 pointer);
+    return NULL;
+}
+
+void stook_private_bad_pointer(const char *call, const void *pointer)
+{
+    struct debug_finding finding = {.done = DEBUG_REFUSED, .call = call, .at = pointer};
+    const struct stook_cache *cache;
+    bool start;
+    size_t size;
+
+    cache = stook_private_cache_of(pointer, &size, &start);
+    if (cache) {
+        wrong_free(cache, pointer, DEBUG_INTERIOR);
+        return;
+    }
+    cache = slab_cache_of(pointer);
+    finding.what = DEBUG_NO_OBJECT;
+    if (cache) {
+        finding.what = DEBUG_LIBRARY;
+        finding.text = cache->name;
+    } else if ((uintptr_t)pointer - pagemap.base >= pagemap.size) {
+        finding.what = DEBUG_FOREIGN;
+    } else if (large_size(pointer) > 0) {
+        finding.what = DEBUG_AT_ONCE;
+    } else if ((finding.object = private_large_around(pointer)) != NULL) {
+        finding.what = DEBUG_INTERIOR;
+        finding.size = large_size(finding.object);
+    }
+    wrong_found(&finding);
 }

@@ -19,7 +19,7 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 2u
+#define STOOK_PRIVATE_INTERFACE 3u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -55,12 +55,27 @@ struct stook_private_slab {
 STOOK_API void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *slab,
                                   uint64_t *start);
 
+/* Which calls belong together: a debug cache reports an object that is freed by another one. */
+enum stook_private_call {
+    STOOK_PRIVATE_MALLOC = 1,
+    STOOK_PRIVATE_NEW,
+    STOOK_PRIVATE_NEW_ARRAY,
+};
+/* Where a call returns to, and which call it is: in bits that no address has.  Without, it is malloc. */
+enum { STOOK_PRIVATE_CALL_SHIFT = 60 };
+static inline const void *stook_private_from(const void *address, enum stook_private_call call)
+{
+    return (const void *)((uintptr_t)address | (uintptr_t)call << STOOK_PRIVATE_CALL_SHIFT);
+}
+
 /* An object of a class, for a call that returns to `from` and asked for `size` bytes, at a multiple of `align`
- * where that is not 0: traces tell. */
+ * where that is not 0: traces and debug caches tell. */
 STOOK_API void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align,
                                     const void *from);
-/* The same object is used for `size` bytes from now on: for traces. */
+/* The same object is used for `size` bytes from now on: for traces and debug caches. */
 STOOK_API void stook_private_resized(void *object, size_t size);
+/* False: it is of a debug cache and free, which is reported. */
+STOOK_API bool stook_private_live(void *object);
 
 /* The report as a table, by pieces, under no lock; 0 or -1 with errno, put()'s if that failed. */
 STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),
@@ -88,11 +103,12 @@ STOOK_API void stook_private_slabs(const struct stook_cache *cache,
                                    struct stook_private_slabs *slabs);
 
 /* An object, of a cache that a user may have, comes back by malloc's cold way: checked for what the fast
- * path cannot decide, and reported where it is free already. */
-STOOK_API void stook_private_free(struct stook_cache *cache, void *object);
+ * path cannot decide, and reported where it is free already.  `size`: what the caller says that it is, or 0. */
+STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
+                                  enum stook_private_call call, size_t size);
 
-/* The cache of an object, its size and whether the pointer is the object's start; or NULL: of none, or
- * the library's own. */
+/* The cache of an object, its size and whether the pointer is the object's start, or the cache a debug cache,
+ * which decides that itself; or NULL: of none, or the library's own. */
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
 
 /* Large objects: large/large.h. */
@@ -128,7 +144,8 @@ STOOK_API unsigned char stook_private_perturb(void);
 /* Says why the program cannot go on, and aborts. */
 STOOK_API _Noreturn void stook_private_fatal(const char *why);
 
-/* Names what is known of a pointer that malloc's callers should not have passed, and aborts. */
-STOOK_API _Noreturn void stook_private_bad_pointer(const char *call, const void *pointer);
+/* Reports what is known of a pointer that malloc's callers should not have passed; returns if the program goes
+ * on, and the call does nothing. */
+STOOK_API void stook_private_bad_pointer(const char *call, const void *pointer);
 
 #endif

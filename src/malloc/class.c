@@ -356,6 +356,11 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
 
 void class_free(void *object, const char *call)
 {
+    class_free_as(object, call, STOOK_PRIVATE_MALLOC, 0);
+}
+
+void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
+{
     struct stook_cache *cache;
     bool start;
     size_t size;
@@ -367,7 +372,7 @@ void class_free(void *object, const char *call)
     if (cache && start) {
         if (__builtin_expect(class_filling() != 0, 0))
             class_fill(object, class_filling(), size);
-        stook_private_free(cache, object);
+        stook_private_free(cache, object, as, said);
     } else if (cache || !stook_private_large_free(object)) {
         stook_private_bad_pointer(call, object);
     }
@@ -380,9 +385,10 @@ size_t class_size(const void *object, const char *call)
 
     start_malloc();
     if (stook_private_cache_of(object, &size, &start)) {
-        if (!start)
-            stook_private_bad_pointer(call, object);
-        return size;
+        if (start)
+            return size;
+        stook_private_bad_pointer(call, object);
+        return 0;
     }
     size = stook_private_large_size(object);
     if (size == 0)

@@ -6,6 +6,8 @@
 #ifndef STOOK_MALLOC_CLASS_H
 #define STOOK_MALLOC_CLASS_H
 
+#include "kmalloc/private.h"
+
 #include <stook/stook.h>
 
 #include <stdbool.h>
@@ -32,7 +34,10 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from);
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from);
 /* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one. */
 void class_free(void *object, const char *call);
-/* Usable bytes of an object, or the report. */
+/* The same by another call than free(), or with the size that the caller says, which is not 0: debug caches
+ * compare. */
+void class_free_as(void *object, const char *call, enum stook_private_call as, size_t size);
+/* Usable bytes of an object; or the report, and 0 if the program goes on. */
 size_t class_size(const void *object, const char *call);
 
 #endif

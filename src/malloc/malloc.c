@@ -64,20 +64,23 @@ __attribute__((aligned(64))) void MALLOC_NAME(free)(void *object)
     free_slow(object);
 }
 
+static __attribute__((noinline, cold)) void free_slow_sized(void *object, size_t size)
+{
+    class_free_as(object, "free_sized", STOOK_PRIVATE_MALLOC, size);
+}
+
 /* The page map knows as much as the caller, and cannot be wrong. */
 void MALLOC_NAME(free_sized)(void *object, size_t size)
 {
-    (void)size;
     if (fast_free(object))
         return;
-    free_slow(object);
+    free_slow_sized(object, size);
 }
 
 void MALLOC_NAME(free_aligned_sized)(void *object, size_t align, size_t size)
 {
     (void)align;
-    (void)size;
     if (fast_free(object))
         return;
-    free_slow(object);
+    free_slow_sized(object, size);
 }

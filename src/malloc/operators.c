@@ -89,34 +89,40 @@ static __attribute__((noinline, cold)) void *operators_new(size_t align, size_t 
     return object;
 }
 
-static __attribute__((noinline, cold)) void operators_delete(void *object)
+static __attribute__((noinline, cold)) void operators_delete(void *object, size_t size)
 {
-    class_free(object, "operator delete");
+    class_free_as(object, "operator delete", STOOK_PRIVATE_NEW, size);
+}
+
+static __attribute__((noinline, cold)) void operators_delete_array(void *object, size_t size)
+{
+    class_free_as(object, "operator delete[]", STOOK_PRIVATE_NEW_ARRAY, size);
 }
 
 #define OPERATOR(type, name, mangled, ...)                                                         \
     MALLOC_API type name(__VA_ARGS__) __asm__(mangled);                                            \
     type name(__VA_ARGS__)
 
-#define OPERATOR_NEW(name, mangled)                                                                \
+#define OPERATORS_FROM(call) stook_private_from(CLASS_FROM, STOOK_PRIVATE_##call)
+#define OPERATOR_NEW(name, mangled, call)                                                          \
     OPERATOR(void *, name, mangled, size_t size)                                                   \
     {                                                                                              \
         void *object;                                                                              \
         if (fast_alloc(size, &object))                                                             \
             return object;                                                                         \
-        return operators_new(1, size, CLASS_FROM);                                                 \
+        return operators_new(1, size, OPERATORS_FROM(call));                                       \
     }
-OPERATOR_NEW(operators_new_plain, "_Znwm")
-OPERATOR_NEW(operators_new_array, "_Znam")
+OPERATOR_NEW(operators_new_plain, "_Znwm", NEW)
+OPERATOR_NEW(operators_new_array, "_Znam", NEW_ARRAY)
 
 OPERATOR(void *, operators_new_aligned, "_ZnwmSt11align_val_t", size_t size, size_t align)
 {
-    return operators_new(align, size, CLASS_FROM);
+    return operators_new(align, size, OPERATORS_FROM(NEW));
 }
 
 OPERATOR(void *, operators_new_array_aligned, "_ZnamSt11align_val_t", size_t size, size_t align)
 {
-    return operators_new(align, size, CLASS_FROM);
+    return operators_new(align, size, OPERATORS_FROM(NEW_ARRAY));
 }
 
 #ifndef STOOK_OPERATORS_STATIC
@@ -141,50 +147,46 @@ static __attribute__((noinline, cold)) void *operators_new_nothrow(size_t align,
     return ((void *(*)(size_t, size_t, const void *))(uintptr_t)form)(size, align, nothrow);
 }
 
-#define OPERATOR_NEW_NOTHROW(name, mangled)                                                        \
+#define OPERATOR_NEW_NOTHROW(name, mangled, call)                                                  \
     OPERATOR(void *, name, mangled, size_t size, const void *nothrow)                              \
     {                                                                                              \
         void *object;                                                                              \
         if (fast_alloc(size, &object))                                                             \
             return object;                                                                         \
-        return operators_new_nothrow(1, size, nothrow, mangled, CLASS_FROM);                       \
+        return operators_new_nothrow(1, size, nothrow, mangled, OPERATORS_FROM(call));             \
     }
-OPERATOR_NEW_NOTHROW(operators_nothrow_plain, "_ZnwmRKSt9nothrow_t")
-OPERATOR_NEW_NOTHROW(operators_nothrow_array, "_ZnamRKSt9nothrow_t")
+OPERATOR_NEW_NOTHROW(operators_nothrow_plain, "_ZnwmRKSt9nothrow_t", NEW)
+OPERATOR_NEW_NOTHROW(operators_nothrow_array, "_ZnamRKSt9nothrow_t", NEW_ARRAY)
 
-#define OPERATOR_NEW_ALIGNED_NOTHROW(name, mangled)                                                \
+#define OPERATOR_NEW_ALIGNED_NOTHROW(name, mangled, call)                                          \
     OPERATOR(void *, name, mangled, size_t size, size_t align, const void *nothrow)                \
     {                                                                                              \
-        return operators_new_nothrow(align, size, nothrow, mangled, CLASS_FROM);                   \
+        return operators_new_nothrow(align, size, nothrow, mangled, OPERATORS_FROM(call));         \
     }
-OPERATOR_NEW_ALIGNED_NOTHROW(operators_nothrow_aligned, "_ZnwmSt11align_val_tRKSt9nothrow_t")
-OPERATOR_NEW_ALIGNED_NOTHROW(operators_nothrow_array_aligned, "_ZnamSt11align_val_tRKSt9nothrow_t")
+OPERATOR_NEW_ALIGNED_NOTHROW(operators_nothrow_aligned, "_ZnwmSt11align_val_tRKSt9nothrow_t", NEW)
+OPERATOR_NEW_ALIGNED_NOTHROW(operators_nothrow_array_aligned, "_ZnamSt11align_val_tRKSt9nothrow_t",
+                             NEW_ARRAY)
 #endif
 
-/* The other parameters of a form of delete are not needed: the page map has the cache. */
-#define OPERATOR_DELETE(name, mangled, ...)                                                        \
+/* For the fast path the page map has what the other parameters of a form of delete say. */
+#define OPERATOR_DELETE(name, mangled, slow, said, ...)                                            \
     OPERATOR(void, name, mangled, void *object, ##__VA_ARGS__)                                     \
     {                                                                                              \
         if (!fast_free(object))                                                                    \
-            operators_delete(object);                                                              \
+            slow(object, said);                                                                    \
     }
-#define OPERATOR_UNUSED(n) size_t unused##n __attribute__((unused))
-OPERATOR_DELETE(operators_delete_plain, "_ZdlPv")
-OPERATOR_DELETE(operators_delete_array, "_ZdaPv")
-OPERATOR_DELETE(operators_delete_sized, "_ZdlPvm", OPERATOR_UNUSED(1))
-OPERATOR_DELETE(operators_delete_array_sized, "_ZdaPvm", OPERATOR_UNUSED(1))
-OPERATOR_DELETE(operators_delete_nothrow, "_ZdlPvRKSt9nothrow_t", OPERATOR_UNUSED(1))
-OPERATOR_DELETE(operators_delete_array_nothrow, "_ZdaPvRKSt9nothrow_t", OPERATOR_UNUSED(1))
-OPERATOR_DELETE(operators_delete_aligned, "_ZdlPvSt11align_val_t", OPERATOR_UNUSED(1))
-OPERATOR_DELETE(operators_delete_array_aligned, "_ZdaPvSt11align_val_t", OPERATOR_UNUSED(1))
-OPERATOR_DELETE(operators_delete_sized_aligned, "_ZdlPvmSt11align_val_t", OPERATOR_UNUSED(1),
-                OPERATOR_UNUSED(2))
-OPERATOR_DELETE(operators_delete_array_sized_aligned, "_ZdaPvmSt11align_val_t", OPERATOR_UNUSED(1),
-                OPERATOR_UNUSED(2))
-OPERATOR_DELETE(operators_delete_aligned_nothrow, "_ZdlPvSt11align_val_tRKSt9nothrow_t",
-                OPERATOR_UNUSED(1), OPERATOR_UNUSED(2))
-OPERATOR_DELETE(operators_delete_array_aligned_nothrow, "_ZdaPvSt11align_val_tRKSt9nothrow_t",
-                OPERATOR_UNUSED(1), OPERATOR_UNUSED(2))
+#define OPERATOR_UNUSED size_t unused __attribute__((unused))
+#define OPERATORS_DELETE(name, letter, slow)                                                       \
+    OPERATOR_DELETE(name##_plain, "_Zd" letter "Pv", slow, 0)                                      \
+    OPERATOR_DELETE(name##_sized, "_Zd" letter "Pvm", slow, size, size_t size)                     \
+    OPERATOR_DELETE(name##_nothrow, "_Zd" letter "PvRKSt9nothrow_t", slow, 0, OPERATOR_UNUSED)     \
+    OPERATOR_DELETE(name##_aligned, "_Zd" letter "PvSt11align_val_t", slow, 0, OPERATOR_UNUSED)    \
+    OPERATOR_DELETE(name##_sized_aligned, "_Zd" letter "PvmSt11align_val_t", slow, size,           \
+                    size_t size, OPERATOR_UNUSED)                                                  \
+    OPERATOR_DELETE(name##_aligned_nothrow, "_Zd" letter "PvSt11align_val_tRKSt9nothrow_t", slow,  \
+                    0, OPERATOR_UNUSED, size_t unused2 __attribute__((unused)))
+OPERATORS_DELETE(operators_delete_one, "l", operators_delete)
+OPERATORS_DELETE(operators_delete_many, "a", operators_delete_array)
 
 #else
 typedef int operators_none; /* a file may not be empty */

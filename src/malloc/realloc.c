@@ -62,6 +62,14 @@ static void *realloc_object(void *object, size_t size, const void *from)
     size_t had = class_size(object, "realloc");
     void *fresh;
 
+    if (__builtin_expect(had == 0, 0)) { /* no object: the program goes on */
+        errno = EINVAL;
+        return NULL;
+    }
+    if (__builtin_expect(fast_is_closed(), 0) && !stook_private_live(object)) {
+        errno = EINVAL;
+        return NULL;
+    }
     if (had > SIZES_MAX || size > SIZES_MAX) {
         if (had > SIZES_MAX && size > SIZES_MAX)
             return realloc_large(object, had, size, from);

@@ -67,8 +67,10 @@ void stook_free_any_rcu(void *object)
         stook_free_rcu(cache, object);
         return;
     }
-    if (large_size(object) == 0)
+    if (large_size(object) == 0) {
         stook_private_bad_pointer("stook_free_any_rcu", object);
+        return;
+    }
     if (!rcu_is_set())
         report_fatal("stook_free_any_rcu(%p) before stook_rcu_set_ops(): no RCU is set", object);
     kfree_rcu_large(object);

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "charge/accounted.h"
+#include "debug/object.h"
 #include "base/init.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
@@ -273,6 +274,8 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
     context_leave();
     if (!object && reclaim_may(flags, nested))
         object = pool_wait(pool, until), late = !object;
+    if (object && (pool->cache->flags & CACHE_DEBUG))
+        (void)debug_take(pool->cache, object, where);
     if (hooked)
         account_end(pool->cache, &account, &object, object != NULL, 1);
     if (!object)
@@ -380,18 +383,28 @@ static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *po
 
     if (cache_hooks(pool->cache))
         account_clear(pool->cache, &object, 1);
-    else
-        slab_of(pool->cache, object, &index); /* the report, if it is none of ours */
+    else if (!slab_of(pool->cache, object, &index)) /* the report, if it is none of ours */
+        object = NULL;
+    if (__builtin_expect(!object, 0)) {
+        rows_add(pool_counter(pool, POOL_WENT), ROWS_LINE, (uint64_t)-1);
+        return;
+    }
     if (!pool_put_outside(pool, object))
         pool_give_back(pool->cache, 1, &object);
     if (pool_waiting(pool) > 0)
         pool_wake(pool, 1);
 }
 
-static inline void pool_free_to_cache(struct stook_cache *cache, void *object)
+static inline void pool_free_to_cache(struct stook_pool *pool, void *object)
 {
+    struct stook_cache *cache = pool->cache;
+
     if (__builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset, object), 1))
         return;
+    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
+        pool_free_slow(pool, object); /* it may refuse it */
+        return;
+    }
     stook_free(cache, object);
     /* The slot is open again, before the waiters are looked at: who counted himself meanwhile may have
      * found it closed.  Pairs with the fence in pool_announce(). */
@@ -413,7 +426,7 @@ void stook_pool_free(struct stook_pool *pool, void *object)
                 (uint32_t)atomic_load_explicit(&pool->waiters, memory_order_relaxed) == 0 &&
                 atomic_load_explicit(&pool->forks, memory_order_relaxed) == pool_forks(),
             1)) {
-        pool_free_to_cache(pool->cache, object);
+        pool_free_to_cache(pool, object);
         /* Who came to wait meanwhile has interrupted this CPU before looking at its sheaves, or
          * sees the object. */
         if (__builtin_expect(

@@ -8,12 +8,14 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "cache/cache_list.h"
+#include "debug/object.h"
 #include "base/init.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot_sections.h"
 #include "slab/node.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <stook/rcu.h>
 
@@ -119,6 +121,16 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
     }
 }
 
+/* Debug caches' objects are poisoned now.  A sheaf of a slot has objects of one cache. */
+static void rcu_readers_gone(struct sheaf *sheaf)
+{
+    for (uint32_t i = 0; i < sheaf->size; i++) {
+        const struct stook_cache *cache = slab_cache_of(sheaf->object[i]);
+        if (cache->flags & CACHE_DEBUG)
+            debug_deferred(cache, sheaf->object[i]);
+    }
+}
+
 /* The callback: the grace period is over. */
 static void rcu_done(struct stook_rcu_head *head)
 {
@@ -130,6 +142,7 @@ static void rcu_done(struct stook_rcu_head *head)
     int saved = errno;
     bool nested = context_enter();
 
+    rcu_readers_gone(sheaf);
     if (node == RCU_RIDE_LOOSE)
         rcu_loose_done(sheaf, nested);
     else
@@ -248,6 +261,8 @@ static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
         report_fatal(
             "cache %s: no memory to defer the free of %p, and this thread cannot wait for readers",
             cache->name, object);
+    if (cache->flags & CACHE_DEBUG)
+        debug_deferred(cache, object);
     slot_free(cache, &object, 1, false);
 }
 
@@ -279,11 +294,15 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
     if (__builtin_expect(!rcu_is_set(), 0))
         report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): no RCU is set",
                      cache->name);
-    if (__builtin_expect(slab_cache_of(object) != cache, 0))
-        slab_report(cache, object, "is of no slab of this cache");
-    if (__builtin_expect(cache_hooks(cache) != 0,
-                         0)) /* an object that waits for readers is charged to no group */
-        account_clear(cache, &object, 1);
+    if (__builtin_expect(slab_cache_of(object) != cache, 0)) {
+        wrong_free(cache, object, DEBUG_WRONG_CACHE);
+        return;
+    }
+    if (__builtin_expect(cache_hooks(cache) != 0, 0)) {
+        account_defer(cache, &object); /* while it waits for readers it is charged to no group */
+        if (!object)
+            return;
+    }
     nested = context_enter();
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))
         rcu_use(counts);

@@ -75,7 +75,7 @@ void remote_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf,
 
     for (uint32_t i = 0; i < sheaf->size; i++) {
         void *object = sheaf->object[i];
-        unsigned owner = pagemap_node(object);
+        unsigned owner = sheaf_node(object, home); /* what is none is found in its slabs */
         struct sheaf *to;
         if (owner == home) {
             sheaf->object[kept++] = object;

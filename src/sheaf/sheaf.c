@@ -68,10 +68,10 @@ bool sheaf_is_over(const struct sheaf *sheaf)
 
 int sheaf_owner(const struct sheaf *sheaf)
 {
-    unsigned owner = pagemap_node(sheaf->object[0]);
+    unsigned owner = sheaf_node(sheaf->object[0], 0);
 
     for (uint32_t i = 1; i < sheaf->size; i++)
-        if (pagemap_node(sheaf->object[i]) != owner)
+        if (sheaf_node(sheaf->object[i], owner) != owner)
             return -1;
     return (int)owner;
 }

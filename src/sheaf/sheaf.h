@@ -6,6 +6,7 @@
 #ifndef STOOK_SHEAF_SHEAF_H
 #define STOOK_SHEAF_SHEAF_H
 
+#include "page/pagemap.h"
 #include "slab/cache.h"
 
 #include <stdbool.h>
@@ -30,6 +31,12 @@ struct sheaf {
 _Static_assert(offsetof(struct sheaf, size) == 8, "known to the sections");
 _Static_assert(offsetof(struct sheaf, capacity) == 12, "known to the sections");
 _Static_assert(offsetof(struct sheaf, object) == 16, "known to the sections");
+
+/* The node of what lies in a sheaf; `otherwise` of what is no object, which was not checked yet. */
+static inline unsigned sheaf_node(const void *object, unsigned otherwise)
+{
+    return __builtin_expect(pagemap_covers(object), 1) ? pagemap_node(object) : otherwise;
+}
 
 /* Whether it is one of the two objects that came last: what comes back now was freed already. */
 static inline bool sheaf_repeats(const struct sheaf *sheaf, const void *object)

@@ -26,8 +26,7 @@ static void slot_flush_taken(struct sheaf *chain)
 {
     while (chain) {
         struct sheaf *next = chain->next;
-        struct stook_cache *cache =
-            chain->size > 0 ? slab_cache_of(chain->object[0]) : chain->object[0];
+        struct stook_cache *cache = cache_table[chain->capacity];
         chain->next = NULL;
         sheaf_flush(cache, chain, false);
         stat_add(cache, STAT_sheaf_free, 1);
@@ -36,11 +35,11 @@ static void slot_flush_taken(struct sheaf *chain)
     }
 }
 
-/* Puts a sheaf onto the chain; an empty sheaf records its cache. */
-static void slot_chain(struct stook_cache *cache, struct sheaf *sheaf, struct sheaf **chain)
+/* Puts a sheaf onto the chain, on its way to be freed: its capacity becomes its cache's index.  The objects in it
+ * were not checked, so they do not tell. */
+static void slot_chain(const struct stook_cache *cache, struct sheaf *sheaf, struct sheaf **chain)
 {
-    if (sheaf->size == 0)
-        sheaf->object[0] = cache;
+    __atomic_store_n(&sheaf->capacity, cache->index, __ATOMIC_RELAXED);
     sheaf->next = *chain;
     *chain = sheaf;
 }

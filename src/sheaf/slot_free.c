@@ -5,7 +5,6 @@
  */
 #include "sheaf/slot.h"
 
-#include "base/report.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/remote.h"
@@ -13,6 +12,7 @@
 #include "slab/node.h"
 #include "slab/slab.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <string.h>
 
@@ -227,14 +227,16 @@ static void slot_free_direct(struct stook_cache *cache, void *const *objects, ui
     node_put(cache, objects, n, nospin);
 }
 
-/* An object that comes alone and is one of the two that came last gets the report. */
-static void slot_expect(const struct stook_cache *cache, struct slot *slot, struct sheaf *main,
+/* An object that comes alone and is one of the two that came last gets the report.  False: it did, the slot is
+ * open again, and the program goes on. */
+static bool slot_expect(const struct stook_cache *cache, struct slot *slot, struct sheaf *main,
                         const void *object)
 {
     if (__builtin_expect(!sheaf_repeats(main, object), 1))
-        return;
+        return true;
     slot_open(slot, main);
-    slab_report(cache, object, "is freed twice");
+    wrong_free(cache, object, DEBUG_DOUBLE_FREE);
+    return false;
 }
 
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
@@ -257,8 +259,8 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         if (!main)
             break;
         spare = slot->spare;
-        if (n - put == 1)
-            slot_expect(cache, slot, main, objects[put]);
+        if (n - put == 1 && !slot_expect(cache, slot, main, objects[put]))
+            return;
         if (main->size < main->capacity) {
             slot_open(slot, main);
             /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */

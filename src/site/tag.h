@@ -58,6 +58,13 @@ extern uint64_t tag_stack_every __attribute__((visibility("hidden")));
 uint32_t tag_stack_sample(const void *address, uint64_t bytes);
 
 /*
+ * The call stack of this thread, innermost first, from the code that returns to `address` on.  NULL: from the
+ * caller's caller on, without the library's frames if the library is a file of its own.  How many frames; 0: the
+ * address is in none, or a handler interrupted this.
+ */
+unsigned tag_stack_walk(const void *address, uint64_t *frames, unsigned most);
+
+/*
  * The tag of the code that a call for objects of `bytes` in sum returns to: what malloc uses.  Sampled
  * stacks begin at that address.  Not within the library's locks: it unwinds.
  */

@@ -13,6 +13,9 @@
 #include "base/placed.h"
 #include "base/settings.h"
 
+#include <link.h>
+#include <stdatomic.h>
+#include <sys/auxv.h>
 #include <unwind.h>
 
 enum {
@@ -27,9 +30,40 @@ static __thread bool tag_stack_busy __attribute__((tls_model("initial-exec")));
 static __thread uint64_t tag_stack_seed __attribute__((tls_model("initial-exec")));
 
 struct tag_stack_walk {
-    uint64_t address, frames[TAG_STACK_DEPTH];
-    unsigned depth, skipped;
+    uint64_t address, *frames; /* address 0: without the first ones, and then as many as are ours */
+    unsigned most, depth, skipped, first;
 };
+
+/* Of this library's code: bounds 0 where it is part of the program. */
+static struct {
+    _Atomic bool known;
+    _Atomic uint64_t start, end;
+} tag_stack_ours;
+
+extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
+
+static void tag_stack_find_ours(void)
+{
+    uint64_t base = (uintptr_t)&__ehdr_start, entry = getauxval(AT_ENTRY), end = 0;
+    const ElfW(Phdr) *phdr = (const void *)((const char *)&__ehdr_start + __ehdr_start.e_phoff);
+
+    for (unsigned i = 0; i < __ehdr_start.e_phnum; i++)
+        if (phdr[i].p_type == PT_LOAD && (phdr[i].p_flags & PF_X))
+            end = base + phdr[i].p_vaddr + phdr[i].p_memsz;
+    if (__ehdr_start.e_type == ET_DYN && !(entry >= base && entry < end)) {
+        atomic_store_explicit(&tag_stack_ours.start, base, memory_order_relaxed);
+        atomic_store_explicit(&tag_stack_ours.end, end, memory_order_relaxed);
+    }
+    atomic_store_explicit(&tag_stack_ours.known, true, memory_order_release);
+}
+
+static bool tag_stack_is_ours(uint64_t address)
+{
+    if (!atomic_load_explicit(&tag_stack_ours.known, memory_order_acquire))
+        tag_stack_find_ours();
+    return address >= atomic_load_explicit(&tag_stack_ours.start, memory_order_relaxed) &&
+           address < atomic_load_explicit(&tag_stack_ours.end, memory_order_relaxed);
+}
 
 static _Unwind_Reason_Code tag_stack_frame(struct _Unwind_Context *context, void *arg)
 {
@@ -38,10 +72,27 @@ static _Unwind_Reason_Code tag_stack_frame(struct _Unwind_Context *context, void
 
     if (address == 0)
         return _URC_END_OF_STACK;
-    if (walk->depth == 0 && address != walk->address)
+    if (walk->depth == 0 &&
+        (walk->address ? address != walk->address
+                       : walk->skipped < walk->first || tag_stack_is_ours(address)))
         return ++walk->skipped < TAG_STACK_SKIP ? _URC_NO_REASON : _URC_END_OF_STACK;
     walk->frames[walk->depth++] = address;
-    return walk->depth < TAG_STACK_DEPTH ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return walk->depth < walk->most ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+__attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t *frames,
+                                                  unsigned most)
+{
+    /* Without the frames of this, its caller and that one's. */
+    struct tag_stack_walk walk = {
+        .address = (uintptr_t)address, .frames = frames, .most = most, .first = 3};
+
+    if (tag_stack_busy) /* a handler that came meanwhile, or what the unwinder might allocate */
+        return 0;
+    tag_stack_busy = true;
+    (void)_Unwind_Backtrace(tag_stack_frame, &walk);
+    tag_stack_busy = false;
+    return walk.depth;
 }
 
 /* A half to one and a half times the distance, so that no pattern of a program falls in step. */
@@ -57,7 +108,8 @@ static int64_t tag_stack_next(uint64_t every)
 __attribute__((noinline)) uint32_t tag_stack_sample(const void *address, uint64_t bytes)
 {
     uint64_t every = __atomic_load_n(&tag_stack_every, __ATOMIC_RELAXED);
-    struct tag_stack_walk walk;
+    uint64_t frames[TAG_STACK_DEPTH];
+    unsigned depth;
 
     if (__builtin_expect(tag_stack_seed == 0, 0)) /* not every thread's first object */
         tag_stack_left = tag_stack_next(every);
@@ -65,12 +117,8 @@ __attribute__((noinline)) uint32_t tag_stack_sample(const void *address, uint64_
     if (__builtin_expect(tag_stack_left > 0, 1) || tag_stack_busy)
         return 0;
     tag_stack_left = tag_stack_next(every);
-    tag_stack_busy = true; /* a handler that comes meanwhile, or what the unwinder might allocate */
-    walk.address = (uintptr_t)address;
-    walk.depth = walk.skipped = 0;
-    (void)_Unwind_Backtrace(tag_stack_frame, &walk);
-    tag_stack_busy = false;
-    return walk.depth > 1 ? tag_of_stack(walk.frames, walk.depth) : 0;
+    depth = tag_stack_walk(address, frames, TAG_STACK_DEPTH);
+    return depth > 1 ? tag_of_stack(frames, depth) : 0;
 }
 
 static FIRST_TEXT __attribute__((constructor(103), used)) void tag_stack_start(void)

@@ -11,6 +11,7 @@
 #include "slab/layout.h"
 
 #include <stook/inline.h>
+#include <stook/stook.h>
 
 enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_INTERNAL =
@@ -18,7 +19,14 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_MALLOC = 1u << 30,     /* a size class of malloc */
        CACHE_LINK_FIRST = 1u << 29, /* links a new slab first and drains it then: for comparison */
        CACHE_COLUMNS_OUTSIDE = 1u << 28, /* owners and tags in arrays outside: for comparison */
-       CACHE_OWN = CACHE_INTERNAL | CACHE_MALLOC | CACHE_LINK_FIRST | CACHE_COLUMNS_OUTSIDE,
+       CACHE_SIZED = 1u << 27,           /* each object is asked for with a size of its own */
+       CACHE_COLOURED = 1u << 26, /* slabs begin with a gap, as those of debug caches: for tests */
+       CACHE_OWN = CACHE_INTERNAL | CACHE_MALLOC | CACHE_LINK_FIRST | CACHE_COLUMNS_OUTSIDE |
+                   CACHE_SIZED | CACHE_COLOURED,
+       /* Those of debug caches, which hooks.h leads to. */
+       CACHE_DEBUG = STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_RED_ZONE |
+                     STOOK_CACHE_DEBUG_POISON | STOOK_CACHE_DEBUG_USER | STOOK_CACHE_DEBUG_TRACE |
+                     STOOK_CACHE_DEBUG_FAIL,
 };
 
 /* Slabs of one cache with memory of one node. */
@@ -102,9 +110,11 @@ enum {
     CACHE_CLOSED_TAG = 4,    /* objects are counted by call site */
     CACHE_CLOSED_TRACE = 8,  /* objects that are handed out and come back are recorded */
     CACHE_CLOSED_OWNER = 16, /* with GROUP: all to one group, so that they have no owners */
+    CACHE_CLOSED_DEBUG =
+        32, /* objects are checked (debug/): from the cache's creation to its end */
     CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
     /* The rest of every call goes by hooks.alloc and its like (base/hooks.h). */
-    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE,
+    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG,
 };
 
 /* What accounting (charge/) knows of a cache: written when the cache is made or before its first object,
@@ -189,7 +199,7 @@ static inline bool cache_has_grown(const struct stook_cache *cache)
     return cache_level(cache) > 0 || __atomic_load_n(&cache->policy.fallen, __ATOMIC_RELAXED) != 0;
 }
 
-/* Why its calls go by hooks.alloc and its like: CACHE_CLOSED_GROUP, _TAG and _TRACE; 0: they do not. */
+/* Why its calls go by hooks.alloc and its like: of CACHE_CLOSED_ACCOUNT; 0: they do not. */
 static inline uint32_t cache_hooks(const struct stook_cache *cache)
 {
     return atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_ACCOUNT;

@@ -65,12 +65,13 @@ static void columns_stride(const struct columns_object *object, const struct col
         struct layout_column *column = &way->column[i];
         uint32_t element = object->element[i];
         if (masks->inside & 1u << i) {
-            *column = (struct layout_column){offset[i], way->stride, (uint16_t)element, false,
-                                             LAYOUT_DEDICATED};
+            *column = (struct layout_column){object->lead + offset[i], way->stride,
+                                             (uint16_t)element, false, LAYOUT_DEDICATED};
             if (way->stride == object->stride || offset[i] + element <= object->stride)
                 column->place = LAYOUT_PADDING;
         } else if (masks->free & 1u << i) {
-            *column = (struct layout_column){0, way->stride, (uint16_t)element, false, LAYOUT_FREE};
+            *column = (struct layout_column){object->lead, way->stride, (uint16_t)element, false,
+                                             LAYOUT_FREE};
         }
     }
 }
@@ -79,21 +80,22 @@ static void columns_stride(const struct columns_object *object, const struct col
 static bool columns_fill(const struct columns_object *object, uint32_t slab,
                          const struct columns_masks *masks, struct columns_way *way)
 {
-    uint32_t most = slab / way->stride, each = way->stride, offset[LAYOUT_COLUMNS], end, n;
+    uint32_t room = slab - object->lead, most = room / way->stride, each = way->stride, n;
+    uint32_t offset[LAYOUT_COLUMNS];
 
     if (most > STOOK_SLAB_OBJECTS_MAX)
         most = STOOK_SLAB_OBJECTS_MAX;
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
         if (masks->behind & 1u << i)
             each += object->element[i];
-    n = slab / each < most ? slab / each : most;
-    end = n * way->stride;
-    while (n > 0 && (end = columns_pack(object, masks->behind, n * way->stride, n, offset)) > slab)
+    n = room / each < most ? room / each : most;
+    while (n > 0 &&
+           columns_pack(object, masks->behind, object->lead + n * way->stride, n, offset) > slab)
         n--; /* gaps between the arrays */
     if (n == 0)
         return false;
     way->objects = n;
-    way->unused = slab - n * each; /* gaps too */
+    way->unused = room - n * each; /* gaps too */
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
         if (masks->behind & 1u << i)
             way->column[i] =

@@ -20,6 +20,7 @@ struct columns_object {
     uint32_t used;         /* bytes of a stride that are taken: columns begin behind them */
     uint32_t stride;       /* without further columns */
     uint32_t align;        /* of the stride; columns can raise it */
+    uint32_t lead;         /* bytes of a slab before its first object */
     uint32_t link_outside; /* bytes an object of links, or marks, right behind the descriptor */
     uint16_t element[LAYOUT_COLUMNS];
     uint8_t where[LAYOUT_COLUMNS]; /* of COLUMNS_* */

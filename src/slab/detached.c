@@ -86,7 +86,7 @@ static inline __attribute__((always_inline)) void detached_prefetch_first(
 /* The slab and the list that the walk is at: what each step would have to look up again. */
 struct detached_walk {
     struct detached *list;
-    uintptr_t base, bytes; /* of the slab; bytes 0: at none */
+    uintptr_t base, bytes; /* of the slab, from its first object on; bytes 0: at none */
     char *links;           /* its column */
     uint8_t *marks;        /* where they are bytes */
     uint32_t objects;
@@ -94,6 +94,7 @@ struct detached_walk {
     uint32_t from;        /* position since which it is all of this list; or none */
     uint8_t last;
     bool linked;
+    bool refused; /* an object was no object, or free already, and the program goes on */
 };
 
 static void detached_leave(struct detached_walk *walk)
@@ -105,27 +106,33 @@ static void detached_leave(struct detached_walk *walk)
     }
 }
 
+enum detached_moved { DETACHED_MOVED, DETACHED_FULL, DETACHED_REFUSED };
+
 /* The object at position `at` is of another slab than the one before.  `more`: objects still to come
- * in this chunk and the next, this one too.  False: the set is full. */
-static inline bool detached_move(struct stook_cache *cache, struct detached_set *set,
-                                 struct detached_walk *walk, const void *object, uint32_t at,
-                                 uint32_t more, unsigned most)
+ * in this chunk and the next, this one too. */
+static inline enum detached_moved detached_move(struct stook_cache *cache, struct detached_set *set,
+                                                struct detached_walk *walk, const void *object,
+                                                uint32_t at, uint32_t more, unsigned most)
 {
     struct slab *slab;
     uint64_t word;
 
-    if (__builtin_expect(!pagemap_covers(object), 0))
-        slab_report(cache, object, "is not of this library");
-    if (__builtin_expect(pagemap_cache(*pagemap_at(object)) != cache->index, 0))
-        slab_report(cache, object, "is of no slab of this cache");
+    if (__builtin_expect(!pagemap_covers(object), 0)) {
+        wrong_free(cache, object, DEBUG_FOREIGN);
+        return DETACHED_REFUSED;
+    }
+    if (__builtin_expect(pagemap_cache(*pagemap_at(object)) != cache->index, 0)) {
+        wrong_free(cache, object, DEBUG_WRONG_CACHE);
+        return DETACHED_REFUSED;
+    }
     slab = slab_at(object, *pagemap_at(object));
     word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     detached_leave(walk);
     walk->list = detached_find(set, slab, most);
     if (__builtin_expect(!walk->list, 0))
-        return false;
-    walk->base = (uintptr_t)slab_base(slab);
-    walk->bytes = (uintptr_t)PAGE_SIZE << slab_order(cache, word);
+        return DETACHED_FULL;
+    walk->base = (uintptr_t)slab_first(cache, slab);
+    walk->bytes = ((uintptr_t)PAGE_SIZE << slab_order(cache, word)) - cache->layout.lead;
     walk->links = (char *)slab_link(cache, slab, 0);
     walk->marks = mark_bytes(slab);
     walk->objects = slab_objects(cache, word);
@@ -136,14 +143,15 @@ static inline bool detached_move(struct stook_cache *cache, struct detached_set 
     walk->count = walk->list->count;
     walk->last = walk->list->last;
     walk->linked = walk->list->linked;
-    return true;
+    return DETACHED_MOVED;
 }
 
 /*
  * One more object of the walk's list.  It was out, and is not from here on: the same object further
- * behind is seen by that, whether or not the list is linked.  `bytes`, a constant: marks are bytes.
+ * behind is seen by that, whether or not the list is linked.  False: it was not out.  `bytes`, a constant:
+ * marks are bytes.
  */
-static inline __attribute__((always_inline)) void detached_add(const struct stook_cache *cache,
+static inline __attribute__((always_inline)) bool detached_add(const struct stook_cache *cache,
                                                                struct detached_set *set,
                                                                struct detached_walk *walk,
                                                                uint32_t i, uint32_t index,
@@ -151,10 +159,13 @@ static inline __attribute__((always_inline)) void detached_add(const struct stoo
 {
     uint16_t *link = (uint16_t *)(void *)(walk->links + (size_t)index * cache->layout.link_stride);
 
-    if (STOOK_HARDENED &&
-        __builtin_expect(bytes ? walk->marks[index] != MARK_OUT : *link != mark_link(cache), 0))
-        slab_report_mark(cache, walk->list->slab, index);
-    if (STOOK_HARDENED && bytes)
+    if (STOOK_ENCODED &&
+        __builtin_expect(bytes ? walk->marks[index] != MARK_OUT : *link != mark_link(cache), 0)) {
+        wrong_mark(cache, walk->list->slab, index);
+        walk->refused = true;
+        return false;
+    }
+    if (STOOK_ENCODED && bytes)
         walk->marks[index] = MARK_FREE;
     if (walk->count == 0)
         walk->list->tail = (uint16_t)index;
@@ -163,10 +174,11 @@ static inline __attribute__((always_inline)) void detached_add(const struct stoo
         set->before[i] = walk->last;
         walk->last = (uint8_t)i;
     }
-    if (walk->linked ? walk->count > 0 || (STOOK_HARDENED && !bytes) : STOOK_HARDENED && !bytes)
+    if (walk->linked ? walk->count > 0 || (STOOK_ENCODED && !bytes) : STOOK_ENCODED && !bytes)
         *link = slab_encode(cache, index, walk->linked && walk->count > 0 ? walk->head : SLAB_NONE);
     walk->head = index;
     walk->count++;
+    return true;
 }
 
 /* Neighbours that follow the object i, each a stride further (`next` 1) or each a stride before (-1): the
@@ -179,7 +191,7 @@ static inline __attribute__((always_inline)) uint32_t detached_steps(
     const uintptr_t step = next == 1 ? cache->layout.stride : -(uintptr_t)cache->layout.stride;
     const size_t link_step =
         next == 1 ? cache->layout.link_stride : -(size_t)cache->layout.link_stride;
-    const uint32_t most = walk->objects, secret = STOOK_HARDENED ? cache->secret : 0;
+    const uint32_t most = walk->objects, secret = STOOK_ENCODED ? cache->secret : 0;
     uintptr_t object = (uintptr_t)objects[i];
     uint32_t index = walk->head, last = walk->last, from = i;
     char *at = walk->links + (size_t)index * cache->layout.link_stride;
@@ -190,16 +202,17 @@ static inline __attribute__((always_inline)) uint32_t detached_steps(
         object += step;
         at += link_step;
         index += next;
-        if (STOOK_HARDENED &&
+        if (STOOK_ENCODED &&
             __builtin_expect(bytes ? marks[index] != MARK_OUT
                                    : *(uint16_t *)(void *)at != (uint16_t)(secret ^ SLAB_OUT),
-                             0))
-            slab_report_mark(cache, walk->list->slab, index);
-        if (STOOK_HARDENED && bytes)
+                             0)) {
+            index -= next; /* detached_add() says so */
+            break;
+        }
+        if (STOOK_ENCODED && bytes)
             marks[index] = MARK_FREE;
-        if (linked ||
-            (STOOK_HARDENED && !bytes)) /* what a list that is not linked has means free */
-            *(uint16_t *)(void *)at = (uint16_t)(STOOK_HARDENED ? before ^ secret ^ index : before);
+        if (linked || (STOOK_ENCODED && !bytes)) /* what a list that is not linked has means free */
+            *(uint16_t *)(void *)at = (uint16_t)(STOOK_ENCODED ? before ^ secret ^ index : before);
         if (!linked) {
             set->index[i] = (uint16_t)index;
             set->before[i] = (uint8_t)last;
@@ -242,6 +255,17 @@ static void detached_undo(const struct stook_cache *cache, const struct detached
         mark_out(cache, walk->list->slab, set->index[at]);
 }
 
+/* Lists whose only objects were refused are none. */
+static __attribute__((noinline, cold)) void detached_drop_none(struct detached_set *set)
+{
+    unsigned lists = 0;
+
+    for (unsigned i = 0; i < set->lists; i++)
+        if (set->list[i].count > 0)
+            set->list[lists++] = set->list[i];
+    set->lists = lists;
+}
+
 /* Twice in the code, by where marks are. */
 static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook_cache *cache,
                                                                     struct detached_set *set,
@@ -273,27 +297,44 @@ static inline __attribute__((always_inline)) uint32_t detached_walk(struct stook
                 i++;
                 continue;
             }
-            if (!detached_move(cache, set, &walk, objects[i], i, all - i, most)) {
+            enum detached_moved moved =
+                detached_move(cache, set, &walk, objects[i], i, all - i, most);
+            if (__builtin_expect(moved != DETACHED_MOVED, 0)) {
+                if (moved == DETACHED_REFUSED) {
+                    i++;
+                    continue;
+                }
                 n = i;
                 break;
             }
             offset = (uintptr_t)objects[i] - walk.base;
         }
         index = layout_index(&cache->layout, (uint32_t)offset);
-        if (__builtin_expect(index * stride != offset || index >= walk.objects, 0))
-            slab_report(cache, objects[i], "is not the start of an object");
-        if (!STOOK_HARDENED && __builtin_expect(index == walk.head && walk.count > 0, 0))
-            slab_report(cache, objects[i], "is freed twice");
-        detached_add(cache, set, &walk, i, index, bytes);
+        if (__builtin_expect(index * stride != offset || index >= walk.objects, 0)) {
+            wrong_free(cache, objects[i++], DEBUG_INTERIOR);
+            walk.refused = true;
+            continue;
+        }
+        if (!STOOK_ENCODED && __builtin_expect(index == walk.head && walk.count > 0, 0)) {
+            wrong_free(cache, objects[i++], DEBUG_DOUBLE_FREE);
+            continue;
+        }
+        if (__builtin_expect(!detached_add(cache, set, &walk, i, index, bytes), 0)) {
+            i++;
+            continue;
+        }
         i = detached_run(cache, set, &walk, objects, i, n, bytes);
     }
     detached_leave(&walk);
     /* A slab that the chunk's end divides, and that may come back whole, begins the next chunk. */
-    if (walk.list && n < all && set->lists > 1 && !walk.linked && walk.from < n) {
+    if (walk.list && n < all && set->lists > 1 && !walk.linked && walk.from < n &&
+        __builtin_expect(walk.list == &set->list[set->lists - 1], 1)) {
         detached_undo(cache, set, &walk);
         n = walk.from;
         set->lists--;
     }
+    if (__builtin_expect(walk.refused, 0))
+        detached_drop_none(set);
     for (unsigned i = 0; i < set->lists; i++)
         slab_counts.links += set->list[i].linked ? set->list[i].count - 1u : 0;
     return n;

@@ -58,7 +58,7 @@ static inline uint32_t freelist_iter_emit(struct freelist_iter *iter,
     struct freelist_iter walk =
         *iter; /* in registers: the array may be anything, for the compiler */
     uint32_t stride = cache->layout.stride;
-    char *base = slab_base(slab);
+    char *base = slab_first(cache, slab);
 
     if (n > walk.left)
         n = walk.left;

@@ -13,6 +13,8 @@ enum {
     LAYOUT_LINK_CTOR = 16,   /* smaller constructed objects have room for a link behind them */
     LAYOUT_ORDER_COMMON = 5, /* higher orders only against waste beyond LAYOUT_WASTE */
     LAYOUT_PAGE_MAX = 20,    /* log2 of the largest page there can be */
+    LAYOUT_GAP_MAX = 4096,
+    LAYOUT_LEAD_MAX = 2 * 4096,
 };
 
 /* What is planned, and on which pages. */
@@ -47,7 +49,7 @@ static unsigned layout_least(const struct layout_plan *plan, uint32_t stride)
 {
     unsigned order = 0;
 
-    while (order <= plan->order_max && layout_bytes(plan, order) < stride)
+    while (order <= plan->order_max && layout_bytes(plan, order) < plan->object.lead + stride)
         order++;
     return order;
 }
@@ -60,9 +62,10 @@ static uint32_t layout_meta_most(const struct layout_plan *plan, uint32_t slab)
     return (uint32_t)((uint64_t)slab * (BLOCK_META - BLOCK_META / 64) / BLOCK_SIZE);
 }
 
-static unsigned layout_objects(uint32_t slab, uint32_t stride)
+/* Of that stride, in so many bytes of a slab. */
+static unsigned layout_objects(uint32_t bytes, uint32_t stride)
 {
-    uint32_t n = slab / stride;
+    uint32_t n = bytes / stride;
 
     return n < STOOK_SLAB_OBJECTS_MAX ? n : STOOK_SLAB_OBJECTS_MAX;
 }
@@ -71,7 +74,8 @@ static unsigned layout_objects(uint32_t slab, uint32_t stride)
 static uint32_t layout_cost(const struct layout_plan *plan, unsigned order)
 {
     uint32_t slab = layout_bytes(plan, order), stride = plan->object.stride;
-    uint32_t n = layout_objects(slab, stride), waste = slab - n * stride;
+    uint32_t room = slab - plan->object.lead, n = layout_objects(room, stride);
+    uint32_t waste = room - n * stride;
     uint32_t share = (uint32_t)((uint64_t)waste * LAYOUT_SHARE / slab);
 
     if (!(plan->orders & 1u << order))
@@ -108,7 +112,7 @@ static bool layout_way(const struct layout_plan *plan, unsigned order, struct co
     struct columns_bounds bounds = {.meta = layout_meta_most(plan, slab)};
 
     /* Objects are wanted whether or not columns take one. */
-    if (!plan->waste_unbound && layout_objects(slab, plan->object.stride) <
+    if (!plan->waste_unbound && layout_objects(slab - plan->object.lead, plan->object.stride) <
                                     layout_wanted(plan->object.stride, plan->wishes & LAYOUT_DENSE))
         return false;
     return columns_best(&plan->object, slab, &bounds, way);
@@ -190,14 +194,15 @@ static void layout_place_links(struct columns_object *object, unsigned wishes,
         link->stride = LAYOUT_LINK_SIZE;
         return;
     }
+    link->offset = object->lead;
     if (wishes & LAYOUT_WRITABLE) {
         link->place = LAYOUT_FREE;
-        object->link_outside = STOOK_HARDENED ? LAYOUT_MARK_SIZE : 0;
+        object->link_outside = STOOK_ENCODED ? LAYOUT_MARK_SIZE : 0;
         if (object->used < LAYOUT_LINK_SIZE)
             object->used = LAYOUT_LINK_SIZE;
     } else { /* tiny constructed objects: the link lies behind each */
-        link->offset = (object->used + 1) & ~1u;
-        object->used = link->offset + LAYOUT_LINK_SIZE;
+        object->used = ((object->used + 1) & ~1u) + LAYOUT_LINK_SIZE;
+        link->offset += object->used - LAYOUT_LINK_SIZE;
         object->stride = (object->used + object->align - 1) & ~(object->align - 1);
         link->place = object->used <= natural ? LAYOUT_PADDING : LAYOUT_DEDICATED;
     }
@@ -220,14 +225,17 @@ static bool layout_read(struct layout_plan *plan, const struct layout_request *r
         plan->page_shift < PAGE_SHIFT || plan->page_shift > LAYOUT_PAGE_MAX)
         return false;
     stride = (request->size + align - 1) & ~(align - 1);
-    if (stride > STOOK_OBJECT_SIZE_MAX)
+    if (stride > STOOK_OBJECT_SIZE_MAX || request->gap > LAYOUT_GAP_MAX ||
+        request->lead % align != 0 || request->lead > LAYOUT_LEAD_MAX)
         return false;
+    stride = (request->size + request->gap + align - 1) & ~(align - 1);
     plan->order_max = LAYOUT_ORDER_MAX + PAGE_SHIFT - plan->page_shift;
     plan->order_common = (unsigned)LAYOUT_ORDER_COMMON - (plan->wishes & LAYOUT_DENSE ? 1 : 0);
     plan->order_common = plan->order_common + PAGE_SHIFT > plan->page_shift
                              ? plan->order_common + PAGE_SHIFT - plan->page_shift
                              : 0;
-    object->used = (uint32_t)request->size;
+    object->used = (uint32_t)request->size + request->gap;
+    object->lead = request->lead;
     object->align = (uint32_t)align;
     /* Smaller ones would make more objects than a slab can count. */
     object->stride = stride < 8 ? 8 : (uint32_t)stride;
@@ -311,7 +319,6 @@ static void layout_plan_least(struct layout_plan *plan, struct layout *layout,
 static void layout_set_columns(struct layout *layout, const struct columns_way ways[2],
                                const struct layout_column *link)
 {
-    layout->room = layout->stride;
     for (unsigned min = 0; min < 2; min++) {
         for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
             layout->column[min][i] = ways[min].column[i];
@@ -325,13 +332,13 @@ static void layout_set_columns(struct layout *layout, const struct columns_way w
         const struct layout_column *column = &layout->column[0][i];
         bool inside =
             i == LAYOUT_LINK && link->element ? !link->outside : ways[0].where[i] == COLUMNS_INSIDE;
-        if (inside && column->place != LAYOUT_FREE && column->offset < layout->room)
-            layout->room = column->offset;
+        if (inside && column->place != LAYOUT_FREE && column->offset - layout->lead < layout->room)
+            layout->room = column->offset - layout->lead;
     }
     layout->link_outside = layout->column[0][LAYOUT_LINK].outside;
     layout->link_stride = layout->column[0][LAYOUT_LINK].stride;
     layout->link_offset = layout->column[0][LAYOUT_LINK].offset;
-    if (STOOK_HARDENED && link->place == LAYOUT_FREE)
+    if (STOOK_ENCODED && link->place == LAYOUT_FREE)
         layout->marks = LAYOUT_MARK_SIZE;
 }
 
@@ -363,6 +370,8 @@ bool layout_plan_columns(struct layout *layout, const struct layout_request *req
     layout->objects = (uint16_t)ways[0].objects;
     layout->min_objects = (uint16_t)ways[1].objects;
     layout->waste = ways[0].unused;
+    layout->lead = request->lead;
+    layout->room = request->gap ? (uint32_t)request->size : layout->stride;
     layout_set_columns(layout, ways, &link);
     return true;
 }

@@ -26,11 +26,11 @@ enum {
 /*
  * Hardening: links are stored xor the cache's secret and their place, and checked against the slab's
  * bounds when they are followed; each object has a mark that says whether it is out of its slab
- * (slab/mark.h).  A build without it (-DSTOOK_HARDEN=OFF) has neither, and is for measuring what they
+ * (slab/mark.h).  A build without it (-DSTOOK_ENCODED_LINKS=OFF) has neither, and is for measuring what they
  * cost (bench/hardening.py).
  */
-#ifndef STOOK_HARDENED
-#define STOOK_HARDENED 1
+#ifndef STOOK_ENCODED
+#define STOOK_ENCODED 1
 #endif
 
 /* In the order in which they choose among places that cost the same.  CONTRIBUTING.md says how to add
@@ -73,6 +73,7 @@ struct layout {
         min_objects; /* in a slab of order, of min_order: the same only if these are */
     uint32_t waste;  /* bytes of a slab that neither objects nor columns use */
     uint32_t room;   /* of an object's stride, what its user may write to */
+    uint32_t lead;   /* bytes of a slab before its first object; 0 but for debug caches */
     struct layout_column column[2][LAYOUT_COLUMNS]; /* in slabs of order, of min_order */
 };
 
@@ -90,6 +91,8 @@ enum layout_wish {
 
 struct layout_request {
     size_t size, align;  /* of an object; align a power of two */
+    uint32_t gap;        /* bytes at least behind each object that are nobody's */
+    uint32_t lead;       /* bytes of a slab before its first object: a multiple of align */
     unsigned wishes;     /* of enum layout_wish; without one for links the faster place */
     unsigned page_shift; /* 0: PAGE_SHIFT; 12 to 20 */
     unsigned orders;     /* bit n: order n may be preferred; 0: all */
@@ -102,6 +105,7 @@ bool layout_plan_columns(struct layout *layout, const struct layout_request *req
 /* Links and no further columns. */
 bool layout_plan(struct layout *layout, size_t size, size_t align, unsigned wishes);
 
+/* `offset` is from the slab's first object, which lies layout->lead behind the slab's start. */
 static inline uint32_t layout_index(const struct layout *layout, uint32_t offset)
 {
     return (uint32_t)(offset * layout->reciprocal >> LAYOUT_RECIPROCAL);

@@ -17,7 +17,7 @@ static inline uint32_t link_first_drain(const struct stook_cache *cache, struct 
 {
     struct freelist_iter iter = freelist_iter_begin(cache, slab);
     size_t stride = cache->layout.stride;
-    char *base = slab_base(slab), *object = base, *last = base;
+    char *base = slab_first(cache, slab), *object = base, *last = base;
     uint32_t got = 0, before = SLAB_NONE;
 
     if (!iter.permutation) {

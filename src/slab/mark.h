@@ -16,6 +16,7 @@
 #define STOOK_SLAB_MARK_H
 
 #include "slab/slab.h"
+#include "slab/wrong.h"
 
 #include <string.h>
 
@@ -52,7 +53,7 @@ static inline __attribute__((always_inline)) bool mark_is_out(const struct stook
 /* The object leaves its slab. */
 static inline void mark_out(const struct stook_cache *cache, struct slab *slab, uint32_t index)
 {
-    if (!STOOK_HARDENED)
+    if (!STOOK_ENCODED)
         return;
     if (cache->layout.marks)
         mark_bytes(slab)[index] = MARK_OUT;
@@ -68,7 +69,7 @@ static inline void mark_out_run(const struct stook_cache *cache, struct slab *sl
     uint32_t stride = cache->layout.link_stride;
     char *at;
 
-    if (!STOOK_HARDENED)
+    if (!STOOK_ENCODED)
         return;
     if (cache->layout.marks) {
         memset(mark_bytes(slab) + index, MARK_OUT, n);
@@ -85,20 +86,19 @@ static inline void mark_out_run(const struct stook_cache *cache, struct slab *sl
 /* The object was not out when it was emitted; its link, where that is its mark, is set by itself. */
 static inline void mark_free(const struct stook_cache *cache, struct slab *slab, uint32_t index)
 {
-    if (STOOK_HARDENED && cache->layout.marks)
+    if (STOOK_ENCODED && cache->layout.marks)
         mark_bytes(slab)[index] = MARK_FREE;
 }
 
-/* The report of an object that comes back and is not marked out. */
-_Noreturn void slab_report_mark(const struct stook_cache *cache, const struct slab *slab,
-                                uint32_t index);
-
-/* An object is freed, but may stay out of its slab: in a sheaf. */
-static inline void mark_check(const struct stook_cache *cache, const struct slab *slab,
+/* An object is freed, but may stay out of its slab: in a sheaf.  False: it is not out, which was reported,
+ * and the free is refused. */
+static inline bool mark_check(const struct stook_cache *cache, const struct slab *slab,
                               uint32_t index)
 {
-    if (STOOK_HARDENED && __builtin_expect(!mark_is_out(cache, slab, index), 0))
-        slab_report_mark(cache, slab, index);
+    if (!STOOK_ENCODED || __builtin_expect(mark_is_out(cache, slab, index), 1))
+        return true;
+    wrong_mark(cache, slab, index);
+    return false;
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "slab/link_first.h"
 #include "slab/node_pending.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 #include <string.h>
@@ -185,8 +186,7 @@ static uint64_t node_pushed(struct stook_cache *cache, struct slab *slab, uint64
                             uint32_t head, uint32_t count)
 {
     if (__builtin_expect(slab_inuse(word) < count, 0))
-        slab_report(cache, slab_base(slab) + (size_t)head * cache->layout.stride,
-                    "is freed twice (its slab has fewer objects in use)");
+        wrong_count(cache, slab, head, slab_inuse(word), count);
     return slab_word(head, slab_inuse(word) - count, slab_seq(word) + 1, slab_flags(word));
 }
 
@@ -394,8 +394,16 @@ LOCK_UNCHECKED static void node_put_rest(struct stook_cache *cache, struct node 
         if (slab_head(word) != SLAB_NONE) { /* another thread freed to it: behind ours */
             if (tail == SLAB_NONE) {
                 tail = head;
-                for (uint32_t i = 1; i < count; i++)
-                    tail = slab_next(cache, slab, tail, objects);
+                for (uint32_t i = 1; i < count; i++) {
+                    uint32_t next = slab_follow(cache, slab, tail, objects);
+                    if (next == SLAB_NONE) /* what is behind a damaged link stays out of use */
+                        count = i;
+                    else
+                        tail = next;
+                }
+                pushed = node_pushed(cache, slab, word, head, count);
+                if (defer)
+                    pushed |= (uint64_t)SLAB_PENDING << 56;
             }
             slab_set_link(cache, slab, tail, slab_head(word));
         } else if (tail != SLAB_NONE) {
@@ -439,7 +447,7 @@ __attribute__((no_sanitize("thread"))) static void node_expect_links(
     const struct stook_cache *cache, const struct slab *slab, uint32_t limit)
 {
     const uint8_t *marks = mark_bytes(slab);
-    const char *base = slab_base(slab);
+    const char *base = slab_first(cache, slab);
     uint32_t stride = cache->layout.stride, asked = 0;
 
     for (uint32_t i = 0; i < limit && asked < NODE_EXPECT; i += 8) {
@@ -463,16 +471,18 @@ static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *ta
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     uint32_t index = taken->head, limit = slab_objects(cache, word), stride = cache->layout.stride;
     uint32_t count = taken->count < max ? taken->count : max;
-    char *base = slab_base(slab);
+    char *base = slab_first(cache, slab);
 
-    if (STOOK_HARDENED && cache->layout.marks && count > 2)
+    if (STOOK_ENCODED && cache->layout.marks && count > 2)
         node_expect_links(cache, slab, limit);
     for (uint32_t k = 0; k < count; k++) {
         uint32_t out = index;
         objects[k] = base + (size_t)index * stride;
         if (k + 1 < taken->count)
-            index = slab_next(cache, slab, index, limit);
+            index = slab_follow(cache, slab, index, limit);
         mark_out(cache, slab, out);
+        if (__builtin_expect(index == SLAB_NONE, 0)) /* the rest counts as in use for good */
+            return k + 1;
     }
     if (count < taken->count)
         node_put_rest(cache, node_of(cache, slab), slab, index, taken->count - count, nospin);
@@ -627,6 +637,26 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
     if (got < min)
         errno = ENOMEM;
     return got;
+}
+
+bool node_isolate(struct stook_cache *cache, struct slab *slab, uint64_t word)
+{
+    struct node *node = node_of(cache, slab);
+    uint64_t taken =
+        slab_word(SLAB_NONE, slab_objects(cache, word), slab_seq(word) + 1, slab_flags(word));
+    bool done;
+
+    lock_take(&node->lock, LOCK_NODE);
+    node_locked(cache, node);
+    /* Partial and on the list, as long as the word is this one. */
+    done = slab_head(word) != SLAB_NONE && slab_inuse(word) > 0 &&
+           !(slab_flags(word) & SLAB_PENDING) && list_linked(&slab->link) &&
+           atomic_compare_exchange_strong_explicit(&slab->state, &word, taken, memory_order_acq_rel,
+                                                   memory_order_relaxed);
+    if (done)
+        node_remove_partial(node, slab);
+    lock_drop(&node->lock, LOCK_NODE);
+    return done;
 }
 
 size_t node_shrink(struct stook_cache *cache, unsigned node_id)

@@ -10,6 +10,7 @@
 #include "slab/column.h"
 #include "slab/mark.h"
 #include "slab/stat.h"
+#include "slab/wrong.h"
 
 #include <errno.h>
 
@@ -32,7 +33,7 @@ static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
  * The user's constructor or destructor over all objects.  It may use the library: no lock is held
  * here, so it is outside again, unless a handler runs this on top of somebody inside.
  */
-static void slab_each(const struct stook_cache *cache, char *base, unsigned objects,
+static void slab_each(const struct stook_cache *cache, char *first, unsigned objects,
                       void (*hook)(void *object, void *arg))
 {
     bool outermost = context_self()->depth == 1;
@@ -41,7 +42,7 @@ static void slab_each(const struct stook_cache *cache, char *base, unsigned obje
     if (outermost)
         context_leave();
     for (unsigned i = 0; i < objects; i++)
-        hook(base + (size_t)i * cache->layout.stride, cache->arg);
+        hook(first + (size_t)i * cache->layout.stride, cache->arg);
     if (outermost)
         context_enter();
     cancel_on(cancel);
@@ -56,7 +57,8 @@ static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned
                         unsigned flags, bool nospin, void **meta)
 {
     unsigned zone = slab_zone(cache, node);
-    bool dense = cache->layout.stride <= PAGE_SIZE;
+    /* Slabs of debug caches are few in a block: what is kept about their objects fills its metadata. */
+    bool dense = cache->layout.stride <= PAGE_SIZE && cache->layout.lead == 0;
     size_t bytes = column_meta(cache, flags);
     char *base = arena_alloc_slab(zone, order, dense, bytes, nospin, meta);
 
@@ -100,9 +102,11 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
     }
     if ((flags & SLAB_MIN) && cache->start)
         __atomic_store_n(cache->start, 0, __ATOMIC_RELAXED); /* before its first object is out */
+    if (cache->flags & CACHE_DEBUG)
+        hooks.debug_slab_made(cache, slab);
     slab_map(slab, order, pagemap_entry(cache->index, arena_granule(base, meta)));
     if (cache->ctor)
-        slab_each(cache, base, objects, cache->ctor);
+        slab_each(cache, slab_first(cache, slab), objects, cache->ctor);
     stat_add(cache, STAT_alloc_slab, 1);
     stat_add(cache, STAT_order_fallback, (flags & SLAB_MIN) != 0);
     return slab;
@@ -126,10 +130,12 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
     STOOK_ASSERT(slab_inuse(word) == 0 && !list_linked(&slab->link));
     STOOK_ASSERT(!(slab_flags(word) & SLAB_PENDING));
     if (cache->dtor)
-        slab_each(cache, base, objects, cache->dtor);
+        slab_each(cache, slab_first(cache, slab), objects, cache->dtor);
     if ((slab_flags(word) & SLAB_TAGGED) && hooks.tagged_slab_gone)
         hooks.tagged_slab_gone(cache, slab);
     slab_map(slab, order, 0);
+    if (cache->flags & CACHE_DEBUG)
+        hooks.debug_slab_gone(cache, slab);
     if (slab_flags(word) & SLAB_TAGGED)
         atomic_fetch_sub_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);
@@ -142,30 +148,28 @@ uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uin
 {
     uint32_t next;
 
-    if (__builtin_expect(STOOK_HARDENED && index >= objects, 0))
-        report_fatal("corrupt freelist: cache %s, slab %p: the list ends early", cache->name,
-                     (void *)slab_base(slab));
+    if (__builtin_expect(STOOK_ENCODED && index >= objects, 0)) {
+        wrong_link(cache, slab, index, SLAB_NONE, objects);
+        return SLAB_NONE;
+    }
     next = slab_encode(cache, index, *slab_link(cache, slab, index)); /* its own inverse */
-    if (__builtin_expect(STOOK_HARDENED && next >= objects && next != SLAB_NONE, 0))
-        report_fatal("corrupt freelist: cache %s, slab %p, object %u links to %u of %u; an object "
-                     "was written to after it was freed, or its neighbour overran",
-                     cache->name, (void *)slab_base(slab), index, next, objects);
+    if (__builtin_expect(STOOK_ENCODED && next >= objects && next != SLAB_NONE, 0)) {
+        wrong_link(cache, slab, index, next, objects);
+        return SLAB_NONE;
+    }
     return next;
 }
 
-__attribute__((cold)) void slab_report_mark(const struct stook_cache *cache,
-                                            const struct slab *slab, uint32_t index)
+uint32_t slab_follow(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+                     uint32_t objects)
 {
-    const char *object = slab_base(slab) + (size_t)index * cache->layout.stride;
-    uint32_t objects =
-        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
-    uint32_t value = cache->layout.marks ? mark_bytes(slab)[index] : *slab_link(cache, slab, index);
-    uint32_t next = slab_encode(cache, index, value);
+    uint32_t next = slab_encode(cache, index, *slab_link(cache, slab, index));
 
-    if (cache->layout.marks ? value == MARK_FREE : next < objects || next == SLAB_NONE)
-        slab_report(cache, object, "is freed twice");
-    slab_report(cache, object,
-                "has no mark that is valid: bytes behind an object were overwritten");
+    if (__builtin_expect(STOOK_ENCODED && next >= objects, 0)) {
+        wrong_link(cache, slab, index, next, objects);
+        return SLAB_NONE;
+    }
+    return next;
 }
 
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index)
@@ -173,20 +177,47 @@ struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32
     uint32_t entry, offset;
     struct slab *slab;
 
-    if (__builtin_expect(!pagemap_covers(object), 0))
-        slab_report(cache, object, "is not of this library");
+    if (__builtin_expect(!pagemap_covers(object), 0)) {
+        wrong_free(cache, object, DEBUG_FOREIGN);
+        return NULL;
+    }
     entry = *pagemap_at(object);
-    if (__builtin_expect(pagemap_cache(entry) != cache->index, 0))
-        slab_report(cache, object, "is of no slab of this cache");
+    if (__builtin_expect(pagemap_cache(entry) != cache->index, 0)) {
+        wrong_free(cache, object, DEBUG_WRONG_CACHE);
+        return NULL;
+    }
     slab = arena_meta(object, pagemap_granule(entry));
-    offset = (uint32_t)((const char *)object - slab_base(slab));
+    offset = (uint32_t)((const char *)object - slab_first(cache, slab));
     *index = layout_index(&cache->layout, offset);
     if (__builtin_expect(*index * cache->layout.stride != offset ||
                              *index >= slab_objects(cache, atomic_load_explicit(
                                                                &slab->state, memory_order_relaxed)),
-                         0))
-        slab_report(cache, object, "is not the start of an object");
+                         0)) {
+        wrong_free(cache, object, DEBUG_INTERIOR);
+        return NULL;
+    }
     return slab;
+}
+
+size_t slab_pages_end(void)
+{
+    size_t middle = (pagemap.middle - pagemap.base) >> PAGE_SHIFT;
+
+    return middle + (atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> PAGE_SHIFT);
+}
+
+/* The parts of the library's own objects and of the program's are in one piece. */
+size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
+{
+    size_t high = atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> PAGE_SHIFT;
+
+    if (page < high)
+        page = high;
+    /* Acquire: pairs with the release in slab_map(), behind which the descriptor is written. */
+    while (page < end &&
+           pagemap_cache(__atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE)) != cache->index)
+        page++;
+    return page < end ? page : end;
 }
 
 struct stook_cache *slab_cache_of(const void *object)
@@ -201,26 +232,4 @@ struct stook_cache *slab_user_cache(const void *object)
     struct stook_cache *cache = slab_cache_of(object);
 
     return cache && !(cache->flags & CACHE_INTERNAL) ? cache : NULL;
-}
-
-__attribute__((cold)) void slab_report(const struct stook_cache *cache, const void *object,
-                                       const char *what)
-{
-    struct stook_cache *owner = slab_cache_of(object);
-
-    if (owner && (owner->flags & CACHE_INTERNAL))
-        report_fatal("bad free: cache %s: pointer %p %s: it is the library's own memory (its "
-                     "cache %s)",
-                     cache ? cache->name : "(any)", object, what, owner->name);
-    if (owner) {
-        struct slab *slab = arena_meta(object, pagemap_granule(*pagemap_at(object)));
-        uint32_t offset = (uint32_t)((const char *)object - slab_base(slab));
-        uint32_t index = layout_index(&owner->layout, offset);
-        report_fatal("bad free: cache %s: pointer %p %s; it lies %u bytes into object %u of slab "
-                     "%p of cache %s (object size %zu)",
-                     cache ? cache->name : "(any)", object, what,
-                     offset - index * owner->layout.stride, index, (void *)slab_base(slab),
-                     owner->name, owner->object_size);
-    }
-    report_fatal("bad free: cache %s: pointer %p %s", cache ? cache->name : "(any)", object, what);
 }

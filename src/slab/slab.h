@@ -78,6 +78,18 @@ static inline char *slab_base(const struct slab *slab)
     return (char *)pagemap.base + ((size_t)slab->page << PAGE_SHIFT);
 }
 
+/* Its first object: where what layout_index() takes is counted from. */
+static inline char *slab_first(const struct stook_cache *cache, const struct slab *slab)
+{
+    return slab_base(slab) + cache->layout.lead;
+}
+
+static inline void *slab_object(const struct stook_cache *cache, const struct slab *slab,
+                                uint32_t index)
+{
+    return slab_first(cache, slab) + (size_t)index * cache->layout.stride;
+}
+
 static inline unsigned slab_node(const struct slab *slab)
 {
     return pagemap_node(slab_base(slab));
@@ -106,7 +118,7 @@ static inline uint16_t *slab_link(const struct stook_cache *cache, const struct 
 /* What is stored for a link from one index to the next. */
 static inline uint16_t slab_encode(const struct stook_cache *cache, uint32_t index, uint32_t next)
 {
-    return (uint16_t)(STOOK_HARDENED ? next ^ cache->secret ^ index : next);
+    return (uint16_t)(STOOK_ENCODED ? next ^ cache->secret ^ index : next);
 }
 
 static inline void slab_set_link(const struct stook_cache *cache, struct slab *slab, uint32_t index,
@@ -126,9 +138,13 @@ struct slab_counts {
 extern __thread struct slab_counts slab_counts
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
-/* The decoded link; a value outside the slab is corruption and gets the report. */
+/* The decoded link, or SLAB_NONE at the end.  A value outside the slab is corruption: it gets the report, and
+ * the list ends there if the program goes on. */
 uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                    uint32_t objects);
+/* The same where one more object must follow: a list that ends early gets the report, too. */
+uint32_t slab_follow(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+                     uint32_t objects);
 
 static inline struct slab *slab_at(const void *object, uint32_t entry)
 {
@@ -147,12 +163,20 @@ static inline struct slab *slab_find(const struct stook_cache *cache, const void
 {
     struct slab *slab = slab_at(object, *pagemap_at(object));
 
-    *index = layout_index(&cache->layout, (uint32_t)((const char *)object - slab_base(slab)));
+    *index =
+        layout_index(&cache->layout, (uint32_t)((const char *)object - slab_first(cache, slab)));
     return slab;
 }
 
-/* The slab of an object and its index there, checked: cache, bounds, stride; or the report. */
+/* The slab of an object and its index there, checked: cache, bounds, stride; or the report, and NULL if
+ * the program goes on. */
 struct slab *slab_of(const struct stook_cache *cache, const void *object, uint32_t *index);
+
+/* The first page from `page` on, below `end`, that has a slab of the cache; `end` if none has.  Pages are counted
+ * from the window's base. */
+size_t slab_search(const struct stook_cache *cache, size_t page, size_t end);
+/* All slabs that there are now lie below. */
+size_t slab_pages_end(void);
 
 /* The cache an address belongs to, or NULL: no object of a slab. */
 struct stook_cache *slab_cache_of(const void *object);
@@ -163,8 +187,5 @@ static inline size_t slab_usable(const struct stook_cache *cache)
 {
     return cache->ctor || cache->dtor ? cache->object_size : cache->layout.room;
 }
-
-/* The report of a pointer that is no object of `cache` (NULL: of any). */
-_Noreturn void slab_report(const struct stook_cache *cache, const void *object, const char *what);
 
 #endif

@@ -13,7 +13,7 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 #include "watch/stats.h"
-#include "watch/writer.h"
+#include "base/writer.h"
 
 #include <errno.h>
 #include <stdarg.h>

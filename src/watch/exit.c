@@ -42,7 +42,7 @@ static FIRST_TEXT enum exit_asked exit_asked(void)
 {
     size_t only = setting_number(SETTING_REPORT_PID);
 
-    if (!setting_number(SETTING_REPORT) || (only != 0 && only != (size_t)getpid()))
+    if (setting_number(SETTING_REPORT) != 1 || (only != 0 && only != (size_t)getpid()))
         return EXIT_NO;
     return only != 0 ? EXIT_BY_NUMBER : EXIT_WITH_ALL;
 }

@@ -107,7 +107,7 @@ int stook_cache_walk(struct stook_cache *cache, int (*fn)(void *object, void *ar
     struct walk walk;
     bool enough = false;
 
-    if (!STOOK_HARDENED) {
+    if (!STOOK_ENCODED) {
         errno = ENOTSUP;
         return -1;
     }

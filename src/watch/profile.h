@@ -7,7 +7,7 @@
 #ifndef STOOK_WATCH_PROFILE_H
 #define STOOK_WATCH_PROFILE_H
 
-#include "watch/writer.h"
+#include "base/writer.h"
 
 /* The files whose code is mapped, as a JSON array: where, and which build. */
 void profile_maps_write(struct writer *writer);

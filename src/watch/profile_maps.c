@@ -9,7 +9,7 @@
 #include "watch/profile.h"
 
 #include "base/raw.h"
-#include "os/os.h"
+#include "os/maps.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -22,67 +22,10 @@
 #include <unistd.h>
 
 enum {
-    PROFILE_MAPS_LINE = 4096 + 128,
     PROFILE_MAPS_HEADERS = 32, /* program headers that are looked at */
     PROFILE_MAPS_NOTES = 1024, /* bytes of notes */
     PROFILE_MAPS_ID = 64,      /* bytes of a build ID that are kept */
 };
-
-struct profile_map {
-    uint64_t start, end, offset;
-    bool code;
-    const char *path; /* within the line */
-};
-
-/* /proc/self/maps, a line at a time through one buffer. */
-struct profile_lines {
-    int fd;
-    size_t have, at;
-    char text[PROFILE_MAPS_LINE];
-};
-
-static char *profile_maps_line(struct profile_lines *lines)
-{
-    for (;;) {
-        char *line = lines->text + lines->at;
-        char *end = memchr(line, '\n', lines->have - lines->at);
-        ssize_t n;
-        if (end) {
-            *end = '\0';
-            lines->at = (size_t)(end + 1 - lines->text);
-            return line;
-        }
-        memmove(lines->text, line, lines->have - lines->at);
-        lines->have -= lines->at;
-        lines->at = 0;
-        if (lines->have == sizeof(lines->text)) /* no line of the kernel's */
-            return NULL;
-        do
-            n = raw_read(lines->fd, lines->text + lines->have, sizeof(lines->text) - lines->have);
-        while (n < 0 && errno == EINTR);
-        if (n <= 0)
-            return NULL;
-        lines->have += (size_t)n;
-    }
-}
-
-/* START-END rwxp OFFSET MAJOR:MINOR INODE   PATH */
-static bool profile_maps_parse(char *line, struct profile_map *map)
-{
-    char *at = line;
-
-    map->start = strtoull(at, &at, 16);
-    if (*at++ != '-')
-        return false;
-    map->end = strtoull(at, &at, 16);
-    if (strlen(at) < 6 || at[0] != ' ')
-        return false;
-    map->code = at[3] == 'x';
-    map->offset = strtoull(at + 5, &at, 16);
-    at = strpbrk(at, "/[");
-    map->path = at ? at : "";
-    return true;
-}
 
 static bool profile_maps_read(int memory, uint64_t address, void *to, size_t size)
 {
@@ -154,7 +97,7 @@ static uint64_t profile_maps_hash(const char *path)
     return hash;
 }
 
-static void profile_maps_write_one(struct writer *writer, const struct profile_map *map, int memory,
+static void profile_maps_write_one(struct writer *writer, const struct maps_entry *map, int memory,
                                    uint64_t header)
 {
     unsigned char id[PROFILE_MAPS_ID];
@@ -172,17 +115,15 @@ static void profile_maps_write_one(struct writer *writer, const struct profile_m
 
 void profile_maps_write(struct writer *writer)
 {
-    struct profile_lines lines = {.fd = raw_open("/proc/self/maps", O_RDONLY | O_CLOEXEC, 0)};
+    struct maps lines;
     int memory = raw_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
     uint64_t header = 0, header_of = 0; /* the last one's address, and the hash of its path */
-    struct profile_map map;
+    struct maps_entry map;
     bool first = true;
-    char *line;
 
     writer_print(writer, "[");
-    while (lines.fd >= 0 && (line = profile_maps_line(&lines)) != NULL) {
-        if (!profile_maps_parse(line, &map))
-            continue;
+    maps_open(&lines);
+    while (maps_next(&lines, &map)) {
         if (map.offset == 0) {
             header = map.start;
             header_of = profile_maps_hash(map.path);
@@ -196,8 +137,7 @@ void profile_maps_write(struct writer *writer)
                                header_of == profile_maps_hash(map.path) ? header : 0);
     }
     writer_print(writer, "]");
-    if (lines.fd >= 0)
-        (void)raw_close(lines.fd);
+    maps_close(&lines);
     if (memory >= 0)
         (void)raw_close(memory);
 }

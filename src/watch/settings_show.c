@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/settings_show.h"
 
+#include "base/parse.h"
 #include "base/placed.h"
 #include "base/report.h"
 
@@ -48,7 +49,7 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX])
 
     switch ((enum setting_type)s->type) {
     case SETTING_FLAG:
-        snprintf(text, room, "0 or 1");
+        snprintf(text, room, s->words[0] ? "0, 1 or %s" : "0 or 1", s->words);
         break;
     case SETTING_NUMBER:
         snprintf(text, room, "a %s from %zu to %zu", s->unit, s->least, s->most);
@@ -78,6 +79,11 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX])
         break;
     case SETTING_CPUS:
         snprintf(text, room, "a list of CPUs such as 2-3,8, up to %zu", s->most);
+        break;
+    case SETTING_LETTERS:
+        snprintf(text, room,
+                 "letters of %s, or -; names behind a comma; blocks behind ;, as FZ,a*;U",
+                 PARSE_LETTERS);
         break;
     case SETTING_TEXT:
         snprintf(text, room, "a text");

@@ -7,7 +7,7 @@
 #include "large/large.h"
 #include "watch/show_groups.h"
 #include "watch/stats.h"
-#include "watch/writer.h"
+#include "base/writer.h"
 
 #include <errno.h>
 #include <string.h>

@@ -12,23 +12,13 @@ void walk_begin(struct walk *walk, struct stook_cache *cache)
     walk->page = 0;
 }
 
-/* The next page of a part of the window that has a slab of the cache; `end` if none has. */
-static size_t walk_find(const struct walk *walk, size_t page, size_t end)
-{
-    /* Acquire: pairs with the release in slab_map(), behind which the descriptor is written. */
-    while (page < end && pagemap_cache(__atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE)) !=
-                             walk->cache->index)
-        page++;
-    return page;
-}
-
 /* Marks are written by the threads that move objects, without a lock: what is in motion may be either. */
 __attribute__((no_sanitize("thread"))) static bool walk_read(struct walk *walk,
                                                              const struct slab *slab, uint64_t word)
 {
     bool any = false;
 
-    walk->base = slab_base(slab);
+    walk->base = slab_first(walk->cache, slab);
     walk->objects = slab_objects(walk->cache, word);
     memset(walk->out, 0, (walk->objects + 63) / 64 * sizeof(walk->out[0]));
     for (uint32_t i = 0; i < walk->objects; i++)
@@ -61,13 +51,9 @@ static bool walk_slab(struct walk *walk, size_t page)
 
 bool walk_next(struct walk *walk)
 {
-    size_t middle = (pagemap.middle - pagemap.base) >> PAGE_SHIFT;
-    size_t high = atomic_load_explicit(&pagemap.high, memory_order_relaxed) >> PAGE_SHIFT;
-    size_t end = middle + (atomic_load_explicit(&pagemap.low, memory_order_relaxed) >> PAGE_SHIFT);
-    size_t page = walk->page > high ? walk->page : high;
+    size_t end = slab_pages_end(), page = walk->page;
 
-    /* The parts of the library's own objects and of the program's are in one piece. */
-    while ((page = walk_find(walk, page, end)) < end)
+    while ((page = slab_search(walk->cache, page, end)) < end)
         if (walk_slab(walk, page++)) {
             walk->page = page;
             return true;

@@ -15,7 +15,7 @@
 struct walk {
     struct stook_cache *cache;
     size_t page; /* the next to look at, in the window */
-    char *base;  /* of the slab */
+    char *base;  /* of the slab: its first object */
     uint32_t objects;
     uint64_t out[(STOOK_SLAB_OBJECTS_MAX + 63) / 64]; /* a bit an object: it is out of its slab */
 };

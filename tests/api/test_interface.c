@@ -364,7 +364,7 @@ static void test_deadline(void **state)
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static char heard[1000];
+static char heard[8000];
 static int heard_level = -1;
 
 static void hear(int level, const char *text, size_t length, void *arg)
@@ -386,8 +386,11 @@ static void test_messages(void **state)
     assert_int_equal(errno, EBUSY);
     stook_message_set(NULL, NULL);
     assert_int_equal(heard_level, STOOK_MESSAGE_WARNING);
-    assert_non_null(strstr(heard, "cache held on to cannot be destroyed: 1 of its objects"));
-    assert_null(strchr(heard, '\n'));
+    assert_non_null(
+        strstr(heard, "BUG held on to: the cache cannot be destroyed: 1 of its objects"));
+    assert_null(strstr(heard, "stook: "));
+    assert_non_null(strstr(heard, "\nFIX held on to: the call is refused")); /* its last line */
+    assert_int_not_equal(heard[strlen(heard) - 1], '\n');
     stook_free(cache, object);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }

@@ -225,7 +225,7 @@ static void private_mismatch(void)
     stook_private_check(4711, "47.1.1");
 }
 
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
 static void lock_order(void)
 {
     static struct lock node, caches;
@@ -263,7 +263,7 @@ static const struct death deaths[] = {
     {"destroy_busy", destroy_busy, 1},
     {"layout_mismatch", layout_mismatch, 0},
     {"private_mismatch", private_mismatch, 0},
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
     {"lock_order", lock_order, 0},
 #endif
 };
@@ -297,7 +297,7 @@ static void reports(void **unused)
     (void)unused;
     for (size_t i = 0; i < sizeof(deaths) / sizeof(deaths[0]); i++) {
         struct child child;
-        char golden[4096];
+        char golden[8192];
         int ended;
         child_run(&child, run, (void *)(uintptr_t)&deaths[i]);
         if (getenv("STOOK_TEST_UPDATE")) {

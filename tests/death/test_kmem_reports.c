@@ -159,7 +159,7 @@ static void reports(void **unused)
         {rcu_before_it_is_set, "cache kmalloc-8: stook_free_rcu() before stook_rcu_set_ops()"},
         {rcu_of_pages_before_it_is_set, "before stook_rcu_set_ops(): no RCU is set"},
         {free_of_the_library, "stook_free_any: pointer"},
-        {twice_in_bulk, "bad free: cache crowd: pointer 0x"},
+        {twice_in_bulk, "BUG crowd: bad free: pointer 0x"},
         {destroyed_in_use, "busy"},
     };
     struct child child;

@@ -177,11 +177,11 @@ static void walk(struct stook_cache *cache, bool least, bool all)
         size_t inside = (size_t)((char *)link - slab_base(slab));
         if (cache->ctor && !l->link_outside)
             assert_true(inside % l->stride >= cache->object_size);
-        if (STOOK_HARDENED)
+        if (STOOK_ENCODED)
             assert_true(mark_is_out(cache, slab, came[i]) == (i < split));
         if (l->marks)
             mark_bytes(slab)[came[i]] = (uint8_t)image.outside[came[i]];
-        if (i >= split || (STOOK_HARDENED && !l->marks))
+        if (i >= split || (STOOK_ENCODED && !l->marks))
             *link = image_link(cache, &image, came[i]);
     }
     image_check(cache, slab, &image);

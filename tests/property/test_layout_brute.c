@@ -209,7 +209,7 @@ static void read_object(struct object *o, const struct layout_request *request)
             o->fixed_links = 2;
         } else if (writable) {
             o->used = o->used < 2 ? 2 : o->used;
-            o->fixed_links = STOOK_HARDENED; /* a mark */
+            o->fixed_links = STOOK_ENCODED; /* a mark */
         } else {
             o->used += o->used % 2 + 2;
             o->stride = 0; /* of these there may be more than of others */
@@ -281,7 +281,7 @@ static const char *draw(const struct layout *l, const struct layout_request *r, 
 
     if (!what)
         what = mark(beside, outside, DESCRIPTOR, objects * l->marks);
-    if (!what && l->marks != (STOOK_HARDENED && links_free && !(r->wishes & LAYOUT_BYTES)))
+    if (!what && l->marks != (STOOK_ENCODED && links_free && !(r->wishes & LAYOUT_BYTES)))
         what = "marks in bytes that need none, or none";
     for (uint64_t i = 0; i < objects && !what; i++) {
         if (i * l->stride % r->align != 0)

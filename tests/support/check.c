@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "debug/gone.h"
 #include "support/check.h"
 
 #include "base/context.h"
@@ -95,7 +96,7 @@ static void check_mark(struct seen *seen, uint32_t index, bool out, const char *
     CHECK(!(seen->marks[index / 64] >> index % 64 & 1),
           "cache %s: object %u of slab %p is %s and was found elsewhere too", seen->cache->name,
           index, (void *)slab_base(seen->slab), where);
-    CHECK(!STOOK_HARDENED || mark_is_out(seen->cache, seen->slab, index) == out,
+    CHECK(!STOOK_ENCODED || mark_is_out(seen->cache, seen->slab, index) == out,
           "cache %s: object %u of slab %p is %s and marked as %s", seen->cache->name, index,
           (void *)slab_base(seen->slab), where, out ? "free" : "out");
     seen->marks[index / 64] |= (uint64_t)1 << index % 64;
@@ -460,6 +461,11 @@ static void check_caches(void)
         all += granted;
         grown += cache_has_grown(cache);
     }
+#ifndef STOOK_CORE
+    for (unsigned i = 0; gone_kept(i); i++) /* destroyed, and kept for reports */
+        if (pagemap_covers(gone_kept(i)))
+            check_mark_object(slab_cache_of(gone_kept(i)), gone_kept(i), "a destroyed cache");
+#endif
     CHECK(all == atomic_load(&budget.granted) && all <= atomic_load(&budget.max),
           "granted are %zu bytes in all, the budget says %zu", all, atomic_load(&budget.granted));
     CHECK(grown == atomic_load(&adapt_grown), "%u caches have grown, it says %u", grown,

@@ -11,6 +11,7 @@
 
 void child_run(struct child *child, int (*body)(void *arg), void *arg)
 {
+    char rest[512];
     size_t got = 0;
     int pipes[2];
     ssize_t n;
@@ -33,6 +34,8 @@ void child_run(struct child *child, int (*body)(void *arg), void *arg)
     while (got < sizeof(child->error) - 1 &&
            (n = read(pipes[0], child->error + got, sizeof(child->error) - 1 - got)) > 0)
         got += (size_t)n;
+    while (n > 0 && read(pipes[0], rest, sizeof(rest)) > 0) /* more than is kept */
+        ;
     close(pipes[0]);
     child->error[got] = '\0';
     if (waitpid(pid, &child->status, 0) != pid)

@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 struct child {
-    int status;       /* as waitpid() gives it */
-    char error[4096]; /* its standard error */
+    int status;        /* as waitpid() gives it */
+    char error[16384]; /* its standard error */
 };
 
 /* The child ends with what `body` returns. */

@@ -3,8 +3,10 @@
 #include "support/ops_model.h"
 
 #include "base/context.h"
+#include "kmalloc/private.h"
 #include "os/topology.h"
 #include "page/pagemap.h"
+#include "slab/cache.h"
 
 #include <stook/rcu.h>
 #include <stook/stat.h>
@@ -16,6 +18,33 @@
 #include <unistd.h>
 
 /* ---- operations ----------------------------------------------------------------------------- */
+
+/* Any of them: how many objects a slab has, and what is looked at, differs. */
+static unsigned ops_debug_flags(void)
+{
+    static const unsigned flags[] = {STOOK_CACHE_DEBUG_CHECKS, STOOK_CACHE_DEBUG_RED_ZONE,
+                                     STOOK_CACHE_DEBUG_POISON, STOOK_CACHE_DEBUG_USER};
+    unsigned bits = 1 + ops_below(15), some = 0;
+
+    for (unsigned i = 0; i < 4; i++)
+        some |= bits >> i & 1 ? flags[i] : 0;
+    return some;
+}
+
+/* A cache whose slabs begin with a gap is made past the public call. */
+static struct stook_cache *ops_make(unsigned size, struct stook_cache_args *args)
+{
+#ifndef STOOK_CORE
+    if (args && (args->flags & CACHE_COLOURED)) {
+        if (args->align == 0)
+            args->align = size >= 16 ? 16 : 8;
+        if ((args->flags & STOOK_CACHE_HWALIGN) && args->align < 64)
+            args->align = 64;
+        return stook_private_cache("property", size, args, true);
+    }
+#endif
+    return stook_cache_create("property", size, args);
+}
 
 static void ops_create(void)
 {
@@ -49,14 +78,19 @@ static void ops_create(void)
     how = ops_byte();
     args.flags |= how % 4 == 0 && !(args.flags & STOOK_CACHE_NOSHEAF) ? STOOK_CACHE_ADAPTIVE : 0;
     args.flags |= how & 4 ? STOOK_CACHE_ACCOUNT : 0;
+    if (how >= 208)
+        args.flags |= ops_debug_flags();
+    else if (how >= 176 && !(args.flags & STOOK_CACHE_MERGE))
+        args.flags |= CACHE_COLOURED;
 #ifdef STOOK_CORE
-    args.flags &= ~(STOOK_CACHE_ACCOUNT | STOOK_CACHE_TYPESAFE);
+    args.flags &=
+        ~(unsigned)(STOOK_CACHE_ACCOUNT | STOOK_CACHE_TYPESAFE | CACHE_DEBUG | CACHE_COLOURED);
     made->stable = false;
 #endif
-    made->cache = stook_cache_create("property", size, kind & 128 ? NULL : &args);
+    made->cache = ops_make(size, kind & 128 ? NULL : &args);
     OPS_CHECK(made->cache);
     made->charged = args.flags & STOOK_CACHE_ACCOUNT && !(kind & 128);
-    made->loose = args.flags & STOOK_CACHE_NOSHEAF && !(kind & 128);
+    made->loose = cache_capacity(made->cache) == 0;
     made->built = made->built && !(kind & 128);
     made->size = size;
     made->align = kind & 128                         ? (size >= 16 ? 16 : 8)

@@ -23,7 +23,7 @@
 #include <cmocka.h>
 
 #if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||     \
-    defined(STOOK_DEBUG)
+    defined(STOOK_ASSERTIONS)
 int main(void)
 {
     return 77; /* frames of another size */

@@ -671,9 +671,9 @@ static void test_reports(void **unused)
         int arg;
         const char *says;
     } cases[] = {
-        {overrun, 1, "corrupt owner: cache overrun"},
-        {overrun, 0, "corrupt tag: cache overrun"},
-        {overrun_in_bulk, 0, "corrupt owner: cache overrun"},
+        {overrun, 1, "BUG overrun: corrupt owner"},
+        {overrun, 0, "BUG overrun: corrupt tag"},
+        {overrun_in_bulk, 0, "BUG overrun: corrupt owner"},
         {interior, 0, "is not the start of an object"},
         {interior, 1, "is not the start of an object"},
         {foreign, 0, "is of no slab of this cache"},

@@ -282,8 +282,8 @@ static void test_reports(void **unused)
         int arg;
         const char *says;
     } cases[] = {
-        {neighbours, 0, "corrupt owner: cache way"},
-        {neighbours, 1, "corrupt tag: cache way"},
+        {neighbours, 0, "BUG way: corrupt owner"},
+        {neighbours, 1, "BUG way: corrupt tag"},
         {behind, 0, "is not the start of an object"},
         {in_the_middle, 0, "is not the start of an object"},
     };

@@ -464,8 +464,9 @@ static void destroy_with_objects_out(void **unused)
     assert_int_equal(stook_alloc_bulk(cache, 0, 7, objects), 0);
     child_run(&child, destroy_busy, cache);
     assert_true(child_passed(&child));
-    assert_non_null(strstr(child.error, "cache lent out cannot be destroyed: 7 of its objects of "
-                                        "500 bytes are in use"));
+    assert_non_null(strstr(child.error,
+                           "BUG lent out: the cache cannot be destroyed: 7 of its objects of "
+                           "500 bytes are in use"));
     for (int i = 0; i < 6; i++)
         stook_free(cache, objects[i]);
     /* Here, in the parent: the cache stays usable. */

@@ -67,7 +67,7 @@ static void undo(void *const *given, unsigned n)
     for (unsigned i = 0; i < n; i++)
         if (given[i]) {
             uint32_t index = index_of(given[i]);
-            assert_true(!STOOK_HARDENED || !mark_is_out(cache, slab_of_object(given[i]), index));
+            assert_true(!STOOK_ENCODED || !mark_is_out(cache, slab_of_object(given[i]), index));
             mark_out(cache, slab_of_object(given[i]), index);
         }
 }
@@ -213,7 +213,7 @@ static void says(const struct bad *bad, const char *text)
 
     child_run(&child, put_bad, &copy);
     assert_true(child_died_saying(&child, text));
-    assert_true(child_died_saying(&child, "bad free: cache detached: pointer 0x"));
+    assert_true(child_died_saying(&child, "BUG detached: bad free: pointer 0x"));
 }
 
 /* At any place of the array, also where its neighbours prefetch it or are of its slab. */
@@ -243,7 +243,7 @@ static void reports(void **unused)
         says(&bad, "is not the start of an object");
         bad.array[at] = (void *)(uintptr_t)8; /* hardly a pointer */
         says(&bad, "is not of this library");
-        for (unsigned twin = 0; twin < 80 && STOOK_HARDENED;
+        for (unsigned twin = 0; twin < 80 && STOOK_ENCODED;
              twin += 13) { /* near, far, either way */
             if (twin == at)
                 continue;
@@ -285,7 +285,7 @@ static void count_fits(void **unused)
     static const size_t sizes[] = {24, 1024};
 
     (void)unused;
-    for (unsigned i = 0; i < 2 && STOOK_HARDENED; i++) {
+    for (unsigned i = 0; i < 2 && STOOK_ENCODED; i++) {
         struct bad bad = {.n = 60};
         begin(sizes[i], 0, 1);
         node_put(cache, objects + 60, held - 60, false);
@@ -323,7 +323,7 @@ static void chunk_divides_a_slab(void **unused)
             assert_int_equal(detached_gather(cache, &set, objects, held, DETACHED_LISTS), n);
         else
             assert_int_equal(detached_gather(cache, &set, objects, held, DETACHED_LISTS), held);
-        for (unsigned k = 0; k < held && STOOK_HARDENED; k++)
+        for (unsigned k = 0; k < held && STOOK_ENCODED; k++)
             assert_true(mark_is_out(cache, slab_of_object(objects[k]), index_of(objects[k])) ==
                         (held > DETACHED_CHUNK && k >= n));
         undo(objects, held > DETACHED_CHUNK ? n : held);

@@ -111,7 +111,7 @@ static void holder_of_all_passes(void **unused)
     assert_int_equal(atomic_load(&lock.word), 0);
 }
 
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
 static struct lock first, second;
 
 static int take_in_order(void *unused)
@@ -194,7 +194,7 @@ int main(void)
         cmocka_unit_test(try_and_enter),   cmocka_unit_test(excludes_and_keeps_errno),
         cmocka_unit_test(wakes_a_sleeper), cmocka_unit_test(holder_of_all_passes),
         cmocka_unit_test(forked_since),
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
         cmocka_unit_test(ranks),
 #endif
     };

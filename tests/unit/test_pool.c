@@ -295,7 +295,7 @@ static void busy(void **unused)
     assert_non_null(
         strstr(child.error, "pool of cache pooled cannot be destroyed: 3 of its objects"));
     child_run(&child, free_other, NULL);
-    assert_true(child_died_saying(&child, "bad free: cache pooled"));
+    assert_true(child_died_saying(&child, "BUG pooled: bad free"));
     for (unsigned i = 0; i < 3; i++)
         stook_pool_free(busy_pool, unhold());
     assert_int_equal(stook_pool_destroy(busy_pool), 0);

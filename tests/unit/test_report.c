@@ -63,7 +63,7 @@ static void messages(void **unused)
     assert_true(strlen(child.error) < 700); /* cut, and still a line of its own */
     assert_int_equal(child.error[strlen(child.error) - 1], '\n');
     child_run(&child, assertion, NULL);
-#ifdef STOOK_DEBUG
+#ifdef STOOK_ASSERTIONS
     assert_true(child_died_saying(&child, "one == 2"));
 #else
     assert_true(child_passed(&child));

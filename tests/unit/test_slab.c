@@ -145,7 +145,7 @@ static void reports(void **unused)
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         child_run(&child, ask, &bad[i]);
         assert_true(child_died_saying(&child, says[i]));
-        assert_true(child_died_saying(&child, "bad free: cache slab: pointer 0x"));
+        assert_true(child_died_saying(&child, "BUG slab: bad free: pointer 0x"));
     }
     stook_free(cache, object);
     stook_free(other, of_other);
@@ -179,7 +179,7 @@ static void links(void **unused)
     assert_int_equal(slab_next(cache, slab, index, 512), SLAB_NONE);
     slab_set_link(cache, slab, index, 5);
     child_run(&child, walk_corrupt, &bad);
-    assert_true(child_died_saying(&child, "corrupt freelist: cache slab"));
+    assert_true(child_died_saying(&child, "BUG slab: corrupt freelist"));
     stook_free(cache, object);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }

@@ -14,7 +14,7 @@
 #include "face/topology_text.h"
 #include "topology_print.h"
 #include "page/arena.h"
-#include "watch/writer.h"
+#include "base/writer.h"
 
 #include <stook/stook.h>
 

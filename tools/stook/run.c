@@ -27,7 +27,7 @@ static char run_names[1024];
 
 struct run_options {
     bool report, all, trace_all;
-    const char *format, *file, *mode, *reserve, *limit, *trace, *trace_limit;
+    const char *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug;
 };
 
 static int run_setenv(const char *name, const char *value)
@@ -61,6 +61,7 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"mode", required_argument, NULL, 'm'},
         {"reserve", required_argument, NULL, 'w'},
         {"limit", required_argument, NULL, 'l'},
+        {"debug", required_argument, NULL, 'd'},
         {"trace", required_argument, NULL, 't'},
         {"trace-limit", required_argument, NULL, 'T'},
         {"trace-all", no_argument, NULL, 'A'},
@@ -96,6 +97,9 @@ static int run_parse(int argc, char **argv, struct run_options *options)
             break;
         case 'l':
             status = option_setting(STATUS_RUN, "--limit", SETTING_LIMIT, optarg, &options->limit);
+            break;
+        case 'd':
+            status = option_setting(STATUS_RUN, "--debug", SETTING_DEBUG, optarg, &options->debug);
             break;
         case 't':
             options->trace = optarg;
@@ -314,6 +318,8 @@ static int run_environment(const struct run_options *options)
         status = run_set(SETTING_RESERVE, options->reserve);
     if (status == STATUS_OK && options->limit)
         status = run_set(SETTING_LIMIT, options->limit);
+    if (status == STATUS_OK && options->debug)
+        status = run_set(SETTING_DEBUG, options->debug);
     if (status == STATUS_OK && options->mode) {
         const char *asked = setting_text(SETTING_MODE);
         bool locked = asked && strcmp(asked, "locked") == 0;
@@ -399,6 +405,9 @@ const struct command command_run = {
         "  --reserve SIZE         keep at most SIZE of free memory warm, 32M by default\n"
         "  --limit SIZE           each process may have SIZE allocated at one time; beyond it\n"
         "                         malloc fails with ENOMEM\n"
+        "  --debug FLAGS          check caches in full: letters of FZPUTA, and names behind a comma\n"
+        "                         where not all are meant (malloc's are malloc-*), as the kernel's\n"
+        "                         slab_debug: FZPU; Z,malloc-64\n"
         "  --trace FILE           record all allocations and frees, with time, thread and CPU, for\n"
         "                         stook lab trace; an older trace in FILE is replaced\n"
         "  --trace-limit SIZE     let FILE grow to SIZE, 1G by default; later events are lost\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "watch/writer.h"
+#include "base/writer.h"
 
 #include "base/report.h"
 

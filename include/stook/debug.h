@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * debug.h - reports of corruption, and who allocated and freed an object: docs/debug.md.
+ */
+#ifndef STOOK_DEBUG_H
+#define STOOK_DEBUG_H
+
+#include <stook/stook.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Count the corruptions that were reported so far.
+ *
+ * Each report of a wrong free, an overwritten byte, a damaged link or an object that is still in use when its cache
+ * is destroyed counts, in this process and those that it was forked from.
+ *
+ * returns: their number
+ * context: any
+ * locks:   none
+ */
+STOOK_API unsigned long stook_reports(void);
+
+/* Who allocated or freed an object. */
+struct stook_object_track {
+    size_t size;
+    size_t requested; /* bytes that were asked for, where they are known; else the object's size */
+    uint64_t age;     /* nanoseconds since then */
+    uint64_t stack[24]; /* return addresses, innermost first */
+    unsigned depth;     /* how many */
+    int thread;         /* the kernel's number of the thread */
+    int cpu;
+};
+
+/* Which of the two: the last allocation, or the last free. */
+#define STOOK_TRACK_ALLOC 0
+#define STOOK_TRACK_FREE 1
+
+/*
+ * Say who allocated or freed an object last.
+ *
+ * Its cache has STOOK_CACHE_DEBUG_USER.  The object may be free: the pointer is any within it.  What another
+ * thread changes meanwhile may be mixed.
+ *
+ * returns: 0, or -1 and *track is not changed
+ * errors:  EINVAL   track->size is not set, or `which` is none of the two
+ *          ENOENT   no object of a cache with STOOK_CACHE_DEBUG_USER, or it never was
+ * context: any
+ * locks:   none
+ */
+STOOK_API int stook_object_track(const void *object, int which, struct stook_object_track *track)
+    STOOK_NONNULL(3);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STOOK_DEBUG_H */

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "debug/facts.h"
+
+#include "debug/zone.h"
+#include "slab/wrong.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    FACTS_PADDING = 64, /* bytes of padding that are shown, from 16 before the first changed one */
+    FACTS_OWN = 14,     /* frames of the library's, at most, before the program's */
+    FACTS_ALL = 512,    /* objects up to this size are shown whole */
+};
+
+const char *facts_name(enum debug_what what)
+{
+    static const char names[][16] = {
+        [DEBUG_RIGHT_ZONE] = "right_zone",
+        [DEBUG_LEFT_ZONE] = "left_zone",
+        [DEBUG_POISON] = "poison",
+        [DEBUG_PADDING] = "padding",
+        [DEBUG_LINK] = "link",
+        [DEBUG_MARK] = "mark",
+        [DEBUG_COLUMN] = "column",
+        [DEBUG_COUNT] = "count",
+        [DEBUG_DOUBLE_FREE] = "double_free",
+        [DEBUG_INTERIOR] = "interior",
+        [DEBUG_WRONG_CACHE] = "wrong_cache",
+        [DEBUG_FOREIGN] = "foreign",
+        [DEBUG_LIBRARY] = "library",
+        [DEBUG_NO_OBJECT] = "no_object",
+        [DEBUG_AT_ONCE] = "at_once",
+        [DEBUG_STILL_OUT] = "still_out",
+        [DEBUG_SIZE] = "size",
+        [DEBUG_MISMATCH] = "mismatch",
+        [DEBUG_DESTROYED] = "destroyed",
+        [DEBUG_REALLOC_FREED] = "realloc_freed",
+    };
+
+    _Static_assert(sizeof(names) / sizeof(names[0]) == DEBUG_WHATS, "each has a name");
+    return (unsigned)what < DEBUG_WHATS ? names[what] : "?";
+}
+
+const char *facts_done(const struct facts *facts)
+{
+    static const char names[][16] = {
+        [DEBUG_RESTORED] = "restored", [DEBUG_QUARANTINED] = "quarantined",
+        [DEBUG_REFUSED] = "refused",   [DEBUG_ACCEPTED] = "accepted",
+        [DEBUG_ABORTED] = "aborted",
+    };
+
+    return names[facts->goes_on ? facts->finding->done : DEBUG_ABORTED];
+}
+
+/* Whether the finding is about bytes that it names. */
+static bool facts_of_bytes(const struct debug_finding *finding)
+{
+    return finding->what <= DEBUG_PADDING;
+}
+
+bool facts_changed(const struct facts *facts, const uint8_t *byte)
+{
+    const struct debug_finding *f = facts->finding;
+    size_t from = (size_t)(byte - (const uint8_t *)f->at);
+    uint8_t expected = f->expected;
+
+    if (!facts_of_bytes(f) || byte < (const uint8_t *)f->at ||
+        from >= (f->changed ? f->changed : 1))
+        return false;
+    if (f->what == DEBUG_POISON && f->expected == POISON_FREE && f->object &&
+        byte == (const uint8_t *)f->object + facts->size - 1)
+        expected = POISON_END;
+    return *byte != expected;
+}
+
+static void facts_add(struct facts *facts, const char *name, const uint8_t *start, size_t size,
+                      bool near)
+{
+    if (size > 0 && facts->pieces < sizeof(facts->bytes) / sizeof(facts->bytes[0]))
+        facts->bytes[facts->pieces++] = (struct facts_bytes){name, start, size, near};
+}
+
+/*
+ * The object with its red zones: of findings about bytes, and of debug caches.  Others show no contents of the
+ * program's memory.
+ */
+static void facts_bytes(struct facts *facts)
+{
+    const struct debug_finding *f = facts->finding;
+    const uint8_t *object = f->object, *at = f->at;
+    bool zones = facts->owner && debug_of(facts->owner) & DEBUG_Z;
+    size_t left = zones ? zone_left(facts->owner) : 0, own = facts->size, end;
+
+    if (f->what == DEBUG_PADDING) {
+        size_t before = at && ((uintptr_t)at & 4095) >= 16 ? 16 : 0;
+        size_t rest = 4096 - (((uintptr_t)at - before) & 4095);
+        facts_add(facts, "Padding", at - before, rest < FACTS_PADDING ? rest : FACTS_PADDING,
+                  false);
+        return;
+    }
+    if (!object || f->what == DEBUG_STILL_OUT ||
+        !(f->what <= DEBUG_COLUMN || (facts->owner && debug_of(facts->owner))))
+        return;
+    if (!facts->owner) { /* whole pages */
+        facts_add(facts, "Object", object, own < FACTS_PADDING ? own : FACTS_PADDING, false);
+        if (f->what == DEBUG_RIGHT_ZONE)
+            facts_add(facts, "Redzone", object + facts->requested, own - facts->requested, true);
+        return;
+    }
+    if (zones && f->what == DEBUG_RIGHT_ZONE && f->expected == ZONE_LIVE)
+        own = facts->requested; /* the slack behind it belongs to the zone */
+    end = zones ? zone_end(facts->owner) : own;
+    facts_add(facts, "Redzone", object - left, left, false);
+    facts_add(facts, "Object", object, own, own > FACTS_ALL);
+    facts_add(facts, "Redzone", object + own, end - own, end - own > FACTS_ALL);
+}
+
+/* The frames of a stack become symbols; those of the library's own files go later. */
+static void facts_frames(struct facts *facts, enum facts_stack which, uint32_t number)
+{
+    uint64_t frames[DEPOT_DEPTH];
+    unsigned depth = depot_get(number, frames);
+
+    facts->stack[which].first = facts->symbols;
+    for (unsigned i = 0; i < depth; i++)
+        if (frames[i] & DEPOT_SITE)
+            facts->stack[which].site =
+                (const struct stook_site *)(uintptr_t)(frames[i] & ~DEPOT_SITE);
+        else
+            facts->symbol[facts->symbols++].address = frames[i];
+    facts->stack[which].depth = facts->symbols - facts->stack[which].first;
+}
+
+/* The calls that a program makes, by which a static library's frames end. */
+static bool facts_is_call(const char *name)
+{
+    static const char calls[][16] = {"free",   "malloc",    "calloc",        "realloc",
+                                     "cfree",  "memalign",  "aligned_alloc", "posix_memalign",
+                                     "valloc", "free_sized"};
+
+    for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        if (strcmp(name, calls[i]) == 0)
+            return true;
+    return strncmp(name, "stook_", 6) == 0 || strncmp(name, "_Znw", 4) == 0 ||
+           strncmp(name, "_Zna", 4) == 0 || strncmp(name, "_Zdl", 4) == 0 ||
+           strncmp(name, "_Zda", 4) == 0;
+}
+
+/* A stack begins behind the frames of the library's: up to a call of the program's, where there is one. */
+static void facts_trim(struct facts *facts, enum facts_stack which)
+{
+    const struct symbol *symbol = &facts->symbol[facts->stack[which].first];
+    unsigned depth = facts->stack[which].depth, own = 0;
+
+    for (unsigned i = 0; i < depth && i < FACTS_OWN; i++)
+        if (strncmp(symbol[i].module, "libstook", 8) == 0 || facts_is_call(symbol[i].name))
+            own = i + 1;
+    if (own < depth) {
+        facts->stack[which].first += own;
+        facts->stack[which].depth -= own;
+    }
+}
+
+static void facts_tracks(struct facts *facts)
+{
+    const struct debug_finding *f = facts->finding;
+    struct timespec time;
+    uint64_t now;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    for (unsigned which = 0; which < TRACKS && facts->owner && f->object; which++) {
+        struct track track;
+        if (!track_get(facts->owner, f->slab, f->index, which, &track))
+            continue;
+        facts->stack[which].known = true;
+        facts->stack[which].age = now > track.time ? now - track.time : 0;
+        facts->stack[which].thread = track.thread;
+        facts->stack[which].cpu = track.cpu;
+        facts_frames(facts, which, track.stack);
+    }
+    facts->stack[FACTS_FOUND].known = true;
+    facts_frames(facts, FACTS_FOUND, depot_here(f->where));
+    symbols_find(facts->symbol, facts->symbols);
+    for (unsigned which = 0; which < FACTS_STACKS; which++)
+        facts_trim(facts, which);
+}
+
+void facts_gather(struct facts *facts, const struct debug_finding *finding)
+{
+    memset(facts, 0, offsetof(struct facts, symbol));
+    facts->symbols = 0;
+    facts->finding = finding;
+    facts->thread = (uint32_t)syscall(SYS_gettid);
+    facts->process = (uint32_t)getpid();
+    if (finding->slab) {
+        facts->owner = slab_cache_of(slab_base(finding->slab));
+        facts->word = atomic_load_explicit(&finding->slab->state, memory_order_relaxed);
+    }
+    facts->size = finding->size ? finding->size : facts->owner ? facts->owner->object_size : 0;
+    facts->requested = finding->requested ? finding->requested : facts->size;
+    (void)wrong_sentence(finding, facts->sentence, sizeof(facts->sentence));
+    facts_bytes(facts);
+    facts_tracks(facts);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "debug/flags.h"
+
+#include "base/parse.h"
+#include "base/placed.h"
+#include "base/settings.h"
+
+#include <string.h>
+
+/* As PARSE_LETTERS.  O, which keeps debugging from making slabs larger, changes nothing: what is kept about objects
+ * lies outside the slabs. */
+static const uint32_t debug_letters[] = {DEBUG_F, DEBUG_Z, DEBUG_P, DEBUG_U, DEBUG_T, DEBUG_A, 0};
+_Static_assert(sizeof(debug_letters) / sizeof(debug_letters[0]) == sizeof(PARSE_LETTERS) - 1,
+               "a flag a letter");
+
+/* STOOK_DEBUG, which the program may overwrite in its environment.  Written once, before the first cache. */
+static char debug_text[PARSE_LETTERS_MAX + 1] LARGE_BSS;
+static bool debug_is_set;
+
+FIRST_TEXT void debug_flags_start(void)
+{
+    const char *text = setting_text(SETTING_DEBUG);
+
+    if (!text)
+        return;
+    debug_is_set = true;
+    memcpy(debug_text, text, strnlen(text, PARSE_LETTERS_MAX));
+}
+
+/* The flags of a name: of the first block that names it, else of the last one for all. */
+static uint32_t debug_flags_set(const char *name)
+{
+    const char *text = debug_text;
+    struct parse_block block;
+    unsigned letters = 0;
+    uint32_t flags = 0;
+
+    while (parse_block(&text, &block)) {
+        if (block.length == 0)
+            letters = block.letters;
+        else if (name && parse_block_names(&block, name)) {
+            letters = block.letters;
+            break;
+        }
+    }
+    for (unsigned i = 0; i < sizeof(debug_letters) / sizeof(debug_letters[0]); i++)
+        if (letters & 1u << i)
+            flags |= debug_letters[i];
+    return flags;
+}
+
+uint32_t debug_flags_of(const char *name, uint32_t asked)
+{
+    asked &= DEBUG_FLAGS;
+    return debug_is_set ? asked | debug_flags_set(name) : asked;
+}
+
+bool debug_flags_everywhere(void)
+{
+    return debug_is_set && debug_flags_set(NULL) != 0;
+}

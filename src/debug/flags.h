@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flags.h - the debug flags of caches, and STOOK_DEBUG: which caches get them at the start.
+ *
+ * A cache's debug flags are constant from its creation on and stand in stook_cache.flags.
+ */
+#ifndef STOOK_DEBUG_FLAGS_H
+#define STOOK_DEBUG_FLAGS_H
+
+#include "slab/cache.h"
+
+#include <stook/stook.h>
+
+/* The kernel's letters. */
+enum {
+    DEBUG_F = STOOK_CACHE_DEBUG_CHECKS,
+    DEBUG_Z = STOOK_CACHE_DEBUG_RED_ZONE,
+    DEBUG_P = STOOK_CACHE_DEBUG_POISON,
+    DEBUG_U = STOOK_CACHE_DEBUG_USER,
+    DEBUG_T = STOOK_CACHE_DEBUG_TRACE,
+    DEBUG_A = STOOK_CACHE_DEBUG_FAIL,
+    DEBUG_FLAGS = DEBUG_F | DEBUG_Z | DEBUG_P | DEBUG_U | DEBUG_T | DEBUG_A,
+};
+
+/* 0 of a cache without. */
+static inline uint32_t debug_of(const struct stook_cache *cache)
+{
+    return cache->flags & DEBUG_FLAGS;
+}
+
+/* Reads STOOK_DEBUG: once, before the first cache. */
+void debug_flags_start(void);
+
+/*
+ * The flags of a cache of this name that is made now: those of STOOK_DEBUG, and those `asked` for when it
+ * is created.  The library's own caches have none.
+ */
+uint32_t debug_flags_of(const char *name, uint32_t asked);
+
+/* Whether STOOK_DEBUG names flags for all caches. */
+bool debug_flags_everywhere(void);
+
+#endif

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT */
+#include "debug/object.h"
+
+#include "base/context.h"
+#include "base/lock.h"
+#include "base/report.h"
+#include "debug/fail.h"
+#include "debug/gone.h"
+#include "debug/report.h"
+
+#include <errno.h>
+#include <string.h>
+
+static __thread struct debug_asks object_asks __attribute__((tls_model("initial-exec")));
+
+struct debug_asks debug_ask(struct debug_asks asks)
+{
+    struct debug_asks before = object_asks;
+
+    object_asks = asks;
+    return before;
+}
+
+/* What the running call says of the objects of this cache. */
+static struct debug_asks object_asked(const struct stook_cache *cache)
+{
+    return cache->flags & CACHE_SIZED ? object_asks : (struct debug_asks){0, DEBUG_CALL_ANY};
+}
+
+/* An object whose word says BUSY, or of a thread that validates. */
+struct object {
+    const struct stook_cache *cache;
+    struct slab *slab;
+    uint32_t index, word;
+    uint8_t *at;
+};
+
+static struct object object_of(const struct stook_cache *cache, const struct slab *slab,
+                               uint32_t index)
+{
+    return (struct object){.cache = cache,
+                           .slab = (struct slab *)(uintptr_t)slab,
+                           .index = index,
+                           .at = slab_object(cache, slab, index)};
+}
+
+/* Of a pointer that is known to be an object's. */
+static struct object object_at(const struct stook_cache *cache, const void *pointer)
+{
+    uint32_t index;
+    const struct slab *slab = slab_find(cache, pointer, &index);
+
+    return object_of(cache, slab, index);
+}
+
+static size_t object_requested(const struct object *object)
+{
+    uint32_t size = __atomic_load_n(
+        &track_head(object->cache, object->slab, object->index)->requested, __ATOMIC_RELAXED);
+
+    return size == 0 || size > object->cache->object_size ? object->cache->object_size : size;
+}
+
+static void object_request(const struct object *object, size_t size)
+{
+    __atomic_store_n(&track_head(object->cache, object->slab, object->index)->requested,
+                     size < object->cache->object_size ? (uint32_t)size : 0, __ATOMIC_RELAXED);
+}
+
+/* Where the right zone of an object in this state begins. */
+static size_t object_zone(const struct object *object, enum object_state state)
+{
+    return state == OBJECT_FREE ? object->cache->object_size : object_requested(object);
+}
+
+static struct debug_finding object_finding(const struct object *object, enum debug_what what,
+                                           enum debug_done done, uint64_t where)
+{
+    return (struct debug_finding){.what = what,
+                                  .done = done,
+                                  .cache = object->cache,
+                                  .slab = object->slab,
+                                  .object = object->at,
+                                  .index = object->index,
+                                  .at = object->at,
+                                  .requested = object_requested(object),
+                                  .where = where};
+}
+
+/* ---- bytes ---------------------------------------------------------------------------------- */
+
+/* False: bytes differ, which is reported before they are restored. */
+static bool object_report(const struct object *object, enum debug_what what,
+                          const struct zone_change *change, uint64_t where)
+{
+    struct debug_finding finding = object_finding(object, what, DEBUG_RESTORED, where);
+
+    finding.at = change->at;
+    finding.changed = change->bytes;
+    finding.expected = change->expected;
+    (void)debug_report(&finding);
+    return false;
+}
+
+static bool object_check_zone(const struct object *object, enum debug_what what, uint8_t *from,
+                              size_t n, uint8_t expected, uint64_t where)
+{
+    struct zone_change change;
+
+    if (n == 0 || __builtin_expect(!zone_differs(from, n, expected, &change), 1))
+        return true;
+    (void)object_report(object, what, &change, where);
+    memset(change.at, expected, change.bytes);
+    return false;
+}
+
+static unsigned object_check_bytes(const struct object *object, enum object_state state,
+                                   uint64_t where)
+{
+    const struct stook_cache *cache = object->cache;
+    uint8_t zone = state == OBJECT_FREE ? ZONE_FREE : ZONE_LIVE;
+    size_t from = object_zone(object, state), left = zone_left(cache);
+    struct zone_change change;
+    unsigned errors = 0;
+
+    if (debug_of(cache) & DEBUG_Z) {
+        errors += !object_check_zone(object, DEBUG_LEFT_ZONE, object->at - left, left, zone, where);
+        errors += !object_check_zone(object, DEBUG_RIGHT_ZONE, object->at + from,
+                                     zone_end(cache) - from, zone, where);
+    }
+    if (state == OBJECT_FREE && zone_poisons(cache) &&
+        __builtin_expect(zone_poison_differs(object->at, cache->object_size, &change), 0)) {
+        (void)object_report(object, DEBUG_POISON, &change, where);
+        zone_poison(object->at, cache->object_size);
+        errors++;
+    }
+    return errors;
+}
+
+/* What a state's bytes are.  Of a live object none of its own is written. */
+static void object_write(const struct object *object, enum object_state state)
+{
+    const struct stook_cache *cache = object->cache;
+    uint8_t zone = state == OBJECT_FREE ? ZONE_FREE : ZONE_LIVE;
+    size_t from = object_zone(object, state), left = zone_left(cache);
+
+    if (debug_of(cache) & DEBUG_Z) {
+        memset(object->at - left, zone, left);
+        memset(object->at + from, zone, zone_end(cache) - from);
+    }
+    if (state == OBJECT_FREE && zone_poisons(cache))
+        zone_poison(object->at, cache->object_size);
+}
+
+void object_init(const struct stook_cache *cache, struct slab *slab, uint32_t index)
+{
+    struct object object = object_of(cache, slab, index);
+
+    object_write(&object, OBJECT_FREE);
+}
+
+unsigned object_check(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+                      enum object_state state, uint64_t where)
+{
+    struct object object = object_of(cache, slab, index);
+
+    return object_check_bytes(&object, state, where);
+}
+
+/* ---- the word ------------------------------------------------------------------------------- */
+
+/*
+ * BUSY, and in this thread's hands; the state that it was in.  Unless that is `wanted`, nothing has changed.  A
+ * handler may have interrupted the thread that has locked it: it goes on with a live one, whose zones that
+ * thread writes once more, and leaves a free one alone.
+ */
+static enum object_state object_begin(struct object *object, enum object_state wanted)
+{
+    _Atomic uint32_t *at = object_word(object->cache, object->slab, object->index);
+    uint32_t word = atomic_load_explicit(at, memory_order_acquire);
+    bool nested = context_self()->depth > 0;
+
+    for (unsigned turn = 0;;) {
+        enum object_state state = (enum object_state)(word & OBJECT_STATE);
+        if (state != wanted)
+            return state;
+        if (word & OBJECT_LOCKED && nested && wanted == OBJECT_FREE)
+            return OBJECT_BUSY;
+        if (word & OBJECT_LOCKED && !nested) {
+            lock_pause(turn++);
+            word = atomic_load_explicit(at, memory_order_acquire);
+            continue;
+        }
+        if (atomic_compare_exchange_weak_explicit(
+                at, &word, (word & ~(uint32_t)(OBJECT_STATE | OBJECT_LOCKED)) | OBJECT_BUSY,
+                memory_order_acq_rel, memory_order_acquire)) {
+            object->word = word;
+            return state;
+        }
+    }
+}
+
+static void object_end(const struct object *object, enum object_state state, enum debug_call call)
+{
+    uint32_t word = object->word & ~(uint32_t)(OBJECT_SEQUENCE - 1);
+
+    word += OBJECT_SEQUENCE;
+    /* Release: its bytes. */
+    atomic_store_explicit(object_word(object->cache, object->slab, object->index),
+                          word | (uint32_t)call << OBJECT_CALL_SHIFT | state, memory_order_release);
+}
+
+static enum debug_call object_call(uint32_t word)
+{
+    return (enum debug_call)((word & OBJECT_CALL) >> OBJECT_CALL_SHIFT);
+}
+
+unsigned object_validate(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
+{
+    struct object object = object_of(cache, slab, index);
+    _Atomic uint32_t *at = object_word(cache, slab, index);
+    uint32_t word = atomic_load_explicit(at, memory_order_acquire), locked;
+    enum object_state state = (enum object_state)(word & OBJECT_STATE);
+    uint8_t zone = state == OBJECT_FREE ? ZONE_FREE : ZONE_LIVE;
+    size_t from = object_zone(&object, state), left = zone_left(cache);
+    struct zone_change change;
+    unsigned errors;
+
+    if (state == OBJECT_BUSY || state == OBJECT_LOST || word & OBJECT_LOCKED)
+        return 0;
+    /* Without the lock first, which nobody is to wait for where all is well. */
+    if (!(debug_of(cache) & DEBUG_Z &&
+          (zone_differs(object.at - left, left, zone, &change) ||
+           (zone_end(cache) > from &&
+            zone_differs(object.at + from, zone_end(cache) - from, zone, &change)))) &&
+        !(state == OBJECT_FREE && zone_poisons(cache) &&
+          zone_poison_differs(object.at, cache->object_size, &change)))
+        return 0;
+    locked = word | OBJECT_LOCKED;
+    if (!atomic_compare_exchange_strong_explicit(at, &word, locked, memory_order_acq_rel,
+                                                 memory_order_acquire))
+        return 0; /* it was on its way */
+    errors = object_check_bytes(&object, state, 0);
+    /* A handler may have freed it meanwhile; its bytes are those of a live one then, in part. */
+    if (!atomic_compare_exchange_strong_explicit(at, &locked, word, memory_order_release,
+                                                 memory_order_relaxed) &&
+        object_begin(&object, OBJECT_FREE) == OBJECT_FREE) {
+        object_write(&object, OBJECT_FREE);
+        object_end(&object, OBJECT_FREE, DEBUG_CALL_ANY);
+    }
+    return errors;
+}
+
+/* ---- out ------------------------------------------------------------------------------------ */
+
+bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where)
+{
+    if (gone_is(cache)) {
+        gone_report(cache, NULL, where);
+        errno = ENOMEM;
+        return false;
+    }
+    if ((debug_of(cache) & DEBUG_A) && where && fail_now(n * cache->object_size, where)) {
+        errno = ENOMEM;
+        return false;
+    }
+    return true;
+}
+
+static void object_trace(const struct object *object, const char *call, uint64_t where)
+{
+    if (debug_of(object->cache) & DEBUG_T)
+        report_warn("TRACE %s %s %p size=%zu used=%u of %u from %#llx", object->cache->name, call,
+                    (void *)object->at, object_requested(object),
+                    slab_inuse(atomic_load_explicit(&object->slab->state, memory_order_relaxed)),
+                    slab_objects(object->cache,
+                                 atomic_load_explicit(&object->slab->state, memory_order_relaxed)),
+                    (unsigned long long)(where >> 1));
+}
+
+bool debug_take(const struct stook_cache *cache, void *pointer, uint64_t where)
+{
+    struct debug_asks asks = object_asked(cache);
+    struct object object = object_at(cache, pointer);
+    enum object_state state;
+
+    state = object_begin(&object, OBJECT_FREE);
+    if (__builtin_expect(state != OBJECT_FREE, 0)) {
+        struct debug_finding finding =
+            object_finding(&object, DEBUG_LINK, DEBUG_QUARANTINED, where);
+        finding.text = "it is in use, and its slab's freelist has it";
+        if (state == OBJECT_LIVE || state == OBJECT_DEFERRED)
+            (void)debug_report(&finding);
+        return false;
+    }
+    (void)object_check_bytes(&object, OBJECT_FREE, where);
+    object_request(&object, asks.size);
+    object_write(&object, OBJECT_LIVE);
+    if (zone_poisons(cache))
+        memset(pointer, POISON_FRESH, object_requested(&object));
+    track_set(cache, object.slab, object.index, TRACK_ALLOC, where);
+    object_end(&object, OBJECT_LIVE, asks.call);
+    object_trace(&object, "alloc", where);
+    return true;
+}
+
+/* ---- back ----------------------------------------------------------------------------------- */
+
+/* The object of a pointer that a user frees; false: it is none of the cache, which is reported. */
+static bool object_find(const struct stook_cache *cache, void *pointer, struct object *object)
+{
+    struct debug_finding finding = {
+        .what = DEBUG_FOREIGN, .done = DEBUG_REFUSED, .cache = cache, .at = pointer};
+    const struct stook_cache *other;
+    uint32_t offset, index;
+    struct slab *slab;
+
+    if (pagemap_covers(pointer)) {
+        other = slab_cache_of(pointer);
+        if (other == cache) {
+            slab = slab_at(pointer, *pagemap_at(pointer));
+            offset = (uint32_t)((char *)pointer - slab_first(cache, slab));
+            index = layout_index(&cache->layout, offset);
+            if (index <
+                slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed))) {
+                *object = object_of(cache, slab, index);
+                if (index * cache->layout.stride == offset)
+                    return true;
+                finding = object_finding(object, DEBUG_INTERIOR, DEBUG_REFUSED, 0);
+                finding.at = pointer;
+            } else {
+                finding.what = DEBUG_INTERIOR;
+                finding.slab = slab;
+            }
+        } else {
+            finding.what = !other                          ? DEBUG_NO_OBJECT
+                           : other->flags & CACHE_INTERNAL ? DEBUG_LIBRARY
+                                                           : DEBUG_WRONG_CACHE;
+        }
+    }
+    (void)debug_report(&finding);
+    return false;
+}
+
+static const char *object_call_name(enum debug_call call, bool frees)
+{
+    switch (call) {
+    case DEBUG_CALL_MALLOC:
+        return frees ? "free" : "malloc";
+    case DEBUG_CALL_NEW:
+        return frees ? "operator delete" : "operator new";
+    case DEBUG_CALL_NEW_ARRAY:
+        return frees ? "operator delete[]" : "operator new[]";
+    case DEBUG_CALL_ANY:
+        break;
+    }
+    return "another call";
+}
+
+/* By another call than the one that belongs to its allocation, or with another size.  The object is freed. */
+static void object_check_call(const struct object *object)
+{
+    struct debug_asks asks = object_asked(object->cache);
+    enum debug_call call = object_call(object->word);
+    struct debug_finding finding = object_finding(object, DEBUG_MISMATCH, DEBUG_ACCEPTED, 0);
+    char text[80] = "allocated by ";
+
+    if (asks.call != DEBUG_CALL_ANY && call != DEBUG_CALL_ANY && asks.call != call) {
+        strcat(text, object_call_name(call, false));
+        strcat(text, ", freed by ");
+        strcat(text, object_call_name(asks.call, true));
+        finding.text = text;
+        (void)debug_report(&finding);
+    } else if (asks.size != 0 && asks.size != object_requested(object)) {
+        finding.what = DEBUG_SIZE;
+        finding.value = asks.size;
+        (void)debug_report(&finding);
+    }
+}
+
+/* False: the object is not to be freed. */
+static bool object_free(const struct stook_cache *cache, void *pointer, enum object_state to)
+{
+    struct object object;
+    enum object_state state;
+
+    if (gone_is(cache)) {
+        gone_report(cache, pointer, 0);
+        return false;
+    }
+    if (!object_find(cache, pointer, &object))
+        return false;
+    state = object_begin(&object, OBJECT_LIVE);
+    if (__builtin_expect(state != OBJECT_LIVE, 0)) {
+        struct debug_finding finding = object_finding(
+            &object, state == OBJECT_BUSY ? DEBUG_AT_ONCE : DEBUG_DOUBLE_FREE, DEBUG_REFUSED, 0);
+        (void)debug_report(&finding);
+        return false;
+    }
+    object_check_call(&object);
+    (void)object_check_bytes(&object, OBJECT_LIVE, 0);
+    object_trace(&object, "free", 0);
+    if (to == OBJECT_FREE)
+        object_write(&object, OBJECT_FREE);
+    track_set(cache, object.slab, object.index, TRACK_FREE, 0);
+    object_end(&object, to, object_call(object.word));
+    return true;
+}
+
+void debug_free(const struct stook_cache *cache, void **objects, size_t n)
+{
+    int saved = errno;
+
+    for (size_t i = 0; i < n; i++)
+        if (objects[i] && !object_free(cache, objects[i], OBJECT_FREE))
+            objects[i] = NULL;
+    errno = saved;
+}
+
+void debug_defer(const struct stook_cache *cache, void **object)
+{
+    int saved = errno;
+
+    if (*object && !object_free(cache, *object, OBJECT_DEFERRED))
+        *object = NULL;
+    errno = saved;
+}
+
+void debug_deferred(const struct stook_cache *cache, void *pointer)
+{
+    struct object object = object_at(cache, pointer);
+
+    if (object_begin(&object, OBJECT_DEFERRED) != OBJECT_DEFERRED)
+        return;
+    (void)object_check_bytes(&object, OBJECT_LIVE, 0);
+    object_write(&object, OBJECT_FREE);
+    object_end(&object, OBJECT_FREE, object_call(object.word));
+}
+
+/* ---- in use --------------------------------------------------------------------------------- */
+
+size_t debug_usable(const struct stook_cache *cache, const void *pointer)
+{
+    struct object object;
+
+    if (!(debug_of(cache) & DEBUG_Z) || !(cache->flags & CACHE_SIZED))
+        return slab_usable(cache);
+    object = object_at(cache, pointer);
+    return object_requested(&object);
+}
+
+bool debug_live(const struct stook_cache *cache, void *pointer)
+{
+    struct debug_finding finding;
+    struct object object;
+    uint32_t word;
+
+    if (!object_find(cache, pointer, &object))
+        return false;
+    word =
+        atomic_load_explicit(object_word(cache, object.slab, object.index), memory_order_acquire);
+    if ((word & OBJECT_STATE) == OBJECT_LIVE)
+        return true;
+    finding = object_finding(&object, DEBUG_REALLOC_FREED, DEBUG_REFUSED, 0);
+    (void)debug_report(&finding);
+    return false;
+}
+
+void debug_resize(const struct stook_cache *cache, void *pointer, size_t size)
+{
+    struct object object = object_at(cache, pointer);
+
+    if (object_begin(&object, OBJECT_LIVE) != OBJECT_LIVE)
+        return;
+    (void)object_check_bytes(&object, OBJECT_LIVE, 0);
+    object_request(&object, size);
+    object_write(&object, OBJECT_LIVE);
+    object_end(&object, OBJECT_LIVE, object_call(object.word));
+}

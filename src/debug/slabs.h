@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * slabs.h - debug caches' slabs: what they are planned with, and the checks of whole slabs, of any cache.
+ */
+#ifndef STOOK_DEBUG_SLABS_H
+#define STOOK_DEBUG_SLABS_H
+
+#include "slab/slab.h"
+
+/* hooks.debug_plan, hooks.debug_slab_made, hooks.debug_slab_gone */
+void slabs_plan(uint32_t flags, struct layout_request *request);
+void slabs_made(const struct stook_cache *cache, struct slab *slab);
+void slabs_gone(const struct stook_cache *cache, struct slab *slab);
+
+/*
+ * Checks every slab: its freelist, and of a debug cache all bytes; reports and repairs: errors found.  Within
+ * the context at depth 1, with no lock.
+ */
+size_t slabs_validate(struct stook_cache *cache);
+
+/* hooks.debug_busy: reports the objects that are out. */
+void slabs_busy(struct stook_cache *cache);
+
+/* In a forked child, where no other thread validates. */
+void slabs_child(void);
+
+#endif

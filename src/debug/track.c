@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+#include "debug/track.h"
+
+#include "base/raw.h"
+#include "debug/depot.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static __thread uint32_t track_thread __attribute__((tls_model("initial-exec")));
+
+void track_child(void)
+{
+    track_thread = 0;
+}
+
+void track_clear(const struct stook_cache *cache, const struct slab *slab)
+{
+    uint32_t objects =
+        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    uint16_t bytes = cache->layout.column[0][LAYOUT_TRACK].element;
+
+    for (uint32_t i = 0; i < objects && bytes > 0; i++)
+        memset(track_head(cache, slab, i), 0, bytes);
+}
+
+void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+               enum track_which which, uint64_t where)
+{
+    struct track *track = track_at(cache, slab, index, which);
+    struct timespec now;
+    int saved = errno;
+
+    if (!track)
+        return;
+    if (track_thread == 0)
+        track_thread = (uint32_t)syscall(SYS_gettid);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    *track = (struct track){.time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+                            .stack = depot_here(where),
+                            .thread = track_thread,
+                            .cpu = (uint32_t)sched_getcpu()};
+    errno = saved;
+}
+
+bool track_get(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+               enum track_which which, struct track *to)
+{
+    const struct track *track = track_at(cache, slab, index, which);
+
+    if (!track || track->time == 0)
+        return false;
+    *to = *track;
+    return true;
+}

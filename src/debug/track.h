@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * track.h - the element of LAYOUT_TRACK: the size that was asked for, and who allocated and freed the object.
+ *
+ *   struct track_head    Z or U: what was asked for, and by which call
+ *   struct track [2]     U: allocated, freed
+ *
+ * Only the thread that hands the object out or takes it back writes.  Others read for reports: what they read of
+ * an object in use elsewhere may be torn, and each value is then still one that is safe to print.
+ */
+#ifndef STOOK_DEBUG_TRACK_H
+#define STOOK_DEBUG_TRACK_H
+
+#include "debug/flags.h"
+#include "slab/column.h"
+
+enum track_which { TRACK_ALLOC, TRACK_FREE, TRACKS };
+
+/* The calls that allocate and free what a mismatch is found of; the caller defines what they are. */
+struct track_head {
+    uint32_t requested; /* bytes; 0: the cache's object size */
+    uint32_t kind;      /* of the call */
+};
+
+struct track {
+    uint64_t time;   /* CLOCK_MONOTONIC, ns; 0: it never was */
+    uint32_t stack;  /* of debug/depot.h; 0: none */
+    uint32_t thread; /* the kernel's number */
+    uint32_t cpu;
+    uint32_t reserved;
+};
+_Static_assert(sizeof(struct track) == 24 && sizeof(struct track_head) == 8, "no holes");
+
+/* Bytes of the element for a cache with these flags; `sized`: its objects are of sizes asked for (kmalloc,
+ * malloc). */
+static inline uint16_t track_bytes(uint32_t debug, bool sized)
+{
+    if (debug & DEBUG_U)
+        return sizeof(struct track_head) + TRACKS * sizeof(struct track);
+    return sized && debug & DEBUG_Z ? sizeof(struct track_head) : 0;
+}
+
+/* NULL where the cache has none. */
+static inline struct track_head *track_head(const struct stook_cache *cache,
+                                            const struct slab *slab, uint32_t index)
+{
+    return column_at(cache, slab, LAYOUT_TRACK, index);
+}
+
+static inline struct track *track_at(const struct stook_cache *cache, const struct slab *slab,
+                                     uint32_t index, enum track_which which)
+{
+    struct track_head *head = debug_of(cache) & DEBUG_U ? track_head(cache, slab, index) : NULL;
+
+    return head ? (struct track *)(void *)(head + 1) + which : NULL;
+}
+
+/* A new slab's elements say nothing: for columns that hold anything. */
+void track_clear(const struct stook_cache *cache, const struct slab *slab);
+
+/* This thread, here and now; `where`: the call (base/where.h), at which the stack begins.  Nothing without U.
+ * Any context, with no lock; errno is kept. */
+void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+               enum track_which which, uint64_t where);
+
+/* False: it never was, or the cache has no tracks. */
+bool track_get(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
+               enum track_which which, struct track *to);
+
+/* In a forked child: the thread has another number. */
+void track_child(void);
+
+#endif
