@@ -29,6 +29,7 @@
 #define LOCK_UNRANKED(X)                                                                           \
     X("init_state", "process", "cache/init.c")                                                     \
     X("hotplug.busy", "process", "face/hotplug.c")                                                 \
+    X("quarantine.lock", "CPU", "harden/quarantine.c")                                             \
     X("trace.gate->lock", "process", "trace/trace.c")                                              \
     X("rcu_hand_waiting", "process", "reserve/rcu_ops.c")                                          \
     X("rcu_slabs.busy", "process", "reserve/rcu_slabs.c")

@@ -20,6 +20,7 @@
 #include "face/hotplug.h"
 #include "face/topology_text.h"
 #include "face/traced.h"
+#include "harden/quarantine.h"
 #include "large/arena_span.h"
 #include "large/large.h"
 #include "slab/node.h"
@@ -31,6 +32,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 
     fail_start();
     debug_flags_start();
+    quarantine_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
@@ -61,6 +63,7 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     slabs_child();
     hotplug_child(); /* also where no lock was taken */
     traced_child(nested);
+    quarantine_child();
     debug_report_child();
     track_child();
 }
@@ -74,7 +77,8 @@ const struct hooks hooks = {
     .alloc_node = accounted_alloc_node,
     .alloc_bulk = accounted_alloc_bulk_from,
     .free = accounted_free,
-    .free_bulk = account_clear,
+    .free_bulk = account_free,
+    .held_back = quarantine_release,
     .report = debug_report,
     .settings_read = settings_show_read,
     .topology = topology_text_environment,

@@ -9,6 +9,7 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "debug/object.h"
+#include "harden/quarantine.h"
 #include "base/init.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -128,6 +129,8 @@ static void rcu_readers_gone(struct sheaf *sheaf)
         const struct stook_cache *cache = slab_cache_of(sheaf->object[i]);
         if (cache->flags & CACHE_DEBUG)
             debug_deferred(cache, sheaf->object[i]);
+        else if (cache->flags & CACHE_HARDENED)
+            quarantine_fill(cache, &sheaf->object[i], 1);
     }
 }
 
@@ -263,6 +266,8 @@ static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
             cache->name, object);
     if (cache->flags & CACHE_DEBUG)
         debug_deferred(cache, object);
+    else if (cache->flags & CACHE_HARDENED)
+        quarantine_fill(cache, &object, 1);
     slot_free(cache, &object, 1, false);
 }
 

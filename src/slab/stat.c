@@ -105,7 +105,8 @@ void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
     atomic_store_explicit(
         &cache->way,
         percpu.rseq && cache->layout.lead == 0 &&
-                !(closed & (CACHE_CLOSED_STAT | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG))
+                !(closed & (CACHE_CLOSED_STAT | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG |
+                             CACHE_CLOSED_HARDENED))
             ? closed
             : 0,
         memory_order_relaxed);
