@@ -16,6 +16,7 @@
 #include "sheaf/budget.h"
 #include "sheaf/slot_drain.h"
 #include "slab/nodes.h"
+#include "slab/runs.h"
 #include "slab/stat.h"
 #include "slab/wrong.h"
 
@@ -165,6 +166,8 @@ void cache_boot(void)
     cache_random = setting_number(SETTING_RANDOM);
     cache_adaptive = setting_number(SETTING_ADAPTIVE);
     cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
+    if (cache_harden & STOOK_CACHE_GUARD_PAGES)
+        runs_start();
     budget_init();
     list_init(&cache_list.all);
     lock_take(&cache_list.lock, LOCK_CACHES);
@@ -371,6 +374,8 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
         (args.flags & STOOK_CACHE_TYPESAFE))
         args.flags &= ~STOOK_CACHE_MERGE;
     init_once();
+    if (args.flags & STOOK_CACHE_GUARD_PAGES)
+        runs_start();
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     cache = cache_make(name, object_size, &args);

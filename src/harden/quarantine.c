@@ -3,8 +3,7 @@
  * quarantine.c - a queue of freed objects a CPU: the first that came is the first to leave, when the queue has more
  * bytes than STOOK_QUARANTINE.  So an object is not handed out again before that much was freed there.
  *
- * A queue is an array of addresses beside the objects: what a program writes to a freed object cannot change the
- * queue.  Its word is only tried: if another thread has it, or this one in what a handler interrupted, the next CPU's
+ * A queue is an array of addresses beside the objects: a write to a freed object cannot change the queue.  Its word is only tried: if another thread has it, or this one in what a handler interrupted, the next CPU's
  * serves; nothing waits.  Objects are checked and given back when the word is free again.
  *
  * A constructed object keeps its contents, and memory that readers may read is not filled: such objects are held and
@@ -69,7 +68,7 @@ static bool quarantine_move(const struct stook_cache *cache, const void *object,
     const struct slab *slab = slab_find(cache, object, &index);
     uint16_t old = (uint16_t)from;
 
-    /* Both: what its last user wrote comes before the next one's. */
+    /* Both: stores of the last user come before those of the next. */
     return atomic_compare_exchange_strong_explicit(quarantine_word(cache, slab, index), &old,
                                                    (uint16_t)to, memory_order_acq_rel,
                                                    memory_order_relaxed);

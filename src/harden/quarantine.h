@@ -28,8 +28,8 @@ bool quarantine_take(const struct stook_cache *cache, void *object);
 /* Objects come back from users.  NULL entries are skipped; those that are refused, with a report, become NULL. */
 void quarantine_check(const struct stook_cache *cache, void **objects, size_t n);
 
-/* Then they are filled and held back: entries become NULL.  What has been held for long enough goes on to its own
- * cache.  Any context; errno is kept. */
+/* Then they are filled and held back: entries become NULL.  Objects that have been held for long enough go on to their
+ * own caches.  Any context; errno is kept. */
 void quarantine_hold(struct stook_cache *cache, void **objects, size_t n);
 /* The same of objects that stay with the caller. */
 void quarantine_fill(const struct stook_cache *cache, void *const *objects, size_t n);

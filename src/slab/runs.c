@@ -27,18 +27,17 @@ _Atomic uint32_t runs_guards, runs_guards_most;
 
 /* ---- guard pages ---------------------------------------------------------------------------- */
 
-static uint32_t runs_most(void)
+void runs_start(void)
 {
-    uint32_t most = atomic_load_explicit(&runs_guards_most, memory_order_relaxed);
+    uint32_t most = 0;
     char text[32];
 
-    if (most > 0)
-        return most;
+    if (atomic_load_explicit(&runs_guards_most, memory_order_relaxed) > 0)
+        return;
     if (os_read_file("/proc/sys/vm/max_map_count", text, sizeof(text)) > 0)
         most = (uint32_t)strtoul(text, NULL, 10);
     most = (most > 0 ? most : RUNS_MAPPINGS) / RUNS_MAPPINGS_SHARE;
     atomic_store_explicit(&runs_guards_most, most, memory_order_relaxed);
-    return most;
 }
 
 /* Where the kernel's pages are larger than the arena's, a page behind a slab is no page of its own. */
@@ -46,7 +45,8 @@ static bool runs_may_guard(const struct stook_cache *cache)
 {
     if (!(cache->flags & STOOK_CACHE_GUARD_PAGES) || os_page_size() != PAGE_SIZE)
         return false;
-    if (atomic_fetch_add_explicit(&runs_guards, 1, memory_order_relaxed) < runs_most())
+    if (atomic_fetch_add_explicit(&runs_guards, 1, memory_order_relaxed) <
+        atomic_load_explicit(&runs_guards_most, memory_order_relaxed))
         return true;
     atomic_fetch_sub_explicit(&runs_guards, 1, memory_order_relaxed);
     return false;
@@ -149,7 +149,7 @@ char *runs_take(struct stook_cache *cache, unsigned node, unsigned order, uint32
         runs_unguard();
     if (guard && base) {
         *flags |= SLAB_GUARDED;
-        os_guard(base + bytes, PAGE_SIZE); /* refused: it is a page that nobody uses */
+        os_guard(base + bytes, PAGE_SIZE); /* refused: it is a page without use */
     }
     return base;
 }

@@ -18,8 +18,10 @@ char *runs_take(struct stook_cache *cache, unsigned node, unsigned order, uint32
 /* The pages of a slab that is gone: to the arena, or onto the list of its cache's own. */
 void runs_give(struct stook_cache *cache, struct slab *slab);
 
-/* Guard pages there are now; and how many there may be, which a test may change: 0 for what the kernel's limit
- * of mappings allows. */
+/* Before the first cache with guard pages: reads how many mappings the kernel allows. */
+void runs_start(void);
+
+/* Guard pages that there are now, and how many there may be. */
 extern _Atomic uint32_t runs_guards __attribute__((visibility("hidden")));
 extern _Atomic uint32_t runs_guards_most __attribute__((visibility("hidden")));
 
