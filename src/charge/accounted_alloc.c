@@ -186,8 +186,7 @@ void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned n
         return NULL;
     do
         object = alloc_from_node(cache, flags & ~STOOK_ZERO, node);
-    while (object && (cache->flags & ACCOUNTED_CHECKED) &&
-           !accounted_take(cache, object, where));
+    while (object && (cache->flags & ACCOUNTED_CHECKED) && !accounted_take(cache, object, where));
     account_end(cache, &account, &object, object != NULL, 1);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, accounted_size(cache, object));

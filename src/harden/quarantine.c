@@ -37,7 +37,7 @@ enum {
 enum quarantine_state { QUARANTINE_FREE, QUARANTINE_LIVE, QUARANTINE_HELD, QUARANTINE_LOST };
 
 struct quarantine {
-    struct lock lock; /* without a rank: nothing is called under it */
+    struct lock lock;    /* without a rank: nothing is called under it */
     uint32_t first, end; /* numbers of entries, which only grow */
     _Atomic size_t bytes;
     void *object[QUARANTINE_ENTRIES];
@@ -199,7 +199,8 @@ LOCK_UNCHECKED static struct quarantine *quarantine_enter(void)
             queue = os_map(sizeof(*queue));
             if (!queue)
                 return NULL;
-            for (unsigned end = atomic_load(&quarantine_end), own = (cpu + i) % TOPOLOGY_CPUS_MAX + 1;
+            for (unsigned end = atomic_load(&quarantine_end),
+                          own = (cpu + i) % TOPOLOGY_CPUS_MAX + 1;
                  end < own && !atomic_compare_exchange_weak(&quarantine_end, &end, own);)
                 ;
             if (!atomic_compare_exchange_strong(at, &none, queue)) {
@@ -247,15 +248,13 @@ static bool quarantine_leave(const struct stook_cache *cache, void *object)
 {
     bool lost = quarantine_fills(cache) && quarantine_is_changed(cache, object);
 
-    (void)quarantine_move(cache, object, QUARANTINE_HELD,
-                          lost ? QUARANTINE_LOST : QUARANTINE_FREE);
+    (void)quarantine_move(cache, object, QUARANTINE_HELD, lost ? QUARANTINE_LOST : QUARANTINE_FREE);
     return !lost;
 }
 
 static void quarantine_free(struct stook_cache *cache, void *object)
 {
-    if (stat_counts_fast(cache) ||
-        !stook_rseq_push(cache->own, cache->head.rseq_offset, object))
+    if (stat_counts_fast(cache) || !stook_rseq_push(cache->own, cache->head.rseq_offset, object))
         free_slow(cache, object);
 }
 

@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a held object is filled with, where its cache does not ask for zeros: the kernel's poison. */
-enum { QUARANTINE_FILL = 0x6b };
+/* What a held object is filled with, where its cache does not ask for zeros: no pointer of eight of them is one. */
+enum { QUARANTINE_FILL = 0x6d };
 
 /* An object is about to be handed out.  False: it must not be. */
 bool quarantine_take(const struct stook_cache *cache, void *object);

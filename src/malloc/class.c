@@ -95,7 +95,8 @@ static void class_show_size(void)
     do {
         closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&fast.size, closed & ~(unsigned)CLASS_PARTED ? 0 : bytes, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.size, closed & ~(unsigned)CLASS_PARTED ? 0 : bytes,
+                         __ATOMIC_SEQ_CST);
     } while (closed != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
              bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
 }
@@ -350,8 +351,7 @@ static __attribute__((noinline, cold)) void *class_small_first(unsigned class, s
 /* What the fast path does for one partition. */
 static inline void *class_parted(unsigned partition, unsigned class)
 {
-    const void *slot =
-        partition == 0 ? class_slot[class] : class_more_slot[partition - 1][class];
+    const void *slot = partition == 0 ? class_slot[class] : class_more_slot[partition - 1][class];
     void *object;
 
     return __atomic_load_n(&class_closed, __ATOMIC_RELAXED) == CLASS_PARTED &&

@@ -22,10 +22,10 @@ static inline __attribute__((always_inline)) void *tokens_new_try(size_t align, 
 /* The plain forms: malloc/operators.c's, or the C++ library's. */
 #define TOKENS_NEW_PLAIN(array, letters)                                                           \
     extern void *tokens_new_plain##array(size_t) __asm__("_Z" letters "m");                        \
-    extern void *tokens_new_nothrow##array(size_t, const void *) __asm__(                          \
-        "_Z" letters "mRKSt9nothrow_t");                                                           \
-    extern void *tokens_new_aligned##array(size_t, size_t) __asm__("_Z" letters                    \
-                                                                   "mSt11align_val_t");            \
+    extern void *tokens_new_nothrow##array(size_t,                                                 \
+                                           const void *) __asm__("_Z" letters "mRKSt9nothrow_t");  \
+    extern void *tokens_new_aligned##array(size_t,                                                 \
+                                           size_t) __asm__("_Z" letters "mSt11align_val_t");       \
     extern void *tokens_new_aligned_nothrow##array(size_t, size_t, const void *) __asm__(          \
         "_Z" letters "mSt11align_val_tRKSt9nothrow_t");
 TOKENS_NEW_PLAIN(, "nw")

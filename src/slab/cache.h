@@ -119,8 +119,8 @@ enum {
     CACHE_CLOSED_HARDENED = 64, /* CACHE_HARDENED: as long */
     CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
     /* The rest of every call goes by hooks.alloc and its like (base/hooks.h). */
-    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG |
-                           CACHE_CLOSED_HARDENED,
+    CACHE_CLOSED_ACCOUNT =
+        CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG | CACHE_CLOSED_HARDENED,
 };
 
 /* What accounting (charge/) knows of a cache: written when the cache is made or before its first object,

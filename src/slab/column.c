@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-void column_clear(const struct stook_cache *cache, const struct slab *slab,
-                  enum layout_which which)
+void column_clear(const struct stook_cache *cache, const struct slab *slab, enum layout_which which)
 {
     uint32_t flags = slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed));
     const struct layout_column *column = &cache->layout.column[flags & SLAB_MIN][which];

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 enum {
-    RUNS_MAPPINGS = 65530, /* the kernel's limit by default … */
+    RUNS_MAPPINGS = 65530,   /* the kernel's limit by default … */
     RUNS_MAPPINGS_SHARE = 4, /* … of which guards may be this part: two mappings each */
 };
 
@@ -89,9 +89,8 @@ static struct slab *runs_reuse(struct node *node, _Atomic(struct slab *) *own, b
         !lock_enter(&node->lock, LOCK_NODE, nospin))
         return NULL;
     slab = atomic_load_explicit(own, memory_order_acquire);
-    while (slab && !atomic_compare_exchange_weak_explicit(own, &slab, runs_next(slab),
-                                                          memory_order_acquire,
-                                                          memory_order_acquire))
+    while (slab && !atomic_compare_exchange_weak_explicit(
+                       own, &slab, runs_next(slab), memory_order_acquire, memory_order_acquire))
         ;
     lock_drop(&node->lock, LOCK_NODE);
     return slab;
@@ -137,8 +136,8 @@ char *runs_take(struct stook_cache *cache, unsigned node, unsigned order, uint32
         struct slab *slab =
             runs_reuse(&cache->nodes[node].node, runs_own(cache, node, *flags), nospin);
         if (slab) {
-            *flags |= slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed)) &
-                      SLAB_GUARDED;
+            *flags |=
+                slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed)) & SLAB_GUARDED;
             *meta = slab;
             return slab_base(slab);
         }

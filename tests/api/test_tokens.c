@@ -43,7 +43,8 @@ extern void *__alloc_token__ZnamSt11align_val_tRKSt9nothrow_t(size_t size, size_
     extern void *__alloc_token_##n##_realloc(void *object, size_t size);                           \
     extern void *__alloc_token_##n##__Znwm(size_t size);                                           \
     extern void *__alloc_token_##n##__ZnamRKSt9nothrow_t(size_t size, const void *nothrow);
-#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define EACH(X)                                                                                    \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 EACH(FAST)
 
 static const size_t sizes[] = {1, 16, 40, 200, 1000, 5000, 30000};
@@ -93,13 +94,10 @@ static void apart(void **state)
 #define ALIKE(n)                                                                                   \
     do {                                                                                           \
         char nothrow = 0;                                                                          \
-        void *like = __alloc_token_malloc(200, n), *objects[] = {                                  \
-                                                       __alloc_token_##n##_malloc(200),            \
-                                                       __alloc_token_##n##_calloc(10, 20),         \
-                                                       __alloc_token_##n##_realloc(NULL, 200),     \
-                                                       __alloc_token_##n##__Znwm(200),             \
-                                                       __alloc_token_##n##__ZnamRKSt9nothrow_t(    \
-                                                           200, &nothrow)};                        \
+        void *like = __alloc_token_malloc(200, n),                                                 \
+             *objects[] = {__alloc_token_##n##_malloc(200), __alloc_token_##n##_calloc(10, 20),    \
+                           __alloc_token_##n##_realloc(NULL, 200), __alloc_token_##n##__Znwm(200), \
+                           __alloc_token_##n##__ZnamRKSt9nothrow_t(200, &nothrow)};                \
         for (unsigned i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {                      \
             assert_ptr_equal(cache_of(objects[i]), cache_of(like));                                \
             free(objects[i]);                                                                      \
