@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * undumped.c - part of each shared library and of no archive: core dumps leave out the library's code and its
- * own data, but with STOOK_CORE_DUMP=all.  The first page stays, by whose build-id debuggers find the file with the
- * code.
+ * undumped.c - part of each shared library and of no archive: core dumps leave out the library's own data, but with
+ * STOOK_CORE_DUMP=all.  Its code they leave out unless the process asks for the code of files, too: advice for that
+ * mapping would divide it at each start, for the first page has the build-id by which debuggers find the file.
  */
 #include "base/settings.h"
 #include "os/os.h"
@@ -12,14 +12,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-extern char __ehdr_start[] __attribute__((visibility("hidden")));
+extern char _DYNAMIC[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 
 #pragma weak setting_number /* of libstook.so, whose data debuggers ask for; the others have none */
 
 static __attribute__((constructor)) void undumped(void)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)__ehdr_start + page;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)_DYNAMIC & -page;
     int saved = errno;
 
     if (setting_number && setting_number(SETTING_CORE_DUMP) == OS_CORE_ALL)

@@ -27,7 +27,7 @@ UP = {"hooks"}  # the table, which face/ defines
 CIRCLES = {
     "malloc/aligned malloc/class malloc/mallinfo malloc/malloc malloc/realloc malloc/start":
         "the C names call each other, and the first of them makes the classes",
-    "page/zone page/zone_grow page/zone_meta page/zone_space page/zone_warm":
+    "page/zone page/zone_grow page/zone_meta page/zone_move page/zone_space page/zone_warm":
         "a zone that has no block grows, and what grew or was purged is the zone's",
 }
 

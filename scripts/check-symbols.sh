@@ -16,8 +16,8 @@ noun_of() {
     case $1 in
     os_linux) echo os ;;
     window) echo 'window|pagemap' ;;
-    arena_left | arena_note) echo arena ;;
-    zone_grow | zone_meta | zone_space | zone_warm) echo zone ;;
+    arena_left | arena_note | arena_stat) echo arena ;;
+    zone_grow | zone_meta | zone_move | zone_space | zone_warm) echo zone ;;
     node_pending | node_settle) echo node ;;
     hooks) echo 'hooks|init' ;;
     pin) echo 'pin|cache_list' ;;

@@ -31,6 +31,7 @@
     X("hotplug.busy", "process", "face/hotplug.c")                                                 \
     X("quarantine.lock", "CPU", "harden/quarantine.c")                                             \
     X("trace.gate->lock", "process", "trace/trace.c")                                              \
+    X("slabs_lock", "process", "debug/slabs.c")                                                    \
     X("rcu_hand_waiting", "process", "reserve/rcu_ops.c")                                          \
     X("rcu_slabs.busy", "process", "reserve/rcu_slabs.c")
 

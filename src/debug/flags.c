@@ -16,16 +16,7 @@ _Static_assert(sizeof(debug_letters) / sizeof(debug_letters[0]) == sizeof(PARSE_
 /* STOOK_DEBUG, which the program may overwrite in its environment.  Written once, before the first cache. */
 static char debug_text[PARSE_LETTERS_MAX + 1] LARGE_BSS;
 static bool debug_is_set;
-
-FIRST_TEXT void debug_flags_start(void)
-{
-    const char *text = setting_text(SETTING_DEBUG);
-
-    if (!text)
-        return;
-    debug_is_set = true;
-    memcpy(debug_text, text, strnlen(text, PARSE_LETTERS_MAX));
-}
+bool debug_flags_large;
 
 /* The flags of a name: of the first block that names it, else of the last one for all. */
 static uint32_t debug_flags_set(const char *name)
@@ -47,6 +38,17 @@ static uint32_t debug_flags_set(const char *name)
         if (letters & 1u << i)
             flags |= debug_letters[i];
     return flags;
+}
+
+FIRST_TEXT void debug_flags_start(void)
+{
+    const char *text = setting_text(SETTING_DEBUG);
+
+    if (!text)
+        return;
+    debug_is_set = true;
+    memcpy(debug_text, text, strnlen(text, PARSE_LETTERS_MAX));
+    debug_flags_large = debug_flags_set("large") & DEBUG_Z;
 }
 
 uint32_t debug_flags_of(const char *name, uint32_t asked)

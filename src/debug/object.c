@@ -215,6 +215,17 @@ static enum debug_call object_call(uint32_t word)
     return (enum debug_call)((word & OBJECT_CALL) >> OBJECT_CALL_SHIFT);
 }
 
+/* The word that is locked: one thread validates at a time. */
+static _Atomic(_Atomic uint32_t *) object_locked;
+
+void object_child(void)
+{
+    _Atomic uint32_t *word = atomic_exchange(&object_locked, NULL);
+
+    if (word)
+        (void)atomic_fetch_and(word, ~(uint32_t)OBJECT_LOCKED);
+}
+
 unsigned object_validate(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
 {
     struct object object = object_of(cache, slab, index);
@@ -226,7 +237,7 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
     struct zone_change change;
     unsigned errors;
 
-    if (state == OBJECT_BUSY || state == OBJECT_LOST || word & OBJECT_LOCKED)
+    if (state == OBJECT_BUSY || word & OBJECT_LOCKED)
         return 0;
     /* Without the lock first, which nobody is to wait for where all is well. */
     if (!(debug_of(cache) & DEBUG_Z &&
@@ -237,9 +248,12 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
           zone_poison_differs(object.at, cache->object_size, &change)))
         return 0;
     locked = word | OBJECT_LOCKED;
+    atomic_store(&object_locked, at);
     if (!atomic_compare_exchange_strong_explicit(at, &word, locked, memory_order_acq_rel,
-                                                 memory_order_acquire))
+                                                 memory_order_acquire)) {
+        atomic_store(&object_locked, NULL);
         return 0; /* it was on its way */
+    }
     errors = object_check_bytes(&object, state, 0);
     /* A handler may have freed it meanwhile; its bytes are those of a live one then, in part. */
     if (!atomic_compare_exchange_strong_explicit(at, &locked, word, memory_order_release,
@@ -248,6 +262,7 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
         object_write(&object, OBJECT_FREE);
         object_end(&object, OBJECT_FREE, DEBUG_CALL_ANY);
     }
+    atomic_store(&object_locked, NULL);
     return errors;
 }
 

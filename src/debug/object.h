@@ -9,7 +9,6 @@
  *   LIVE      with a user
  *   DEFERRED  freed, and readers may still read it
  *   BUSY      on its way from one of these to another, in one thread's hands
- *   LOST      never handed out again
  *
  * Its zones and poison belong to the word: they are checked against what it says before it changes, and written
  * while it says BUSY.  A thread that validates sets OBJECT_LOCKED beside the state while it restores bytes; other
@@ -30,7 +29,6 @@ enum object_state {
     OBJECT_LIVE,
     OBJECT_DEFERRED,
     OBJECT_BUSY,
-    OBJECT_LOST,
     OBJECT_STATE = 7,
     OBJECT_LOCKED = 8,
     OBJECT_CALL_SHIFT = 4, /* of enum debug_call, in 3 bits */
@@ -60,7 +58,7 @@ struct debug_asks debug_ask(struct debug_asks asks);
  * errno ENOMEM. */
 bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where);
 
-/* An object is about to be handed out.  False: it must not be, and is lost. */
+/* An object is about to be handed out.  False: it must not be, and no other call has it. */
 bool debug_take(const struct stook_cache *cache, void *object, uint64_t where);
 
 /* Objects come back from a user.  NULL entries are skipped; those become NULL that are not to be freed. */
@@ -93,5 +91,7 @@ unsigned object_check(const struct stook_cache *cache, const struct slab *slab, 
                       enum object_state state, uint64_t where);
 /* The same of an object that may be in use by other threads meanwhile; what is not steady is not checked. */
 unsigned object_validate(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
+/* In a forked child, where the thread that validated is gone. */
+void object_child(void);
 
 #endif

@@ -47,7 +47,7 @@ bool debug_goes_on(const struct stook_cache *cache)
 {
     if (setting_text(SETTING_ON_CORRUPTION))
         return setting_number(SETTING_ON_CORRUPTION) == 1;
-    return cache ? debug_of(cache) != 0 : debug_flags_everywhere();
+    return cache ? debug_of(cache) != 0 : debug_flags_everywhere() || debug_flags_large;
 }
 
 static bool report_goes_on(const struct debug_finding *finding)

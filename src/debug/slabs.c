@@ -124,6 +124,7 @@ static void slabs_end(void)
 
 void slabs_child(void)
 {
+    object_child();
     lock_init(&slabs_lock);
     atomic_store(&slabs_pinned, NULL);
     slabs_self = false;

@@ -9,6 +9,7 @@
 #include "base/report.h"
 #include "charge/accounted.h"
 #include "debug/object.h"
+#include "debug/pages.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
 #include "kmalloc/private.h"
@@ -136,7 +137,8 @@ static bool kmalloc_large_try(void *arg)
 
 void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
 {
-    struct kmalloc_large large = {.size = size, .align = kmalloc_large_align(size), .node = node};
+    struct kmalloc_large large = {
+        .size = pages_wanted(size), .align = kmalloc_large_align(size), .node = node};
     int saved = errno;
 
     if (flags & ~(STOOK_NORECLAIM | STOOK_SIGNAL_SAFE | STOOK_ZERO)) {
@@ -157,6 +159,7 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
         (void)account_large(large.object, ACCOUNT_NOBODY, flags, where); /* cannot refuse */
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
+    pages_set(large.object, size);
     return large.object;
 }
 
@@ -319,7 +322,7 @@ size_t stook_usable_size(const void *object)
     cache = slab_user_cache(object);
     if (cache)
         return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : slab_usable(cache);
-    size = large_size(object);
+    size = stook_private_large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);
     return size;

@@ -10,6 +10,7 @@
 #include "base/settings.h"
 #include "charge/accounted.h"
 #include "debug/object.h"
+#include "debug/pages.h"
 #include "harden/quarantine.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
@@ -168,7 +169,8 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     *slot_offset = percpu_offset(cache->index);
     if (account_process) { /* before its first object */
         cache->account.owner = account_process;
-        cache->account.charge = cache->layout.stride; /* what is handed out, as of large objects */
+        /* What is handed out, as of large objects; without zones. */
+        cache->account.charge = cache->flags & CACHE_DEBUG ? (uint32_t)size : cache->layout.stride;
         cache->account.one.bytes = cache->account.charge;
         stat_close(cache, CACHE_CLOSED_GROUP | CACHE_CLOSED_OWNER, true);
     }
@@ -250,8 +252,11 @@ void stook_private_resized(void *object, size_t size)
 {
     struct stook_cache *cache = slab_user_cache(object);
 
-    if (!cache)
+    if (!cache) {
+        pages_check(object);
+        pages_set(object, size);
         return;
+    }
     if (cache->flags & CACHE_DEBUG)
         debug_resize(cache, object, size);
     if (!(cache->flags & CACHE_MALLOC) || !(cache_hooks(cache) & CACHE_CLOSED_TRACE))
@@ -315,7 +320,7 @@ static bool private_large_free(void *object)
 
 void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const void *from)
 {
-    void *object = private_large(size, align, zeroed);
+    void *object = private_large(pages_wanted(size), align, zeroed);
 
     if (object &&
         (account_process ||
@@ -325,17 +330,21 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
         errno = ENOMEM; /* that is all that malloc may say */
         return NULL;
     }
+    pages_set(object, size);
     return object;
 }
 
 size_t stook_private_large_size(const void *object)
 {
-    return large_size(object);
+    return pages_size(object, large_size(object));
 }
 
 bool stook_private_large_free(void *object)
 {
-    account_large_clear(object);
+    pages_check(object);
+    if (atomic_load_explicit(&large_noted, memory_order_relaxed) ||
+        atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
+        account_large_clear(object);
     return private_large_free(object);
 }
 
@@ -349,15 +358,17 @@ static bool private_resize(void *object, size_t size)
 
 bool stook_private_large_resize(void *object, size_t size)
 {
-    size_t had = large_size(object);
+    size_t had = large_size(object), used = stook_private_large_size(object);
+    bool done;
 
-    if (!private_resize(object, size))
+    pages_check(object);
+    if (!private_resize(object, pages_wanted(size)))
         return false;
-    if (!account_large_resized(object, had, STOOK_WAIT)) {
+    done = account_large_resized(object, had, STOOK_WAIT);
+    if (!done)
         (void)private_resize(object, had);
-        return false;
-    }
-    return true;
+    pages_set(object, done ? size : used);
+    return done;
 }
 
 void *stook_private_large_move(void *object, size_t size)
@@ -371,10 +382,12 @@ void *stook_private_large_move(void *object, size_t size)
         time = trace_time();
     if (!note || note->owner) /* both are charged while a copy is made */
         return NULL;
-    moved = context_enter()
-                ? NULL
-                : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object, size);
+    pages_check(object);
+    moved = context_enter() ? NULL
+                            : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object,
+                                         pages_wanted(size));
     context_leave();
+    pages_set(moved, size);
     if (moved)
         account_large_moved(object, moved, had, time);
     return moved;

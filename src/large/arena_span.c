@@ -13,6 +13,8 @@
 #include <string.h>
 
 /* Which free blocks: any; those without huge pages; those that are mapped; or both. */
+enum { ARENA_SPAN_MOVED = 256 }; /* blocks of a span that get pages from elsewhere at most */
+
 enum arena_span_of { ARENA_SPAN_ANY, ARENA_SPAN_PLAIN = 1, ARENA_SPAN_MAPPED = 2 };
 
 /* Free blocks of 64. */
@@ -122,17 +124,25 @@ static void arena_span_loosen(uint32_t at, uint32_t n)
 static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
 {
     size_t dirty = 0;
+    uint64_t clean[ARENA_SPAN_MOVED / 64] = {0};
 
     for (uint32_t i = 0; i < n; i++) {
         struct block *block = zone_block(at + i);
-        if (block->state == BLOCK_UNUSED) /* new ones: nothing is written */
-            continue;
-        zone_mark_used(zone, block, BLOCK_SPAN);
-        dirty += block_take(block, 0, BLOCK_PAGES);
-        if (block->shown < BLOCK_PAGES)
-            zone_show(block, BLOCK_PAGES);
-        block->longest = 0;
+        unsigned warm = 0;
+        if (block->state != BLOCK_UNUSED) { /* of new ones nothing is written */
+            zone_mark_used(zone, block, BLOCK_SPAN);
+            warm = block_take(block, 0, BLOCK_PAGES);
+            if (block->shown < BLOCK_PAGES)
+                zone_show(block, BLOCK_PAGES);
+            block->longest = 0;
+        }
+        dirty += warm;
+        if (warm == 0 && i < ARENA_SPAN_MOVED)
+            clean[i / 64] |= (uint64_t)1 << i % 64;
     }
+    for (uint32_t i = 0; i < n && i < ARENA_SPAN_MOVED; i++)
+        if (clean[i / 64] >> i % 64 & 1)
+            dirty += zone_move(zone, at + i);
     zone_account_take(zone, (size_t)n * BLOCK_PAGES, dirty);
     return dirty;
 }
@@ -228,7 +238,7 @@ bool arena_span_free_now(void *span, size_t blocks)
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
         return false;
-    keep = blocks * BLOCK_PAGES <= zone->limit_pages;
+    keep = blocks * BLOCK_PAGES <= zone_limit(zone, zone->used_pages - blocks * BLOCK_PAGES);
     lock_drop(&zone->lock, LOCK_ARENA);
     if (!keep) /* beyond what may stay warm: back at once, while still taken */
         os_release(span, blocks << BLOCK_SHIFT);

@@ -3,12 +3,14 @@
 
 #include "base/context.h"
 #include "base/lock.h"
+#include "base/placed.h"
 #include "large/arena_note.h"
 #include "large/arena_span.h"
 #include "large/begin.h"
 #include "large/outside.h"
 #include "os/os.h"
 #include "page/arena.h"
+#include "page/arena_kept.h"
 #include "percpu/percpu.h"
 
 #include <errno.h>
@@ -25,9 +27,19 @@ struct large {
     struct extent extent;
 };
 
+_Atomic bool large_noted;
+
 _Static_assert(sizeof(struct large_note) == ARENA_NOTE, "a note has its place in the arena");
 
-static _Atomic uint64_t large_objects, large_pages;
+/*
+ * Objects below, pages above: each CPU's word has what was counted there, and may be negative in both;
+ * their sum is not.
+ */
+enum { LARGE_ROWS = 64, LARGE_OBJECT_BITS = 28 };
+
+static struct {
+    _Atomic uint64_t count;
+} __attribute__((aligned(64))) large_row[LARGE_ROWS] LARGE_BSS;
 
 static size_t large_pages_of(size_t size)
 {
@@ -41,8 +53,8 @@ static size_t large_blocks_of(size_t size)
 
 static void large_account(uint64_t objects, uint64_t pages)
 {
-    atomic_fetch_add_explicit(&large_objects, objects, memory_order_relaxed);
-    atomic_fetch_add_explicit(&large_pages, pages, memory_order_relaxed);
+    atomic_fetch_add_explicit(&large_row[(unsigned)percpu_cpu() % LARGE_ROWS].count,
+                              objects + (pages << LARGE_OBJECT_BITS), memory_order_relaxed);
 }
 
 /* Huge pages, but not under a last block that is used in part: that would be mostly waste. */
@@ -66,10 +78,25 @@ static bool large_is_run(size_t pages, size_t align)
 /* Back to the arena; it is not found any more. */
 static void large_release(void *object, size_t pages, size_t blocks)
 {
-    if (blocks == 0)
-        arena_free_run(object, pages);
-    else
+    if (blocks > 0)
         arena_span_free(object, blocks);
+    else if (!arena_kept_put(percpu_cpu(), object, pages))
+        arena_free_run(object, pages);
+}
+
+/* *pages: wanted, and had. */
+static void *large_alloc_run(unsigned zone, size_t *pages, size_t align, bool nospin, bool *zeroed)
+{
+    void *run;
+
+    if (align > PAGE_SIZE)
+        return arena_alloc_run(zone, *pages, align / PAGE_SIZE, nospin, zeroed);
+    run = arena_kept_take(percpu_cpu(), zone, *pages, nospin, pages);
+    if (!run)
+        return arena_alloc_run(zone, *pages, 1, nospin, zeroed);
+    if (zeroed)
+        *zeroed = false;
+    return run;
 }
 
 void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed)
@@ -80,10 +107,11 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
     if (pages == 0)
         pages = 1;
     if (large_is_run(pages, align)) {
-        object = arena_alloc_run(zone, pages, align <= PAGE_SIZE ? 1 : align / PAGE_SIZE, nospin,
-                                 zeroed);
+        object = large_alloc_run(zone, &pages, align, nospin, zeroed);
     } else {
         blocks = large_blocks_of(pages * PAGE_SIZE);
+        if (!nospin)
+            (void)arena_kept_drop();
         object =
             arena_span_alloc(zone, blocks, align < BLOCK_SIZE ? BLOCK_SIZE : align, nospin, zeroed);
         pages = blocks * BLOCK_PAGES;
@@ -147,6 +175,8 @@ bool large_set_note(void *object, struct large_note note)
     struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
     uint64_t word;
 
+    if (!atomic_load_explicit(&large_noted, memory_order_relaxed))
+        atomic_store_explicit(&large_noted, true, memory_order_relaxed);
     memcpy(&word, &note, sizeof(word));
     if (!outside)
         return arena_set_note(object, extent.blocks > 0, word);
@@ -206,6 +236,7 @@ void large_settle(void)
 static bool large_resize_run(void *object, struct extent had, size_t pages)
 {
     if (pages > had.pages) {
+        (void)arena_kept_drop(); /* perhaps the pages behind */
         if (!arena_extend_run(object, had.pages, pages - had.pages))
             return false;
         large_account(0, pages - had.pages);
@@ -226,6 +257,7 @@ static bool large_resize_span(void *object, size_t had, size_t size)
     char *end = (char *)object + (blocks << BLOCK_SHIFT);
 
     if (blocks > had) {
+        (void)arena_kept_drop();
         if (!arena_span_extend(object, had, blocks - had))
             return false;
         large_account(0, (blocks - had) * BLOCK_PAGES);
@@ -281,6 +313,14 @@ void *large_move(unsigned zone, void *object, size_t size)
 
 void large_count(uint64_t *objects, uint64_t *bytes)
 {
-    *objects = atomic_load_explicit(&large_objects, memory_order_relaxed);
-    *bytes = atomic_load_explicit(&large_pages, memory_order_relaxed) * PAGE_SIZE;
+    uint64_t sum = 0;
+    int64_t count, pages;
+
+    for (unsigned i = 0; i < LARGE_ROWS; i++)
+        sum += atomic_load_explicit(&large_row[i].count, memory_order_relaxed);
+    /* Words read at different times may have the end of an object without its beginning. */
+    count = (int64_t)(sum << (64 - LARGE_OBJECT_BITS)) >> (64 - LARGE_OBJECT_BITS);
+    pages = (int64_t)(sum - (uint64_t)count) >> LARGE_OBJECT_BITS;
+    *objects = count > 0 ? (uint64_t)count : 0;
+    *bytes = pages > 0 ? (uint64_t)pages * PAGE_SIZE : 0;
 }

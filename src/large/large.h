@@ -42,6 +42,8 @@ struct large_note {
     uint32_t owner, tag;
 };
 const struct large_note *large_note(const void *object);
+/* Something was said of one once: before, no free needs to look. */
+extern _Atomic bool large_noted __attribute__((visibility("hidden")));
 /* False: not now (arena_set_note()), and never of an object of which something was said already. */
 bool large_set_note(void *object, struct large_note note);
 

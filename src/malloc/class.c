@@ -408,11 +408,6 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
     return class_filled(class_large(size, align, NULL, from), size);
 }
 
-void class_free(void *object, const char *call)
-{
-    class_free_as(object, call, STOOK_PRIVATE_MALLOC, 0);
-}
-
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
 {
     struct stook_cache *cache;

@@ -33,10 +33,12 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from);
 /* *zeroed: the object reads as zeros already. */
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from);
 /* Any pointer; NULL is nothing.  errno is kept.  `call` is named in the report of a wrong one. */
-void class_free(void *object, const char *call);
-/* The same by another call than free(), or with the size that the caller says, which is not 0: debug caches
- * compare. */
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t size);
+/* By free(), without a size that the caller says: debug caches compare both. */
+static inline void class_free(void *object, const char *call)
+{
+    class_free_as(object, call, STOOK_PRIVATE_MALLOC, 0);
+}
 /* Usable bytes of an object; or the report, and 0 if the program goes on. */
 size_t class_size(const void *object, const char *call);
 

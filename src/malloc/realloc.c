@@ -42,8 +42,11 @@ static void *realloc_large(void *object, size_t had, size_t size, const void *fr
     size_t wanted = size;
     void *moved;
 
-    if (size <= had && had - size <= had / REALLOC_SLACK)
+    if (size <= had && had - size <= had / REALLOC_SLACK) {
+        if (__builtin_expect(fast_is_closed(), 0))
+            stook_private_resized(object, size);
         return object;
+    }
     if (size > PTRDIFF_MAX) {
         errno = ENOMEM;
         return NULL;

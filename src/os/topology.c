@@ -126,6 +126,12 @@ void topology_settle(struct topology *t)
         t->online_cpus[i] = t->possible_cpus[i];
 }
 
+static void topology_set_one_node(struct topology *t, unsigned nodes)
+{
+    t->online_nodes = t->memory_nodes = 1;
+    t->nodes = nodes;
+}
+
 /* `nodes` 0: as many as there may ever be; else at most so many.  False: the kernel states none. */
 static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *buf, size_t size)
 {
@@ -140,8 +146,7 @@ static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *bu
     possible = (possible | t->online_nodes) & known;
     stated = t->online_nodes != 0;
     if (!stated || !(possible & ~(uint64_t)1)) { /* one node, or no NUMA in this kernel */
-        t->online_nodes = t->memory_nodes = 1;
-        t->nodes = nodes > 0 ? nodes : 1;
+        topology_set_one_node(t, nodes > 0 ? nodes : 1);
         return stated;
     }
     t->memory_nodes =
@@ -162,13 +167,17 @@ static bool topology_read_all_nodes(struct topology *t, unsigned nodes, char *bu
     return true;
 }
 
-static void topology_read_cpus(struct topology *t, char *buf, size_t size)
+static void topology_read_possible(struct topology *t, char *buf, size_t size)
 {
-    uint64_t online[TOPOLOGY_CPUS_MAX / 64] = {0};
-
     if (topology_read("/sys/devices/system/cpu/possible", buf, size) > 0)
         t->cpus =
             (unsigned)(parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_cpu, t->possible_cpus) + 1);
+}
+
+static void topology_read_online(struct topology *t, char *buf, size_t size)
+{
+    uint64_t online[TOPOLOGY_CPUS_MAX / 64] = {0};
+
     if (topology_read("/sys/devices/system/cpu/online", buf, size) <= 0 ||
         parse_list(buf, TOPOLOGY_CPUS_MAX, topology_add_cpu, online) < 0)
         memcpy(online, t->possible_cpus, sizeof(online));
@@ -176,18 +185,37 @@ static void topology_read_cpus(struct topology *t, char *buf, size_t size)
         t->online_cpus[i] = online[i] & t->possible_cpus[i];
 }
 
-static void topology_read_limits(struct topology *t)
+/*
+ * How many CPUs this thread may run on.  The kernel's mask has none that is offline: if it has all CPUs that may
+ * ever be, these are online, and true is returned.
+ */
+static bool topology_read_limits(struct topology *t)
 {
-    unsigned long mask[TOPOLOGY_CPUS_MAX / (8 * sizeof(unsigned long))];
+    uint64_t mask[TOPOLOGY_CPUS_MAX / 64];
     long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+    unsigned words = bytes > 0 ? (unsigned)bytes / sizeof(mask[0]) : 0, missing = 0;
 
-    for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
-        t->allowed_cpus += (unsigned)__builtin_popcountl(mask[i]);
+    for (unsigned i = 0; i < words; i++)
+        t->allowed_cpus += (unsigned)__builtin_popcountll(mask[i]);
     if (t->cpus == 0) { /* no sysfs: the kernel's mask is as long as its CPU table */
         t->cpus = bytes > 0 ? (unsigned)bytes * 8 : 1;
         for (unsigned cpu = 0; cpu < t->cpus; cpu++)
             topology_add_cpu(cpu, t->possible_cpus);
     }
+    for (unsigned i = 0; i < TOPOLOGY_CPUS_MAX / 64; i++)
+        missing += (t->possible_cpus[i] & ~(i < words ? mask[i] : 0)) != 0;
+    return missing == 0;
+}
+
+/*
+ * Whether node 0 is the only one that may ever be.  The kernel refuses a mask with fewer bits than there may be
+ * nodes; a file of sysfs takes twenty times as long.
+ */
+static bool topology_has_one_node(void)
+{
+    unsigned long mask = 0;
+
+    return !*topology_root && syscall(SYS_get_mempolicy, NULL, &mask, 1ul, NULL, 0ul) == 0;
 }
 
 __attribute__((cold)) unsigned topology_quota(void)
@@ -207,9 +235,16 @@ void topology_init(void)
     int saved = errno;
 
     if (!topology.simulated) {
-        topology_read_cpus(&topology, buf, sizeof(buf));
-        topology_read_limits(&topology);
-        topology_read_all_nodes(&topology, 0, buf, sizeof(buf));
+        topology_read_possible(&topology, buf, sizeof(buf));
+        /* A test's files may say less than the kernel. */
+        if (topology_read_limits(&topology) && !*topology_root)
+            memcpy(topology.online_cpus, topology.possible_cpus, sizeof(topology.possible_cpus));
+        else
+            topology_read_online(&topology, buf, sizeof(buf));
+        if (topology_has_one_node())
+            topology_set_one_node(&topology, 1);
+        else
+            topology_read_all_nodes(&topology, 0, buf, sizeof(buf));
         topology_settle(&topology);
     }
     errno = saved;
@@ -254,7 +289,8 @@ __attribute__((cold)) unsigned topology_reread(void)
     if (topology.simulated)
         return 0;
     memset(&now, 0, sizeof(now));
-    topology_read_cpus(&now, buf, sizeof(buf));
+    topology_read_possible(&now, buf, sizeof(buf));
+    topology_read_online(&now, buf, sizeof(buf));
     nodes = topology_read_all_nodes(&now, topology.nodes, buf, sizeof(buf));
     changed = topology_follow_cpus(&now, nodes);
     if (!nodes)

@@ -4,10 +4,13 @@
  */
 #include "os/topology.h"
 #include "page/arena.h"
+#include "page/arena_kept.h"
 #include "page/zone.h"
 
 void arena_node_set(unsigned node, bool there)
 {
+    if (!there)
+        (void)arena_kept_drop();
     for (unsigned i = node; i < pagemap.zones; i += pagemap.zones / 2) {
         struct zone *zone = &zone_all.zone[i];
         lock_take(&zone->lock, LOCK_ARENA);

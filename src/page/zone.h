@@ -72,7 +72,8 @@ struct zone {
     size_t owed_pages;             /* given back, and not missed since */
     size_t turn_pages;             /* taken in this turn; during which warm_pages was never … */
     size_t idle_pages, high_pages; /* … less than the first, nor more than the second */
-    size_t used_pages;             /* read without the lock by arena_used(): zone_set_used() */
+    size_t crest_pages, crest_before; /* the most in use in this turn and the last one */
+    size_t used_pages;                /* read without the lock by arena_used(): zone_set_used() */
     size_t peak_pages;
     _Atomic uint32_t purging; /* threads giving pages back without the lock; changed under it */
     bool awaited;             /* a fork sleeps until there are none … */
@@ -93,6 +94,8 @@ struct zones {
     bool bind;               /* zones' memory comes from their nodes */
     _Atomic uint32_t splits; /* mappings that advice on single blocks has made, about */
     _Atomic uint32_t holes;  /* runs of blocks that are gone */
+    _Atomic uint32_t seams;  /* neighbours that are two mappings, since their pages moved there */
+    _Atomic bool unmovable;  /* the kernel moves no pages */
     struct zone zone[ZONE_COUNT_MAX];
 };
 extern struct zones zone_all __attribute__((visibility("hidden")));
@@ -238,6 +241,13 @@ void zone_lose(struct zone *zone, uint32_t index);
 void zone_unmap(struct zone *zone);
 /* The same once there are many, down to a share of what is in use. */
 void zone_settle_space(struct zone *zone);
+/* The resident pages of a free block move to one that was taken and has none; how many.  The free one has none
+ * then. */
+unsigned zone_move(struct zone *zone, uint32_t to);
+/* The block was mapped anew. */
+void zone_forget_far(struct zone *zone, uint32_t index);
+/* The warm pages that the zone keeps while so many are in use. */
+size_t zone_limit(const struct zone *zone, size_t used);
 /* Around what a thread does with taken pages or blocks without the lock. */
 void zone_begin_purge(struct zone *zone);
 void zone_end_purge(struct zone *zone);

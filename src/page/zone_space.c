@@ -176,6 +176,7 @@ static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
         bool huge = block->huge, plain = block->plain || zone_all.huge == ZONE_HUGE_NEVER;
         for (run = 0; i + run < end; run++) {
             struct block *next = zone_block(i + run);
+            zone_forget_far(zone, i + run);
             if (next->huge != huge || next->plain != block->plain)
                 break;
             next->shown = BLOCK_PAGES;

@@ -16,9 +16,13 @@
 
 enum {
     ZONE_LIMIT_MIN = (2 << 20) / PAGE_SIZE, /* pages: where the limit begins */
-    ZONE_LIMIT_SHARE = 8, /* of the pages in use, one in so many may be warm beyond the reserve */
+    ZONE_LIMIT_SHARE =
+        4, /* of the most pages in use, one in so many may be warm beyond the reserve, */
+    ZONE_CREST_SHARE =
+        16, /* while that and what is in use exceed that most by one in so many at most */
     ZONE_SLACK = (1 << 20) / PAGE_SIZE, /* pages, beside an eighth, before any go back */
     ZONE_RISE = 2,                      /* one of so many missed pages raises the limit, */
+    ZONE_RISE_SPAN = 1,                 /* of a span's each, */
     ZONE_FALL = 8,                      /* one of so many that go back lowers it */
     ZONE_TURN =
         (8 << 20) / PAGE_SIZE, /* pages taken, beside twice those that are there, are a turn */
@@ -32,13 +36,37 @@ static size_t zone_least(const struct zone *zone)
     return zone->reserve_pages < ZONE_LIMIT_MIN ? zone->reserve_pages : ZONE_LIMIT_MIN;
 }
 
+/* The most pages in use in this turn and the last one. */
+static size_t zone_crest(const struct zone *zone)
+{
+    return zone->crest_pages > zone->crest_before ? zone->crest_pages : zone->crest_before;
+}
+
+static bool zone_learns(const struct zone *zone)
+{
+    return zone_all.learns && zone->reserve_pages > 0;
+}
+
+/* The most that the limit may learn. */
 static size_t zone_most(const struct zone *zone)
 {
-    size_t share = zone->used_pages / ZONE_LIMIT_SHARE;
+    size_t share = zone_crest(zone) / ZONE_LIMIT_SHARE;
 
-    return zone_all.learns && zone->reserve_pages > 0 && share > zone->reserve_pages
-               ? share
-               : zone->reserve_pages;
+    return zone_learns(zone) && share > zone->reserve_pages ? share : zone->reserve_pages;
+}
+
+/* Of what the limit has learned, what holds while so much is in use: as much as the program had a moment ago. */
+size_t zone_limit(const struct zone *zone, size_t used)
+{
+    size_t crest = zone_crest(zone), limit = zone->limit_pages;
+    size_t room =
+        crest + crest / ZONE_CREST_SHARE > used ? crest + crest / ZONE_CREST_SHARE - used : 0;
+
+    if (!zone_learns(zone))
+        return limit;
+    if (room < zone->reserve_pages)
+        room = zone->reserve_pages;
+    return limit < room ? limit : room;
 }
 
 void zone_set_reserve(struct zone *zone, size_t pages)
@@ -50,15 +78,20 @@ void zone_set_reserve(struct zone *zone, size_t pages)
 }
 
 /* Pages came from the OS.  What was given back before, and is missed now, raises the limit. */
-void zone_account_missed(struct zone *zone, size_t pages)
+static void zone_miss(struct zone *zone, size_t pages, size_t rise)
 {
     size_t most = zone_most(zone), owed = zone->owed_pages;
 
     zone->missed += pages * PAGE_SIZE;
     zone->owed_pages -= pages < owed ? pages : owed;
-    zone->limit_pages += owed / ZONE_RISE - zone->owed_pages / ZONE_RISE; /* page by page, too */
+    zone->limit_pages += owed / rise - zone->owed_pages / rise; /* page by page, too */
     if (zone->limit_pages > most)
         zone->limit_pages = most;
+}
+
+void zone_account_missed(struct zone *zone, size_t pages)
+{
+    zone_miss(zone, pages, ZONE_RISE);
 }
 
 /*
@@ -74,6 +107,15 @@ static void zone_turn(struct zone *zone)
         zone->limit_pages = kept > least ? kept : least;
     zone->turn_pages = 0;
     zone->idle_pages = zone->high_pages = zone->warm_pages;
+    zone->crest_before = zone->crest_pages;
+    zone->crest_pages = zone->used_pages;
+}
+
+/* Spans of a program that had more in use than may be warm in any case: what is in use bounds the limit then. */
+static size_t zone_rise(const struct zone *zone, size_t pages)
+{
+    return pages > BLOCK_PAGES && zone_crest(zone) > zone->reserve_pages ? ZONE_RISE_SPAN
+                                                                         : ZONE_RISE;
 }
 
 void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
@@ -81,9 +123,11 @@ void zone_account_take(struct zone *zone, size_t pages, size_t dirty)
     zone_set_used(zone, zone->used_pages + pages);
     if (zone->used_pages > zone->peak_pages)
         zone->peak_pages = zone->used_pages;
+    if (zone->used_pages > zone->crest_pages)
+        zone->crest_pages = zone->used_pages;
     zone->warm_pages -= dirty;
     if (dirty < pages)
-        zone_account_missed(zone, pages - dirty);
+        zone_miss(zone, pages - dirty, zone_rise(zone, pages));
     if (zone->warm_pages < zone->idle_pages)
         zone->idle_pages = zone->warm_pages;
     zone->turn_pages += pages;
@@ -223,11 +267,12 @@ bool zone_is_awaited(const struct zone *zone)
 
 static void zone_settle_warm(struct zone *zone)
 {
-    size_t limit = zone->limit_pages, least = zone_least(zone), most = zone_most(zone), gone;
-    size_t slack = limit / 8 + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
+    size_t least = zone_least(zone), most = zone_most(zone), limit, slack, gone;
 
-    if (limit > most)
-        zone->limit_pages = limit = most;
+    if (zone->limit_pages > most)
+        zone->limit_pages = most;
+    limit = zone_limit(zone, zone->used_pages);
+    slack = limit / 8 + (limit / 2 < ZONE_SLACK ? limit / 2 : ZONE_SLACK);
     if (zone->high_pages < zone->warm_pages)
         zone->high_pages = zone->warm_pages;
     if (zone->warm_pages <= limit + slack)

@@ -122,8 +122,8 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
     }
 }
 
-/* Debug caches' objects are poisoned now.  A sheaf of a slot has objects of one cache. */
-static void rcu_readers_gone(struct sheaf *sheaf)
+/* Objects of debug caches are poisoned now, those of hardened ones filled.  A sheaf of a slot has objects of one cache, a loose one of several. */
+static void rcu_readers_gone(struct sheaf *sheaf, bool loose)
 {
     for (uint32_t i = 0; i < sheaf->size; i++) {
         const struct stook_cache *cache = slab_cache_of(sheaf->object[i]);
@@ -131,6 +131,8 @@ static void rcu_readers_gone(struct sheaf *sheaf)
             debug_deferred(cache, sheaf->object[i]);
         else if (cache->flags & CACHE_HARDENED)
             quarantine_fill(cache, &sheaf->object[i], 1);
+        else if (!loose)
+            break;
     }
 }
 
@@ -145,7 +147,7 @@ static void rcu_done(struct stook_rcu_head *head)
     int saved = errno;
     bool nested = context_enter();
 
-    rcu_readers_gone(sheaf);
+    rcu_readers_gone(sheaf, node == RCU_RIDE_LOOSE);
     if (node == RCU_RIDE_LOOSE)
         rcu_loose_done(sheaf, nested);
     else

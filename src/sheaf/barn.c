@@ -103,21 +103,22 @@ static void barn_cut(struct stook_cache *cache, struct barn *barn, struct sheaf 
 
 static enum barn_verdict barn_miss(struct stook_cache *cache, struct barn *barn)
 {
-    bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0, bounced = barn->bounced > 0;
+    bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
     uint32_t limit = barn->full_limit, base = cache_barn_limit(cache);
     /* Missed after some were refused: what went to slabs would have been of use here. */
-    uint32_t most = bounced ? cache_barn_most(cache) : base;
+    uint32_t most = bounced > 0 ? cache_barn_most(cache) : base;
     enum barn_verdict verdict = BARN_CONTENT;
 
     barn->get_fail++;
     if (limit < most) {
-        limit += 1 + (adaptive && bounced ? limit / 4 : 0);
+        limit += 1 + (adaptive && bounced > 0 ? limit / 4 : 0);
         barn_set_limit(barn, limit < most ? limit : most);
-    } else if (adaptive && bounced && !barn->starved && ++barn->pressed >= BARN_PRESSED) {
+    } else if (adaptive && bounced > 0 && !barn->starved && ++barn->pressed >= BARN_PRESSED) {
         barn->pressed = 0;
         verdict = BARN_WANTS_MORE;
     }
-    barn_set_count(&barn->bounced, adaptive && bounced ? barn->bounced - 1 : 0);
+    barn_set_count(&barn->bounced, adaptive && bounced > 0 ? bounced - 1 : 0);
     budget_give_barn(cache, barn);
     return verdict;
 }
@@ -170,10 +171,11 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
 static enum barn_verdict barn_refuse(struct stook_cache *cache, struct barn *barn)
 {
     uint32_t limit = barn->full_limit, patience = limit;
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
     bool adaptive = (cache->flags & STOOK_CACHE_ADAPTIVE) != 0;
 
     barn->put_fail++;
-    barn_set_count(&barn->bounced, adaptive && barn->bounced < UINT32_MAX ? barn->bounced + 1 : 1);
+    barn_set_count(&barn->bounced, adaptive && bounced < UINT32_MAX ? bounced + 1 : 1);
     if (cache_level(cache) > 0)
         patience *= BARN_PATIENCE;
     if (++barn->refused < BARN_REFUSALS || barn->refused < patience || limit == 0)
@@ -269,12 +271,20 @@ void barn_shed(struct stook_cache *cache, unsigned node, bool nospin)
     }
 }
 
-bool barn_refuses(struct stook_cache *cache, unsigned node)
+bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin)
 {
-    const struct barn *barn = barn_of(cache, node);
+    struct barn *barn = barn_of(cache, node);
+    uint32_t bounced = __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED);
 
-    return barn_declines(cache, node) && !(cache->flags & STOOK_CACHE_ADAPTIVE) &&
-           __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED) > 0;
+    if (!barn_declines(cache, node))
+        return false;
+    if (!(cache->flags & STOOK_CACHE_ADAPTIVE))
+        return bounced > 0;
+    /* All that barn_refuse() does at limit 0.  Racy: of two refusals at one time, one counts. */
+    if (bounced < UINT32_MAX)
+        barn_set_count(&barn->bounced, bounced + 1);
+    barn_end(cache, BARN_CONTENT, nospin);
+    return true;
 }
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin)

@@ -38,8 +38,11 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
  * sheaf refused: so the barn follows its limit in small steps.
  */
 void barn_shed(struct stook_cache *cache, unsigned node, bool nospin);
-/* Racy: it would refuse a full sheaf, and would learn nothing from it. */
-bool barn_refuses(struct stook_cache *cache, unsigned node);
+/*
+ * Racy: it keeps no sheaves, and would refuse this one.  Where it has to learn of that, it has: without its lock, so that
+ * a cache whose sheaves are small, and all go to slabs, does not take it for each.
+ */
+bool barn_refuses(struct stook_cache *cache, unsigned node, bool nospin);
 
 struct sheaf *barn_get_empty(struct stook_cache *cache, unsigned node, bool nospin);
 /* The same, or a new one; NULL without memory. */

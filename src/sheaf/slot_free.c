@@ -7,6 +7,7 @@
 
 #include "os/topology.h"
 #include "sheaf/barn.h"
+#include "sheaf/order.h"
 #include "sheaf/remote.h"
 #include "sheaf/slot_steps.h"
 #include "slab/node.h"
@@ -16,7 +17,10 @@
 
 #include <string.h>
 
-enum { SLOT_WARY = 32 }; /* refills within the capacity after one that was not used */
+enum {
+    SLOT_WARY = 32,  /* refills within the capacity after one that was not used */
+    SLOT_SMALL = 16, /* objects of a sheaf that is emptied where it is */
+};
 
 /* Sorts a sheaf of several nodes' objects; the slot's remote sheaves are taken out meanwhile. */
 static void slot_sort(struct stook_cache *cache, unsigned node, struct sheaf *sheaf, bool nospin)
@@ -92,9 +96,11 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
         if (!remote && full->size < full->capacity)
             return full;
     }
+    if (barn_accepts(cache, owner))
+        order_restore(cache, full);
     /* A sheaf that is flushed step by step was refused once, which is enough. */
     taken = (full->capacity == cache_capacity(cache)
-                 ? !barn_refuses(cache, owner)
+                 ? !barn_refuses(cache, owner, nospin)
                  : full->capacity < cache_capacity(cache) && barn_accepts(cache, owner)) &&
             barn_put_full(cache, owner, full, &empty, nospin);
     if (remote)
@@ -239,6 +245,41 @@ static bool slot_expect(const struct stook_cache *cache, struct slot *slot, stru
     return false;
 }
 
+/* Racy: this CPU has one sheaf, and its last refill is long ago. */
+__attribute__((no_sanitize("thread"))) static bool slot_is_bare(const struct stook_cache *cache)
+{
+    int cpu = percpu_cpu();
+    const struct slot *slot = cpu >= 0 ? percpu_slot_at(cpu, percpu_offset(cache->index)) : NULL;
+
+    return slot && !slot->spare && slot->fill == 0;
+}
+
+/*
+ * A small sheaf is full, of a cache whose barn keeps none: its objects go to their slabs, and it stays where it is.
+ * That takes one section, where the sheaf's way out of the slot and back takes two closings.
+ */
+static bool slot_empty_small(struct stook_cache *cache, unsigned node, const void *object,
+                             bool nospin)
+{
+    void *out[SLOT_SMALL];
+    uint32_t n;
+
+    if (cache_capacity(cache) > SLOT_SMALL || topology.memories > 1 || !percpu.rseq || nospin ||
+        !slot_is_bare(cache) || !barn_refuses(cache, node, nospin))
+        return false;
+    n = slot_pop_bulk(percpu_offset(cache->index), out, SLOT_SMALL);
+    for (uint32_t i = 0; i < n; i++)
+        if (__builtin_expect(out[i] == object, 0)) { /* it goes once */
+            wrong_free(cache, object, DEBUG_DOUBLE_FREE);
+            out[i] = NULL;
+        }
+    stat_add(cache, STAT_sheaf_flush, n);
+    if (n > 0)
+        node_put(cache, out, n, nospin);
+    barn_shed(cache, node, nospin);
+    return n > 0;
+}
+
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
@@ -255,6 +296,11 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
     }
     for (int turn = 0; put < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t before = put;
+        if (decline && n == 1 && slot_empty_small(cache, node, objects[0], nospin)) {
+            put = slot_push_bulk(offset, objects, n);
+            slot_tally_free(cache, put, &touches);
+            continue;
+        }
         main = slot_close(offset, &slot, nospin);
         if (!main)
             break;

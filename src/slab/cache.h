@@ -59,7 +59,8 @@ struct barn {
     /* Under the lock, and stored by relaxed atomics: they are read without it. */
     uint32_t nr_full, nr_empty;
     uint32_t full_limit; /* now: falls while sheaves only come, rises when they are missed */
-    uint32_t bounced; /* 1: one was refused since the last miss; adaptive: how many, less misses */
+    uint32_t bounced;    /* 1: one was refused since the last miss; adaptive: how many, less misses;
+                       * of a barn that keeps none it is changed without the lock: racy */
     uint64_t granted; /* of the budgets, to this barn: never less than `bytes` (sheaf/budget.h) */
     /* Under the lock. */
     struct sheaf *full, *empty;

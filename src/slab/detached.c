@@ -83,6 +83,15 @@ static inline __attribute__((always_inline)) void detached_prefetch_first(
             detached_prefetch(cache, objects[i]);
 }
 
+/* The first is needed at once. */
+void detached_expect(const struct stook_cache *cache, void *const *objects, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        detached_prefetch_entry(objects[i]);
+    for (uint32_t i = 1; i < n; i++)
+        detached_prefetch(cache, objects[i]);
+}
+
 /* The slab and the list that the walk is at: what each step would have to look up again. */
 struct detached_walk {
     struct detached *list;

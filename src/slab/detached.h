@@ -4,7 +4,7 @@
  *
  * The array may be in any order and hold NULL entries, which are skipped.  Every object is checked
  * against its slab: cache, bounds, stride, and that it is out of it.  A list is linked without synchronisation: no other
- * thread sees objects that are in use; one compare-and-swap publishes it (node.c).
+ * thread sees objects that are in use; one compare-and-swap publishes it (node_put.c).
  *
  * A list that may cover all that is in use in its slab is not linked at first: such a slab is free
  * as a whole, and is not written to, except its objects' marks (mark.h).
@@ -43,6 +43,9 @@ _Static_assert(DETACHED_CHUNK < 255, "positions and lists are bytes");
  * many. */
 uint32_t detached_gather(struct stook_cache *cache, struct detached_set *set, void *const *objects,
                          uint32_t n, unsigned most);
+
+/* Asks for what will be written to when these objects come back. */
+void detached_expect(const struct stook_cache *cache, void *const *objects, uint32_t n);
 
 /* Links a list that is not linked yet. */
 void detached_link(struct stook_cache *cache, const struct detached_set *set,

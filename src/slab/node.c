@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * node.c - taking objects from the slabs of a node, and giving empty slabs back.
+ */
 #include "slab/node.h"
 
 #include "base/context.h"
-#include "base/report.h"
-#include "os/topology.h"
 #include "page/arena.h"
-#include "slab/detached.h"
 #include "slab/freelist_iter.h"
 #include "slab/link_first.h"
+#include "slab/mark.h"
 #include "slab/node_pending.h"
-#include "slab/stat.h"
-#include "slab/wrong.h"
+#include "slab/node_steps.h"
 
 #include <errno.h>
 #include <string.h>
@@ -18,121 +18,21 @@
 enum {
     NODE_DETACH_MAX = 16, /* partial slabs taken under one holding of the lock */
     /* Objects of partial slabs for a caller that needs fewer: each may cost a cache miss. */
-    NODE_PARTIAL_WORTH = 64,
+    NODE_PARTIAL_WORTH = 32,
     NODE_NEW_WORTH = 4, /* new slabs for such a caller: each costs as much as a hundred objects */
     NODE_EXPECT = 64,   /* cache lines asked for at a time */
+    NODE_EXPECT_FIRST = 12, /* … of each slab, of marks and links outside */
+    NODE_MARKED = 512,      /* objects of a slab whose marks are read instead of its links */
 };
 
-static struct node *node_of(struct stook_cache *cache, const struct slab *slab)
-{
-    return &cache->nodes[slab_node(slab)].node;
-}
+/* Eight marks of objects that are out; times this, the top byte of a word is the sum of its bytes. */
+#define NODE_ALL_OUT (MARK_OUT * (uint64_t)0x0101010101010101)
 
 void node_init(struct node *node)
 {
     lock_init(&node->lock);
     list_init(&node->partial);
     list_init(&node->empty);
-}
-
-static void node_locked(struct stook_cache *cache, struct node *node)
-{
-    node->took++;
-    slab_counts.lists++;
-    stat_add_lock(cache, STAT_list_lock_own,
-                  (unsigned)((struct cache_node *)(void *)node - cache->nodes));
-}
-
-static bool node_lock(struct stook_cache *cache, struct node *node, bool nospin)
-    LOCK_TRIES(node->lock);
-static bool node_lock(struct stook_cache *cache, struct node *node, bool nospin)
-{
-    if (!lock_enter(&node->lock, LOCK_NODE, nospin)) {
-        stat_add(cache, STAT_lock_busy, 1);
-        return false;
-    }
-    node_locked(cache, node);
-    return true;
-}
-
-/* A call has to come down to slabs. */
-static void node_touch(const struct stook_cache *cache)
-{
-    slab_counts.touches += !(cache->flags & CACHE_INTERNAL);
-}
-
-/* ---- lists, under the lock ------------------------------------------------------------------ */
-
-/* The lists' lengths are looked at without the lock: relaxed atomics. */
-static void node_list_count(uint32_t *count, int change)
-{
-    __atomic_store_n(count, *count + (uint32_t)change, __ATOMIC_RELAXED);
-}
-
-static void node_add_partial(struct node *node, struct slab *slab)
-{
-    list_add(&node->partial, &slab->link);
-    node_list_count(&node->nr_partial, 1);
-}
-
-static void node_add_freed(struct stook_cache *cache, struct node *node, struct slab *slab)
-{
-    node_add_partial(node, slab);
-    stat_add(cache, STAT_free_add_partial, 1);
-}
-
-static void node_remove_partial(struct node *node, struct slab *slab)
-{
-    list_remove(&slab->link);
-    node_list_count(&node->nr_partial, -1);
-}
-
-static void node_add_empty(struct node *node, struct slab *slab)
-{
-    list_add(&node->empty, &slab->link);
-    node_list_count(&node->nr_empty, 1);
-}
-
-static void node_remove_empty(struct node *node, struct slab *slab)
-{
-    list_remove(&slab->link);
-    node_list_count(&node->nr_empty, -1);
-}
-
-/* Empty slabs of a node whose memory went offline are not kept: no allocation asks that node. */
-static bool node_is_there(const struct stook_cache *cache, const struct node *node)
-{
-    return topology_has_memory(
-        (unsigned)((const struct cache_node *)(const void *)node - cache->nodes));
-}
-
-/*
- * The slab has just become empty, or was pending and is empty: takes it off the partial list.  It goes onto the
- * empty list while there are few, or if the caller cannot take the arena's lock.  Otherwise the caller gets
- * it, and returns it to the arena after it has dropped the lock.
- */
-static struct slab *node_retire(struct stook_cache *cache, struct node *node, struct slab *slab,
-                                bool nospin)
-{
-    if (list_linked(&slab->link)) {
-        node_remove_partial(node, slab);
-        stat_add(cache, STAT_free_remove_partial, 1);
-    }
-    if (nospin || (node->nr_empty < cache->min_partial && node_is_there(cache, node))) {
-        node_add_empty(node, slab);
-        return NULL;
-    }
-    return slab;
-}
-
-static void node_forget(struct node *node, const struct slab *slab)
-{
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-
-    /* Stored whole, for threads that count without the lock. */
-    __atomic_store_n(&node->gone, node->gone + 1, __ATOMIC_RELAXED);
-    if (slab_flags(word) & SLAB_MIN)
-        __atomic_store_n(&node->gone_min, node->gone_min + 1, __ATOMIC_RELAXED);
 }
 
 /* ---- pending slabs -------------------------------------------------------------------------- */
@@ -166,256 +66,6 @@ bool node_settle(struct slab *slab)
     return true;
 }
 
-/* ---- bringing objects back ------------------------------------------------------------------ */
-
-/* Changes the word, or reads it anew.  Release: the links, and the user's stores to the objects, come before
- * any thread that takes the objects. */
-static bool node_swap(struct stook_cache *cache, struct slab *slab, uint64_t *word,
-                      uint64_t changed)
-{
-    if (!atomic_compare_exchange_weak_explicit(&slab->state, word, changed, memory_order_acq_rel,
-                                               memory_order_acquire)) {
-        stat_add(cache, STAT_cmpxchg_double_fail, 1);
-        return false;
-    }
-    slab_counts.swaps++;
-    return true;
-}
-
-static uint64_t node_pushed(struct stook_cache *cache, struct slab *slab, uint64_t word,
-                            uint32_t head, uint32_t count)
-{
-    if (__builtin_expect(slab_inuse(word) < count, 0))
-        wrong_count(cache, slab, head, slab_inuse(word), count);
-    return slab_word(head, slab_inuse(word) - count, slab_seq(word) + 1, slab_flags(word));
-}
-
-/* After a push under the lock: the lists.  The slab, if the caller has to give it back without the lock. */
-static struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
-                                      struct slab *slab, uint64_t word, bool nospin)
-    LOCK_NEEDS(node->lock);
-static struct slab *node_settle_lists(struct stook_cache *cache, struct node *node,
-                                      struct slab *slab, uint64_t word, bool nospin)
-{
-    struct slab *gone = NULL;
-
-    if (!(slab_flags(word) & SLAB_PENDING)) {
-        if (slab_inuse(word) == 0)
-            gone = node_retire(cache, node, slab, nospin);
-        else if (!list_linked(&slab->link))
-            node_add_freed(cache, node, slab);
-    }
-    if (gone)
-        node_forget(node, gone);
-    return gone;
-}
-
-/* The same, then the lock goes. */
-static void node_settle_drop(struct stook_cache *cache, struct node *node, struct slab *slab,
-                             uint64_t word, bool nospin) LOCK_DROPS(node->lock);
-static void node_settle_drop(struct stook_cache *cache, struct node *node, struct slab *slab,
-                             uint64_t word, bool nospin)
-{
-    struct slab *gone = node_settle_lists(cache, node, slab, word, nospin);
-
-    lock_drop(&node->lock, LOCK_NODE);
-    if (gone)
-        slab_unmake(cache, gone);
-}
-
-/* Whether a push changes what lists the slab is on. */
-static bool node_needs_lock(uint64_t word, uint64_t pushed)
-{
-    return !(slab_flags(word) & SLAB_PENDING) &&
-           (slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0);
-}
-
-/* The word after a push, and the links for it. */
-static uint64_t node_prepare(struct stook_cache *cache, const struct detached_set *set,
-                             struct detached *list, uint64_t word, bool locked)
-{
-    struct slab *slab = list->slab;
-    uint64_t pushed = node_pushed(cache, slab, word, list->head, list->count);
-
-    if (locked && slab_inuse(pushed) == 0 && !(slab_flags(word) & SLAB_PENDING)) {
-        /* All objects are free, and no thread can take from the slab: its links mean nothing. */
-        slab_counts.whole += !list->linked;
-        return slab_word(SLAB_NONE, 0, slab_seq(pushed), slab_flags(pushed));
-    }
-    if (!list->linked)
-        detached_link(cache, set, list);
-    slab_set_link(cache, slab, list->tail, slab_head(word)); /* again if that changes */
-    return pushed;
-}
-
-/* Publishes a detached list.  See slab.h for which changes need the lock. */
-LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct detached_set *set,
-                                        struct detached *list, bool nospin)
-{
-    struct slab *slab = list->slab;
-    struct node *node = node_of(cache, slab);
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
-    bool locked = false, defer = false;
-
-    for (;;) {
-        pushed = node_pushed(cache, slab, word, list->head, list->count);
-        if (!locked && node_needs_lock(word, pushed)) {
-            /* Giving a slab back takes the arena's lock, which is not only tried. */
-            locked = !(nospin && slab_inuse(pushed) == 0) && node_lock(cache, node, nospin);
-            defer = !locked;
-            if (locked) {
-                word = atomic_load_explicit(&slab->state, memory_order_relaxed);
-                continue;
-            }
-        }
-        pushed = node_prepare(cache, set, list, word, locked);
-        if (defer)
-            pushed |= (uint64_t)SLAB_PENDING << 56;
-        if (node_swap(cache, slab, &word, pushed))
-            break;
-        defer = false;
-    }
-    if (locked)
-        node_settle_drop(cache, node, slab, pushed, nospin);
-    else if (defer)
-        node_park(node, slab, false);
-}
-
-/* The push that needs no lock: onto a slab that stays partial, or is pending.  False: it needs the lock. */
-static bool node_push(struct stook_cache *cache, const struct detached_set *set,
-                      struct detached *list)
-{
-    struct slab *slab = list->slab;
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
-
-    do {
-        pushed = node_pushed(cache, slab, word, list->head, list->count);
-        if (node_needs_lock(word, pushed))
-            return false;
-        pushed = node_prepare(cache, set, list, word, false);
-    } while (!node_swap(cache, slab, &word, pushed));
-    return true;
-}
-
-/* The push under the lock.  The slab, if the caller has to give it back when it has dropped the lock. */
-static struct slab *node_push_locked(struct stook_cache *cache, struct node *node,
-                                     const struct detached_set *set, struct detached *list)
-    LOCK_NEEDS(node->lock);
-static struct slab *node_push_locked(struct stook_cache *cache, struct node *node,
-                                     const struct detached_set *set, struct detached *list)
-{
-    struct slab *slab = list->slab;
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
-
-    do
-        pushed = node_prepare(cache, set, list, word, true);
-    while (!node_swap(cache, slab, &word, pushed));
-    return node_settle_lists(cache, node, slab, pushed, false);
-}
-
-/*
- * Publishes the lists of a set.  Those that need a node's lock come last, under one holding of it.  Slabs that
- * became empty and are not kept go back to the arena when it is dropped.
- */
-LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct detached_set *set,
-                                            bool nospin)
-{
-    struct node *held = NULL;
-    unsigned waiting = 0, gone = 0;
-
-    for (unsigned i = 0; i < set->lists; i++)
-        if (nospin)
-            node_publish(cache, set, &set->list[i], nospin);
-        else if (!node_push(cache, set, &set->list[i]))
-            set->list[waiting++] = set->list[i];
-    for (unsigned i = 0; i < waiting; i++) {
-        struct node *node = node_of(cache, set->list[i].slab);
-        struct slab *empty = NULL;
-        if (held && held != node)
-            lock_drop(&held->lock, LOCK_NODE);
-        if (held != node)
-            held = node_lock(cache, node, false) ? node : NULL;
-        if (!held)
-            node_publish(cache, set, &set->list[i], false);
-        else
-            empty = node_push_locked(cache, node, set, &set->list[i]);
-        if (empty)
-            set->list[gone++].slab = empty; /* in the place of a list that is published */
-    }
-    if (held)
-        lock_drop(&held->lock, LOCK_NODE);
-    for (unsigned i = 0; i < gone; i++)
-        slab_unmake(cache, set->list[i].slab);
-}
-
-uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
-                       bool nospin)
-{
-    struct detached_set set;
-    uint32_t done;
-
-    node_touch(cache);
-    done = detached_gather(cache, &set, objects, n, *slabs);
-    *slabs -= set.lists;
-    node_publish_set(cache, &set, nospin);
-    return done;
-}
-
-void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
-{
-    struct detached_set set;
-
-    node_touch(cache);
-    while (n > 0) {
-        uint32_t done = detached_gather(cache, &set, objects, n, DETACHED_LISTS);
-        node_publish_set(cache, &set, nospin);
-        objects += done;
-        n -= done;
-    }
-}
-
-/*
- * Returns a slab's surplus objects, linked from `head` on, under the lock.  The slab is on no list, but a thread
- * that frees to it meanwhile may put it onto one.
- */
-LOCK_UNCHECKED static void node_put_rest(struct stook_cache *cache, struct node *node,
-                                         struct slab *slab, uint32_t head, uint32_t count,
-                                         bool nospin)
-{
-    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
-    uint32_t objects = slab_objects(cache, word), tail = SLAB_NONE;
-    bool locked = node_lock(cache, node, nospin), defer;
-
-    do {
-        pushed = node_pushed(cache, slab, word, head, count);
-        defer = !locked && !(slab_flags(word) & SLAB_PENDING);
-        if (defer)
-            pushed |= (uint64_t)SLAB_PENDING << 56;
-        if (slab_head(word) != SLAB_NONE) { /* another thread freed to it: behind ours */
-            if (tail == SLAB_NONE) {
-                tail = head;
-                for (uint32_t i = 1; i < count; i++) {
-                    uint32_t next = slab_follow(cache, slab, tail, objects);
-                    if (next == SLAB_NONE) /* what is behind a damaged link stays out of use */
-                        count = i;
-                    else
-                        tail = next;
-                }
-                pushed = node_pushed(cache, slab, word, head, count);
-                if (defer)
-                    pushed |= (uint64_t)SLAB_PENDING << 56;
-            }
-            slab_set_link(cache, slab, tail, slab_head(word));
-        } else if (tail != SLAB_NONE) {
-            slab_set_link(cache, slab, tail, SLAB_NONE);
-        }
-    } while (!node_swap(cache, slab, &word, pushed));
-    if (locked)
-        node_settle_drop(cache, node, slab, pushed, nospin);
-    else if (defer)
-        node_park(node, slab, true);
-}
-
 /* ---- taking objects ------------------------------------------------------------------------- */
 
 struct node_taken {
@@ -438,43 +88,110 @@ static bool node_detach(struct stook_cache *cache, struct slab *slab, struct nod
     return true;
 }
 
+/* Marks, eight at a time; those behind the last are of objects that are out.  Inlined for mark_is_out()'s reason. */
+static inline __attribute__((always_inline)) uint64_t node_eight_marks(const uint8_t *marks,
+                                                                       uint32_t at, uint32_t limit)
+{
+    uint64_t eight = NODE_ALL_OUT;
+
+    if (__builtin_expect(at + sizeof(eight) <= limit, 1))
+        memcpy(&eight, marks + at, sizeof(eight));
+    else
+        for (uint32_t i = 0; at + i < limit; i++)
+            eight ^= (uint64_t)(marks[at + i] ^ MARK_OUT) << 8 * i;
+    return eight;
+}
+
 /*
  * Links lie in the free objects: one by one, each would be a cache miss that the next one waits for.  The marks
- * say which objects are free, or were freed since: all their lines are asked for at once.  Other threads write
+ * say which objects are free, or were freed since: their links are asked for at once.  Other threads write
  * the marks of objects that they free meanwhile; a mark that is read too early costs a cache miss.
  */
 __attribute__((no_sanitize("thread"))) static void node_expect_links(
     const struct stook_cache *cache, const struct slab *slab, uint32_t limit)
 {
     const uint8_t *marks = mark_bytes(slab);
-    const char *base = slab_first(cache, slab);
-    uint32_t stride = cache->layout.stride, asked = 0;
+    uint32_t asked = 0;
 
     for (uint32_t i = 0; i < limit && asked < NODE_EXPECT; i += 8) {
-        uint64_t eight = MARK_OUT * (uint64_t)0x0101010101010101;
-        if (i + 8 <= limit)
-            memcpy(&eight, marks + i, sizeof(eight));
-        if (eight == MARK_OUT * (uint64_t)0x0101010101010101)
-            continue;
-        for (const char *line = base + (size_t)i * stride, *end = line + (size_t)8 * stride;
-             line < end; line += 64, asked++)
-            __builtin_prefetch(line);
+        uint64_t free = node_eight_marks(marks, i, limit) ^ NODE_ALL_OUT;
+        for (; free; free &= free - 1, asked++)
+            __builtin_prefetch(slab_link(cache, slab, i + (unsigned)__builtin_ctzll(free) / 8));
     }
 }
 
-/* Objects of a detached freelist into the array, at most so many; the rest goes back.  They are this
- * thread's: their links change no more. */
+/* What a freelist's walk begins with: the lines of marks, or of links that lie outside. */
+static void node_expect(const struct stook_cache *cache, const struct node_taken *taken)
+{
+    const struct layout *l = &cache->layout;
+    const char *line, *end;
+
+    if (!l->marks && (!l->link_outside || taken->count < 2))
+        return;
+    line = (const char *)taken->slab->links;
+    end = line + (size_t)l->objects * (l->marks ? l->marks : l->link_stride);
+    for (unsigned i = 0; i < NODE_EXPECT_FIRST && line < end; i++, line += 64)
+        __builtin_prefetch(line, 1);
+}
+
+/* Whether freelists can be taken by their marks; not where objects come in random order. */
+static bool node_is_marked(const struct stook_cache *cache)
+{
+    return STOOK_ENCODED && cache->layout.marks && cache->layout.objects <= NODE_MARKED &&
+           !cache->permutation;
+}
+
+/*
+ * A whole freelist without its links, by the marks alone: no object is read.  A mark is free before its object
+ * goes onto the list, and until the object is out again.  So all objects of the list are marked free, and those that
+ * other threads free meanwhile.  If there are as many as the list has, they are the list's.  False: there are
+ * more, or marks are overwritten.
+ */
+__attribute__((no_sanitize("thread"))) static bool node_emit_marked(const struct stook_cache *cache,
+                                                                    const struct node_taken *taken,
+                                                                    uint32_t limit, void **objects)
+{
+    uint64_t free[NODE_MARKED / 8], other = 0;
+    uint8_t *marks = mark_bytes(taken->slab);
+    char *base = slab_first(cache, taken->slab);
+    uint32_t stride = cache->layout.stride, found = 0;
+
+    for (uint32_t i = 0; i < limit; i += 8) {
+        free[i / 8] = node_eight_marks(marks, i, limit) ^ NODE_ALL_OUT;
+        other |= free[i / 8] & ~NODE_ALL_OUT;
+        found += (uint32_t)(free[i / 8] * NODE_ALL_OUT >> 56); /* the sum of its bytes */
+    }
+    if (found != taken->count || other != 0)
+        return false;
+    for (uint32_t i = 0; i < limit; i += 8)
+        for (uint64_t left = free[i / 8]; left; left &= left - 1) {
+            uint32_t index = i + (unsigned)__builtin_ctzll(left) / 8;
+            *objects++ = base + (size_t)index * stride;
+            marks[index] = MARK_OUT;
+        }
+    return true;
+}
+
+/*
+ * Objects of a detached freelist into the array: all, if their marks say which they are and they are `max` at
+ * most, else at most `worth`.  The rest goes back.  They are this thread's: their links change no more.
+ */
 static uint32_t node_emit(struct stook_cache *cache, const struct node_taken *taken, void **objects,
-                          uint32_t max, bool nospin)
+                          uint32_t worth, uint32_t max, bool nospin)
 {
     struct slab *slab = taken->slab;
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     uint32_t index = taken->head, limit = slab_objects(cache, word), stride = cache->layout.stride;
-    uint32_t count = taken->count < max ? taken->count : max;
+    uint32_t count = taken->count < worth ? taken->count : worth;
     char *base = slab_first(cache, slab);
 
-    if (STOOK_ENCODED && cache->layout.marks && count > 2)
-        node_expect_links(cache, slab, limit);
+    if (STOOK_ENCODED && cache->layout.marks && taken->count > 1) {
+        if (taken->count <= max && node_is_marked(cache) &&
+            node_emit_marked(cache, taken, limit, objects))
+            return taken->count;
+        if (count > 2)
+            node_expect_links(cache, slab, limit);
+    }
     for (uint32_t k = 0; k < count; k++) {
         uint32_t out = index;
         objects[k] = base + (size_t)index * stride;
@@ -499,7 +216,7 @@ static uint32_t node_take_parked(struct stook_cache *cache, struct node *node, v
     for (unsigned i = 0; i < NODE_PARKED && got == 0 && lock_has_fork(&node->lock); i++) {
         struct slab *slab = node_unpark(node, i);
         if (slab && node_detach(cache, slab, &taken)) {
-            got = node_emit(cache, &taken, objects, max, true);
+            got = node_emit(cache, &taken, objects, max, max, true);
             node_park(node, slab, true);
         } else if (slab) {
             node_defer(slab);
@@ -508,10 +225,10 @@ static uint32_t node_take_parked(struct stook_cache *cache, struct node *node, v
     return got;
 }
 
-/* Detaches the freelists of listed slabs until there are enough; the last may have too many.  How many. */
+/* Detaches the freelists of listed slabs until there are `enough`; the last may have too many.  How many. */
 static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
-                                struct node_taken list[NODE_DETACH_MAX], uint32_t min, uint32_t max,
-                                bool nospin)
+                                struct node_taken list[NODE_DETACH_MAX], uint32_t min,
+                                uint32_t enough, uint32_t max, bool nospin)
 {
     uint32_t planned = 0;
     unsigned n = 0;
@@ -519,10 +236,11 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     if (__atomic_load_n(&node->nr_partial, __ATOMIC_RELAXED) == 0 ||
         !node_lock(cache, node, nospin))
         return 0;
-    while (planned < max && n < NODE_DETACH_MAX && !list_empty(&node->partial)) {
+    while (planned < enough && n < NODE_DETACH_MAX && !list_empty(&node->partial)) {
         struct slab *slab = LIST_ENTRY(node->partial.next, struct slab, link);
         uint64_t word = atomic_load_explicit(&slab->state, memory_order_acquire), taken;
         uint32_t objects = slab_objects(cache, word);
+        __builtin_prefetch(slab->link.next, 1); /* it becomes the first, or comes next */
         if (planned >= min && planned + objects - slab_inuse(word) > max)
             break; /* enough, and whole slabs are the better bargain */
         do
@@ -539,9 +257,13 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
     return n;
 }
 
-/* Between `min` and `max`; after the first batch of slabs `least` are enough. */
+/*
+ * Between `min` and `worth`, or up to `max` that cost no link; after the first batch of slabs `least` are
+ * enough.
+ */
 static uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, void **objects,
-                                  uint32_t least, uint32_t min, uint32_t max, bool nospin)
+                                  uint32_t least, uint32_t min, uint32_t worth, uint32_t max,
+                                  bool nospin)
 {
     struct node *node = &cache->nodes[node_id].node;
     struct node_taken list[NODE_DETACH_MAX];
@@ -550,9 +272,13 @@ static uint32_t node_take_partial(struct stook_cache *cache, unsigned node_id, v
 
     node_touch(cache);
     do {
-        n = node_take_lists(cache, node, list, min > got ? min - got : 0, max - got, nospin);
+        n = node_take_lists(cache, node, list, min > got ? min - got : 0, worth - got,
+                            node_is_marked(cache) ? max - got : worth - got, nospin);
         for (unsigned i = 0; i < n; i++)
-            got += node_emit(cache, &list[i], objects + got, max - got, nospin);
+            node_expect(cache, &list[i]);
+        for (unsigned i = 0; i < n; i++)
+            got += node_emit(cache, &list[i], objects + got, worth > got ? worth - got : 0,
+                             max - got, nospin);
         min = least;
     } while (got < min && n == NODE_DETACH_MAX);
     return got;
@@ -601,7 +327,7 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
                      : min > NODE_PARTIAL_WORTH ? min
                                                 : NODE_PARTIAL_WORTH;
     uint32_t got = node_take_partial(cache, node_id, objects, min,
-                                     min > worth / 2 ? min : worth / 2, worth, nospin);
+                                     min > worth / 2 ? min : worth / 2, worth, max, nospin);
     /* New slabs cost little an object: half of what would be taken, or a few slabs' worth. */
     uint32_t more = got < min ? max / 2 : 0;
 

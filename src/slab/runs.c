@@ -14,6 +14,7 @@
 #include "slab/runs.h"
 
 #include "os/os.h"
+#include "page/arena_kept.h"
 #include "slab/column.h"
 
 #include <stdlib.h>
@@ -118,8 +119,11 @@ static char *runs_from_arena(const struct stook_cache *cache, unsigned node, uns
                             .dense = cache->layout.stride <= PAGE_SIZE && cache->layout.lead == 0,
                             .nospin = nospin,
                             .meta_bytes = column_meta(cache, flags)};
-    char *base = arena_alloc(zone, &ask, NULL, meta);
+    char *base;
 
+    if (!nospin)
+        (void)arena_kept_drop();
+    base = arena_alloc(zone, &ask, NULL, meta);
     return base || zone >= pagemap.zones / 2
                ? base
                : arena_alloc(zone + pagemap.zones / 2, &ask, NULL, meta);

@@ -148,6 +148,31 @@ static int kmalloc_zone(void *unused)
     return 0;
 }
 
+/* The same of whole pages, in place and moved; what an overrun further behind does to their mark is seen, too. */
+static int large_zone(void *unused)
+{
+    uint8_t *p = kzalloc(20000, GFP_KERNEL);
+
+    (void)unused;
+    NEED(ksize(p) == 20000);
+    for (unsigned i = 0; i < 20000; i++)
+        NEED(p[i] == 0);
+    p[20000] = 1;
+    p = krealloc(p, 19000, GFP_KERNEL);
+    NEED(ksize(p) == 19000);
+    p = krealloc(p, 3000000, GFP_KERNEL);
+    p = krealloc(p, 6000000, GFP_KERNEL);
+    NEED(ksize(p) == 6000000);
+    memset(p, 1, 6000000);
+    p = krealloc(p, 5000000, GFP_KERNEL);
+    NEED(ksize(p) == 5000000);
+    kfree(p);
+    p = kmalloc(12000, GFP_KERNEL);
+    memset(p + 12000, 0x41, 288);
+    kfree(p);
+    return 0;
+}
+
 static int destroy_with_one_out(void *unused)
 {
     struct kmem_cache *cache =
@@ -314,6 +339,7 @@ static const struct {
     {"byte_50", byte_50},
     {"zone_after_free", zone_after_free},
     {"kmalloc_zone", kmalloc_zone},
+    {"large_zone", large_zone},
     {"destroy_with_one_out", destroy_with_one_out},
     {"krealloc_zone", krealloc_zone},
     {"free_rcu_then_destroy", free_rcu_then_destroy},
@@ -413,7 +439,7 @@ int main(int argc, char **argv)
 
     (void)argc;
     if (!getenv("STOOK_DEBUG")) {
-        setenv("STOOK_DEBUG", "FZPU,kmalloc-*", 1);
+        setenv("STOOK_DEBUG", "FZPU,kmalloc-*,large", 1);
         execv("/proc/self/exe", argv);
         return 1;
     }

@@ -10,6 +10,7 @@
  * those of the calls.
  */
 #include <malloc.h>
+#include <stook/debug.h>
 #include <stook/group.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem_private.h>
@@ -173,6 +174,7 @@ static void row_cache(void)
             stook_free(one, object[i]);
         (void)stook_cache_set_capacity(one, 20 + (unsigned)move);
         stook_cache_shrink(one);
+        (void)stook_cache_validate(one);
     }
     object[0] = stook_alloc(stook_cache_by_name("one"), 0);
     (void)stook_cache_walk(one, one_more, &(int){0});
@@ -299,6 +301,10 @@ static void row_mode(void)
 {
     (void)stook_mode(NULL);
     (void)stook_version();
+    (void)stook_reports();
+    (void)stook_object_track(
+        &null_fd, STOOK_TRACK_ALLOC,
+        &(struct stook_object_track){.size = sizeof(struct stook_object_track)});
     stook_message_set(NULL, NULL);
     (void)stook_reclaim_register(reclaimed, NULL);
     (void)stook_reclaim_unregister(reclaimed, NULL);

@@ -242,7 +242,7 @@ static void letters(void **state)
     stook_free(cache, object);
     object[1] = 0;
     assert_int_equal(stook_cache_validate(cache), 1);
-    SAID(1, "while it was free");
+    SAID(1, "was written to: byte 1 is 0x00");
     unmake(cache);
     cache = make(64, STOOK_CACHE_DEBUG_RED_ZONE);
     object = take(cache);

@@ -9,10 +9,12 @@
 #include "base/context.h"
 #include "os/os.h"
 #include "page/arena.h"
+#include "page/arena_kept.h"
 
 #include <stook/stook.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -118,10 +120,12 @@ static void runs_resize_in_place(void **unused)
 static void spans_resize_and_move(void **unused)
 {
     size_t before = used();
-    char *object = make(6 * MIB), *wall, *moved;
+    char *object, *wall, *moved;
     bool zeroed;
 
     (void)unused;
+    arena_trim(); /* what is warm may lie where there is no more room */
+    object = make(6 * MIB);
     for (size_t i = 0; i < 6 * MIB; i += PAGE_SIZE)
         object[i] = (char)(i >> 12);
     assert_true(large_resize(object, 9 * MIB));
@@ -186,6 +190,47 @@ static void what_a_handler_frees_is_freed_by_the_interrupted(void **unused)
     assert_int_equal(alive(), 0);
 }
 
+/* It is kept out of its block, and is no object meanwhile; and others' frees do not make more of it. */
+static void a_run_is_had_again(void **unused)
+{
+    size_t before, kept;
+    cpu_set_t all, one;
+    char *run, *more[4];
+
+    (void)unused;
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    arena_trim();
+    before = used();
+    run = make(25 * PAGE_SIZE);
+    assert_true(large_free(run, false));
+    assert_int_equal(large_size(run), 0);
+    assert_false(large_free(run, false));
+    assert_ptr_equal(make(25 * PAGE_SIZE), run);
+    assert_true(large_free(run, false));
+    assert_ptr_equal(make(24 * PAGE_SIZE), run); /* a little longer than asked */
+    assert_int_equal(large_size(run), 25 * PAGE_SIZE);
+    assert_true(large_free(run, false));
+    for (int i = 0; i < 4; i++)
+        more[i] = make(25 * PAGE_SIZE);
+    for (int i = 0; i < 4; i++)
+        assert_true(large_free(more[i], false));
+    kept = arena_kept(0);
+    assert_int_equal(kept, 2 * 25);
+    assert_int_equal(used(), before);
+    run = make(12 * PAGE_SIZE); /* none fits: they go back first */
+    assert_int_equal(arena_kept(0), 0);
+    assert_true(large_free(run, false));
+    assert_int_equal(arena_kept(0), 12);
+    arena_trim();
+    assert_int_equal(arena_kept(0), 0);
+    assert_int_equal(used(), before);
+    assert_int_equal(alive(), 0);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+}
+
 static int start(void **unused)
 {
     (void)unused;
@@ -201,6 +246,7 @@ int main(void)
         cmocka_unit_test(spans_resize_and_move),
         cmocka_unit_test(the_tail_of_a_span_costs_nothing),
         cmocka_unit_test(what_a_handler_frees_is_freed_by_the_interrupted),
+        cmocka_unit_test(a_run_is_had_again),
     };
 
     return cmocka_run_group_tests(tests, start, NULL);

@@ -13,6 +13,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -239,6 +240,63 @@ static void columns(void **unused)
     assert_false(layout_plan_columns(&l, &r)); /* and slabs at most 1 MiB */
 }
 
+/* Marks bytes of a slab as taken; false: one was. */
+static bool paint(uint8_t *map, size_t bytes, size_t at, size_t n)
+{
+    for (size_t i = at; i < at + n; i++)
+        if (i >= bytes || map[i]++ != 0)
+            return false;
+    return true;
+}
+
+/* With a lead and gaps: objects and what lies among them share no byte, are aligned, and leave lead and gaps free. */
+static void leads(void **unused)
+{
+    static uint8_t map[(size_t)PAGE_SIZE << LAYOUT_ORDER_MAX];
+    uint64_t random = 14;
+
+    (void)unused;
+    for (unsigned turn = 0; turn < 3000; turn++) {
+        struct layout_request request = {.size = 1 + random_next(&random) % 3000,
+                                         .align = (size_t)1 << random_next(&random) % 9,
+                                         .gap = random_next(&random) % 2 ? 16 : 0};
+        size_t align = request.align < 2 ? 2 : request.align;
+        struct layout l;
+        request.lead = (uint32_t)((1 + random_next(&random) % 2) * align);
+        request.wishes = random_next(&random) % 2 ? LAYOUT_WRITABLE : 0;
+        request.wishes |= random_next(&random) % 2 ? LAYOUT_COLUMNS_OUTSIDE : 0;
+        request.wishes |= random_next(&random) % 2 ? LAYOUT_LINK_INSIDE : 0;
+        request.element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
+        request.element[LAYOUT_GROUP] = random_next(&random) % 2 ? 8 : 0;
+        request.element[LAYOUT_TAG] = 8;
+        request.later = 1u << LAYOUT_TAG;
+        assert_true(layout_plan_columns(&l, &request));
+        assert_true(l.lead == request.lead && l.stride >= request.size + request.gap);
+        assert_true(request.gap ? l.room == request.size : l.room >= request.size);
+        for (unsigned min = 0; min < 2; min++) {
+            size_t bytes = (size_t)PAGE_SIZE << (min ? l.min_order : l.order);
+            unsigned objects = layout_slab_objects(&l, min);
+            memset(map, 0, bytes);
+            assert_true(objects > 0 && paint(map, bytes, 0, l.lead));
+            for (unsigned i = 0; i < objects; i++) {
+                size_t at = l.lead + (size_t)i * l.stride;
+                assert_int_equal(at % align, 0);
+                assert_true(paint(map, bytes, at, request.size + request.gap));
+                for (unsigned which = 0; which < LAYOUT_COLUMNS; which++) {
+                    struct layout_column column = layout_column(&l, which, min);
+                    size_t element = column.offset + (size_t)i * column.stride;
+                    if (column.element == 0 || column.outside)
+                        continue;
+                    if (column.place == LAYOUT_FREE)
+                        assert_int_equal(element, at);
+                    else
+                        assert_true(paint(map, bytes, element, column.element));
+                }
+            }
+        }
+    }
+}
+
 static void capacities(void **unused)
 {
     unsigned last = STOOK_SHEAF_CAPACITY_MAX;
@@ -262,6 +320,7 @@ int main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(examples),
         cmocka_unit_test(columns),
+        cmocka_unit_test(leads),
         cmocka_unit_test(capacities),
     };
 

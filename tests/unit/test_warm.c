@@ -167,7 +167,7 @@ static int breathes_by_pages(void)
     return 0;
 }
 
-/* With large heaps an eighth of what is in use may be warm, if it is needed again: more than the reserve. */
+/* With large heaps a quarter of the most in use may be warm, if it is needed again: more than the reserve. */
 static int large_heap_learns(void)
 {
     enum { SPANS = 160, SWING = 18 }; /* blocks: 320 MiB, of which 36 come and go */
@@ -253,6 +253,71 @@ static int spans_take_warm_blocks(void)
     return 0;
 }
 
+/* Warm pages that lie in pieces move to where a span has room, and those of neighbours stay. */
+static int spans_get_pages_from_elsewhere(void)
+{
+    enum { SPANS = 8, EACH = 2, ALL = SPANS / 2 * EACH };
+    size_t bytes = (size_t)EACH * BLOCK_SIZE;
+    char *span[SPANS], *all;
+    struct arena_stat before;
+
+    for (int i = 0; i < SPANS; i++) {
+        MUST((span[i] = arena_span_alloc(0, EACH, BLOCK_SIZE, false, NULL)));
+        memset(span[i], 1 + i, bytes);
+    }
+    zone_all.zone[0].limit_pages = 2 * ALL * BLOCK_PAGES;
+    for (int i = 0; i < SPANS; i += 2)
+        arena_span_free(span[i], EACH);
+    before = now();
+    MUST((all = arena_span_alloc(0, ALL, BLOCK_SIZE, false, NULL)));
+    if (zone_all.unmovable) /* an old kernel, or an emulator */
+        return 0;
+    MUST(now().committed == before.committed);
+    MUST(before.warm - now().warm == ALL * (size_t)BLOCK_SIZE);
+    MUST(resident(all, ALL * BLOCK_PAGES) == ALL * BLOCK_PAGES);
+    memset(all, 99, ALL * (size_t)BLOCK_SIZE);
+    for (int i = 0; i < SPANS; i++)
+        for (size_t at = 0; at < bytes; at += PAGE_SIZE)
+            MUST(i % 2 == 0 || span[i][at] == 1 + i);
+    check_all(NULL, 0);
+    arena_span_free(all, ALL);
+    arena_trim();
+    for (int i = 0; i < SPANS; i += 2)
+        MUST(resident(span[i], EACH * BLOCK_PAGES) == 0);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* A program that keeps replacing large blocks stays near its most, and takes little from the kernel then. */
+static int replaced_spans_stay(void)
+{
+    enum { LIVE = 20, ROUNDS = 400, LEARNED = 200, LEAST = 2, MORE = 8 };
+    char *span[LIVE];
+    size_t blocks[LIVE], used = 0, most = 0;
+    struct arena_stat learned = {0};
+    unsigned seed = 1;
+
+    for (int n = 0; n < ROUNDS; n++) {
+        int i = n < LIVE ? n : (int)((seed = seed * 1103515245 + 12345) >> 16) % LIVE;
+        if (n >= LIVE) {
+            arena_span_free(span[i], blocks[i]);
+            used -= blocks[i];
+        }
+        if (n == LEARNED)
+            learned = now();
+        blocks[i] = LEAST + ((seed = seed * 1103515245 + 12345) >> 16) % MORE;
+        used += blocks[i];
+        most = used > most ? used : most;
+        MUST((span[i] = arena_span_alloc(0, blocks[i], BLOCK_SIZE, false, NULL)));
+        MUST(now().used + now().warm <= (most + most / 8 + 32) * BLOCK_SIZE);
+    }
+    if (!zone_all.unmovable) /* a quarter of what was taken at most */
+        MUST(now().committed - learned.committed <=
+             (uint64_t)(ROUNDS - LEARNED) * (LEAST + MORE / 2) * BLOCK_SIZE / 4);
+    check_all(NULL, 0);
+    return 0;
+}
+
 /*
  * A block on a huge page is not broken for a few free slabs, however much is warm; once half of it is free,
  * they go back.  From then on it is a block like others.
@@ -310,6 +375,8 @@ WARM(large_heap_learns)
 WARM(becomes_smaller)
 WARM(spans_go_back)
 WARM(spans_take_warm_blocks)
+WARM(spans_get_pages_from_elsewhere)
+WARM(replaced_spans_stay)
 WARM(huge_pages_stay_whole)
 
 int main(void)
@@ -323,6 +390,8 @@ int main(void)
         cmocka_unit_test(test_becomes_smaller),
         cmocka_unit_test(test_spans_go_back),
         cmocka_unit_test(test_spans_take_warm_blocks),
+        cmocka_unit_test(test_spans_get_pages_from_elsewhere),
+        cmocka_unit_test(test_replaced_spans_stay),
         cmocka_unit_test(test_huge_pages_stay_whole),
     };
 

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+#include "debug/pages.h"
+
+#include "debug/report.h"
+#include "debug/zone.h"
+#include "large/large.h"
+
+#include <string.h>
+
+enum {
+    PAGES_ZONE = 4096
+}; /* bytes of the zone at most: spans have up to a block behind the object */
+
+/* The last bytes of the pages. */
+struct pages_mark {
+    uint64_t size, check; /* check: the size, xor what depends on the place */
+};
+
+static uint64_t pages_key(const void *object)
+{
+    return (uintptr_t)object * 0x9e3779b97f4a7c15u ^ 0xccccccccccccccccu;
+}
+
+static struct pages_mark *pages_at(const void *object, size_t large)
+{
+    return (struct pages_mark *)(void *)((char *)(uintptr_t)object + large) - 1;
+}
+
+/* False: it was overwritten. */
+static bool pages_valid(const void *object, size_t large, struct pages_mark *mark)
+{
+    memcpy(mark, pages_at(object, large), sizeof(*mark));
+    return (mark->size ^ mark->check) == pages_key(object) && mark->size <= large - sizeof(*mark);
+}
+
+static size_t pages_zone(size_t large, size_t size)
+{
+    size_t zone = large - sizeof(struct pages_mark) - size;
+
+    return zone < PAGES_ZONE ? zone : PAGES_ZONE;
+}
+
+void pages_mark(void *object, size_t size)
+{
+    size_t large = large_size(object);
+    struct pages_mark mark = {size, size ^ pages_key(object)};
+
+    if (large < sizeof(mark) || size > large - sizeof(mark))
+        return;
+    memset((char *)object + size, ZONE_LIVE, pages_zone(large, size));
+    memcpy(pages_at(object, large), &mark, sizeof(mark));
+}
+
+size_t pages_marked(const void *object)
+{
+    size_t large = large_size(object);
+    struct pages_mark mark;
+
+    return pages_valid(object, large, &mark) ? mark.size : large;
+}
+
+void pages_look(void *object, uint64_t where)
+{
+    struct debug_finding finding = {
+        .what = DEBUG_RIGHT_ZONE, .done = DEBUG_RESTORED, .object = object, .where = where};
+    size_t large = large_size(object);
+    struct zone_change change;
+    struct pages_mark mark;
+
+    if (large == 0)
+        return;
+    finding.size = large;
+    if (!pages_valid(object, large, &mark)) {
+        finding.done = DEBUG_ACCEPTED;
+        finding.at = pages_at(object, large);
+        finding.changed = sizeof(mark);
+        finding.requested = large - sizeof(mark);
+        finding.expected = ZONE_LIVE;
+    } else if (zone_differs((uint8_t *)object + mark.size, pages_zone(large, mark.size), ZONE_LIVE,
+                            &change)) {
+        finding.at = change.at;
+        finding.changed = change.bytes;
+        finding.expected = change.expected;
+        finding.requested = mark.size;
+    } else {
+        return;
+    }
+    (void)debug_report(&finding);
+    if (finding.done == DEBUG_RESTORED)
+        pages_mark(object, mark.size);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * order.h - neighbours in memory are neighbours in a sheaf again.
+ *
+ * A sheaf hands out objects in the reverse of the order in which they were freed.  A program that frees what it
+ * built in another order than it was built, a tree for one, finds it a little more shuffled each time; slabs
+ * would restore the order, barns keep what there is.  docs/decisions/0044-locality-and-starts.md has figures.
+ */
+#ifndef STOOK_SHEAF_ORDER_H
+#define STOOK_SHEAF_ORDER_H
+
+#include "sheaf/sheaf.h"
+
+/*
+ * The objects of each page, page by page in the order in which the sheaf comes to them, lie in the order of
+ * their addresses.  For a sheaf that the caller has to itself, on its way to a barn.  It stays as it is if it is
+ * in order, or so scattered that its order does not matter.
+ */
+void order_restore(const struct stook_cache *cache, struct sheaf *sheaf);
+
+#endif

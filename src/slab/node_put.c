@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * node_put.c - bringing objects back to the slabs of a node: sorted into lists or one by one, and published.
+ */
+#include "slab/detached.h"
+#include "slab/mark.h"
+#include "slab/node_pending.h"
+#include "slab/node_steps.h"
+
+enum { NODE_APART = 16 }; /* objects of different slabs that are brought back one by one */
+
+/* Whether a push changes what lists the slab is on. */
+static bool node_needs_lock(uint64_t word, uint64_t pushed)
+{
+    return !(slab_flags(word) & SLAB_PENDING) &&
+           (slab_head(word) == SLAB_NONE || slab_inuse(pushed) == 0);
+}
+
+/* The word after a push, and the links for it. */
+static uint64_t node_prepare(struct stook_cache *cache, const struct detached_set *set,
+                             struct detached *list, uint64_t word, bool locked)
+{
+    struct slab *slab = list->slab;
+    uint64_t pushed = node_pushed(cache, slab, word, list->head, list->count);
+
+    if (locked && slab_inuse(pushed) == 0 && !(slab_flags(word) & SLAB_PENDING)) {
+        /* All objects are free, and no thread can take from the slab: its links mean nothing. */
+        slab_counts.whole += !list->linked;
+        return slab_word(SLAB_NONE, 0, slab_seq(pushed), slab_flags(pushed));
+    }
+    if (!list->linked)
+        detached_link(cache, set, list);
+    slab_set_link(cache, slab, list->tail, slab_head(word)); /* again if that changes */
+    return pushed;
+}
+
+/* Publishes a detached list.  See slab.h for which changes need the lock. */
+LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct detached_set *set,
+                                        struct detached *list, bool nospin)
+{
+    struct slab *slab = list->slab;
+    struct node *node = node_of(cache, slab);
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
+    bool locked = false, defer = false;
+
+    for (;;) {
+        pushed = node_pushed(cache, slab, word, list->head, list->count);
+        if (!locked && node_needs_lock(word, pushed)) {
+            /* Giving a slab back takes the arena's lock, which is not only tried. */
+            locked = !(nospin && slab_inuse(pushed) == 0) && node_lock(cache, node, nospin);
+            defer = !locked;
+            if (locked) {
+                word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+                continue;
+            }
+        }
+        pushed = node_prepare(cache, set, list, word, locked);
+        if (defer)
+            pushed |= (uint64_t)SLAB_PENDING << 56;
+        if (node_swap(cache, slab, &word, pushed))
+            break;
+        defer = false;
+    }
+    if (locked)
+        node_settle_drop(cache, node, slab, pushed, nospin);
+    else if (defer)
+        node_park(node, slab, false);
+}
+
+/* The push that needs no lock: onto a slab that stays partial, or is pending.  False: it needs the lock. */
+static bool node_push(struct stook_cache *cache, const struct detached_set *set,
+                      struct detached *list)
+{
+    struct slab *slab = list->slab;
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
+
+    do {
+        pushed = node_pushed(cache, slab, word, list->head, list->count);
+        if (node_needs_lock(word, pushed))
+            return false;
+        pushed = node_prepare(cache, set, list, word, false);
+    } while (!node_swap(cache, slab, &word, pushed));
+    return true;
+}
+
+/* The push under the lock.  The slab, if the caller has to give it back when it has dropped the lock. */
+static struct slab *node_push_locked(struct stook_cache *cache, struct node *node,
+                                     const struct detached_set *set, struct detached *list)
+    LOCK_NEEDS(node->lock);
+static struct slab *node_push_locked(struct stook_cache *cache, struct node *node,
+                                     const struct detached_set *set, struct detached *list)
+{
+    struct slab *slab = list->slab;
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
+
+    do
+        pushed = node_prepare(cache, set, list, word, true);
+    while (!node_swap(cache, slab, &word, pushed));
+    return node_settle_lists(cache, node, slab, pushed, false);
+}
+
+/*
+ * Publishes the lists of a set.  Those that need a node's lock come last, under one holding of it.  Slabs that
+ * became empty and are not kept go back to the arena when it is dropped.
+ */
+LOCK_UNCHECKED static void node_publish_set(struct stook_cache *cache, struct detached_set *set,
+                                            bool nospin)
+{
+    struct node *held = NULL;
+    unsigned waiting = 0, gone = 0;
+
+    for (unsigned i = 0; i < set->lists; i++)
+        if (nospin)
+            node_publish(cache, set, &set->list[i], nospin);
+        else if (!node_push(cache, set, &set->list[i]))
+            set->list[waiting++] = set->list[i];
+    for (unsigned i = 0; i < waiting; i++) {
+        struct node *node = node_of(cache, set->list[i].slab);
+        struct slab *empty = NULL;
+        if (held && held != node)
+            lock_drop(&held->lock, LOCK_NODE);
+        if (held != node)
+            held = node_lock(cache, node, false) ? node : NULL;
+        if (!held)
+            node_publish(cache, set, &set->list[i], false);
+        else
+            empty = node_push_locked(cache, node, set, &set->list[i]);
+        if (empty)
+            set->list[gone++].slab = empty; /* in the place of a list that is published */
+    }
+    if (held)
+        lock_drop(&held->lock, LOCK_NODE);
+    for (unsigned i = 0; i < gone; i++)
+        slab_unmake(cache, set->list[i].slab);
+}
+
+/* Whether each object is of another slab than the one before it, three of four at least: by addresses alone. */
+static bool node_alternate(const struct stook_cache *cache, void *const *objects, uint32_t n)
+{
+    uintptr_t bytes = (uintptr_t)PAGE_SIZE << cache->layout.order;
+    uint32_t other = 1;
+
+    for (uint32_t i = 1; i < n; i++)
+        other += ((uintptr_t)objects[i] ^ (uintptr_t)objects[i - 1]) >= bytes;
+    return other * 4 >= n * 3;
+}
+
+/* The same of any one before: each slab is a bit of a word, so that one that comes again is seen. */
+static bool node_are_apart(const struct stook_cache *cache, void *const *objects, uint32_t n)
+{
+    unsigned shift = PAGE_SHIFT + cache->layout.order;
+    uint32_t apart = 0;
+    uint64_t seen = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t slab = (uintptr_t)objects[i] >> shift;
+        uint64_t bit = (uint64_t)1 << (slab * 0x9e3779b97f4a7c15u >> 58);
+        apart += !(seen & bit);
+        seen |= bit;
+    }
+    return apart * 4 >= n * 3;
+}
+
+/*
+ * Brings an object back by itself, by a push that needs no lock, or refuses it.  False: it would need the lock, and
+ * the object is still out.
+ */
+static bool node_put_one(struct stook_cache *cache, const void *object)
+{
+    uint32_t index;
+    struct slab *slab = slab_of(cache, object, &index);
+    uint64_t word, pushed;
+
+    if (__builtin_expect(!slab, 0))
+        return true;
+    word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    pushed = node_pushed(cache, slab, word, index, 1);
+    if (node_needs_lock(word, pushed))
+        return false;
+    if (__builtin_expect(!mark_check(cache, slab, index), 0))
+        return true;
+    mark_free(cache, slab, index);
+    do {
+        if (__builtin_expect(node_needs_lock(word, pushed), 0)) { /* by now */
+            struct detached one = {slab, (uint16_t)index, (uint16_t)index, 1, 0, true};
+            node_publish(cache, NULL, &one, false);
+            return true;
+        }
+        slab_set_link(cache, slab, index, slab_head(word));
+        if (node_swap(cache, slab, &word, pushed))
+            return true;
+        pushed = node_pushed(cache, slab, word, index, 1);
+    } while (true);
+}
+
+/*
+ * NODE_APART objects at most, each by itself.  Where they are of as many slabs, sorting costs more than it saves; and
+ * a single call is over sooner, for it brings back no more.  Those that need the node's lock are left, and sorted.
+ */
+static void node_put_apart(struct stook_cache *cache, struct detached_set *set,
+                           void *const *objects, uint32_t n)
+{
+    void *left[NODE_APART];
+    uint32_t lefts = 0;
+
+    detached_expect(cache, objects, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (objects[i] && !node_put_one(cache, objects[i]))
+            left[lefts++] = objects[i];
+    if (lefts > 0) {
+        (void)detached_gather(cache, set, left, lefts, DETACHED_LISTS);
+        node_publish_set(cache, set, false);
+    }
+}
+
+uint32_t node_put_some(struct stook_cache *cache, void *const *objects, uint32_t n, unsigned *slabs,
+                       bool nospin)
+{
+    struct detached_set set;
+    uint32_t done = n < *slabs ? n : *slabs;
+
+    if (done > NODE_APART)
+        done = NODE_APART;
+    node_touch(cache);
+    if (!nospin && node_alternate(cache, objects, done)) {
+        node_put_apart(cache, &set, objects, done);
+        *slabs -= done;
+        return done;
+    }
+    done = detached_gather(cache, &set, objects, n, *slabs);
+    *slabs -= set.lists;
+    node_publish_set(cache, &set, nospin);
+    return done;
+}
+
+void node_put(struct stook_cache *cache, void *const *objects, uint32_t n, bool nospin)
+{
+    struct detached_set set;
+
+    node_touch(cache);
+    while (n > 0) {
+        uint32_t done = n < NODE_APART ? n : NODE_APART;
+        if (!nospin && node_are_apart(cache, objects, done)) {
+            node_put_apart(cache, &set, objects, done);
+        } else {
+            done = detached_gather(cache, &set, objects, n, DETACHED_LISTS);
+            node_publish_set(cache, &set, nospin);
+        }
+        objects += done;
+        n -= done;
+    }
+}
+
+LOCK_UNCHECKED void node_put_rest(struct stook_cache *cache, struct node *node, struct slab *slab,
+                                  uint32_t head, uint32_t count, bool nospin)
+{
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed), pushed;
+    uint32_t objects = slab_objects(cache, word), tail = SLAB_NONE;
+    bool locked = node_lock(cache, node, nospin), defer;
+
+    do {
+        pushed = node_pushed(cache, slab, word, head, count);
+        defer = !locked && !(slab_flags(word) & SLAB_PENDING);
+        if (defer)
+            pushed |= (uint64_t)SLAB_PENDING << 56;
+        if (slab_head(word) != SLAB_NONE) { /* another thread freed to it: behind ours */
+            if (tail == SLAB_NONE) {
+                tail = head;
+                for (uint32_t i = 1; i < count; i++) {
+                    uint32_t next = slab_follow(cache, slab, tail, objects);
+                    if (next == SLAB_NONE) /* what is behind a damaged link stays out of use */
+                        count = i;
+                    else
+                        tail = next;
+                }
+                pushed = node_pushed(cache, slab, word, head, count);
+                if (defer)
+                    pushed |= (uint64_t)SLAB_PENDING << 56;
+            }
+            slab_set_link(cache, slab, tail, slab_head(word));
+        } else if (tail != SLAB_NONE) {
+            slab_set_link(cache, slab, tail, SLAB_NONE);
+        }
+    } while (!node_swap(cache, slab, &word, pushed));
+    if (locked)
+        node_settle_drop(cache, node, slab, pushed, nospin);
+    else if (defer)
+        node_park(node, slab, true);
+}
