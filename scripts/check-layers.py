@@ -19,8 +19,8 @@ import tempfile
 
 # Lowest first.  "include" has what everybody may include; the core is base to cache.
 RANK = {"include": 0, "base": 1, "os": 2, "percpu": 3, "page": 4, "slab": 5, "sheaf": 6, "cache": 7,
-        "large": 8, "trace": 9, "site": 10, "debug": 11, "charge": 12, "kmalloc": 13, "watch": 14, "reserve": 14,
-        "face": 15, "malloc": 16, "urcu": 16}
+        "large": 8, "trace": 9, "site": 10, "debug": 11, "harden": 12, "charge": 13, "kmalloc": 14, "watch": 15,
+        "reserve": 15, "face": 16, "malloc": 17, "urcu": 17}
 UP = {"hooks"}  # the table, which face/ defines
 
 # Circles of files that stay, each with its reason.

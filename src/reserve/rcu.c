@@ -122,7 +122,8 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
     }
 }
 
-/* Objects of debug caches are poisoned now, those of hardened ones filled.  A sheaf of a slot has objects of one cache, a loose one of several. */
+/* Objects of debug caches are poisoned now, those of hardened ones filled.  A sheaf of a slot has objects of one
+ * cache, a loose one of several. */
 static void rcu_readers_gone(struct sheaf *sheaf, bool loose)
 {
     for (uint32_t i = 0; i < sheaf->size; i++) {
