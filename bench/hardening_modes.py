@@ -59,13 +59,14 @@ def measure(program, mode, library):
         return usage.ru_utime + usage.ru_stime, usage.ru_maxrss, out.read()
 
 
-def bench(build, mode):
+def bench(driver, build, mode):
     """{case: ns an object of malloc}."""
     figures = {}
     for case, n in CASES.items():
-        command = [f"{build}/bin/stook-bench", case, "--json", "--repeats", "1", "--quick", "--allocators",
+        command = [driver, case, "--json", "--repeats", "1", "--quick", "--allocators",
                    "stook-malloc", "--linked", "shared"]
-        done = subprocess.run(command, env={**os.environ, **MODES[mode]}, capture_output=True, text=True)
+        done = subprocess.run(command, env={**os.environ, **MODES[mode], "LD_LIBRARY_PATH": f"{build}/lib"},
+                              capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"stook-bench with {MODES[mode]}: {done.stderr}")
         for record in map(json.loads, done.stdout.splitlines()):
@@ -78,10 +79,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--build", default=f"{ROOT}/build")
+    parser.add_argument("--driver", help="the stook-bench that runs pair and batch (BUILD/bin/stook-bench)")
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     options = parser.parse_args()
     library = f"{options.build}/lib/libstook-malloc.so"
+    driver = options.driver or f"{options.build}/bin/stook-bench"
     modes, programs = options.modes.split(","), options.programs.split(",")
     figures = {mode: {} for mode in modes}
     outputs = {}
@@ -94,7 +97,7 @@ def main():
                     sys.exit(f"{program} with {MODES[mode]}: another output")
                 figures[mode].setdefault(program, []).append(seconds)
                 figures[mode].setdefault(f"{program} KiB", []).append(peak)
-            for case, ns in bench(options.build, mode).items():
+            for case, ns in bench(driver, options.build, mode).items():
                 figures[mode].setdefault(case, []).append(ns)
     columns = list(figures[modes[0]])
     print(f"{options.turns} turns, {time.monotonic() - begin:.0f} s")
