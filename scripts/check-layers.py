@@ -19,8 +19,8 @@ import tempfile
 
 # Lowest first.  "include" has what everybody may include; the core is base to cache.
 RANK = {"include": 0, "base": 1, "os": 2, "percpu": 3, "page": 4, "slab": 5, "sheaf": 6, "cache": 7,
-        "large": 8, "sample": 8, "trace": 9, "site": 10, "debug": 11, "charge": 12, "guard": 13, "kmalloc": 14,
-        "watch": 15, "reserve": 15, "leak": 16, "face": 17, "malloc": 18, "urcu": 18}
+        "large": 8, "sample": 8, "trace": 9, "site": 10, "debug": 11, "harden": 12, "charge": 13, "guard": 14,
+        "kmalloc": 15, "watch": 16, "reserve": 16, "leak": 17, "face": 18, "malloc": 19, "urcu": 19}
 UP = {"hooks"}  # the table, which face/ defines
 
 # Circles of files that stay, each with its reason.

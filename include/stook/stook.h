@@ -143,6 +143,23 @@ extern "C" {
 #define STOOK_CACHE_DEBUG_TRACE 0x10000u
 #define STOOK_CACHE_DEBUG_FAIL 0x20000u
 
+/*
+ * Hardening flags (docs/security.md).  STOOK_HARDEN in the environment sets them for all caches.
+ *
+ * ZERO_ON_FREE: a freed object is filled with zeros; a cache with a constructor, a destructor or TYPESAFE cannot
+ * have it (EINVAL).  QUARANTINE: a freed object is reused only when STOOK_QUARANTINE more bytes (256K by default)
+ * have been freed on that CPU; a second free is reported at once, a write after free when the object leaves.
+ * A cache with one of these two is closed to the fast path: tens of nanoseconds a call.
+ *
+ * GUARD_PAGES: a page without access follows each slab, while the process has mappings left for that; two system
+ * calls when a slab is made and given back.  OWN_PAGES: the address range of a slab is never used for anything
+ * but this cache's objects, even after the cache is destroyed; its memory goes back to the OS.  Excludes MERGE.
+ */
+#define STOOK_CACHE_ZERO_ON_FREE 0x40000u
+#define STOOK_CACHE_QUARANTINE 0x80000u
+#define STOOK_CACHE_GUARD_PAGES 0x100000u
+#define STOOK_CACHE_OWN_PAGES 0x200000u
+
 struct stook_cache;
 
 /* Arguments of a cache.  `size` is sizeof(struct stook_cache_args); every other member may be 0. */

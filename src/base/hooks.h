@@ -51,9 +51,15 @@ struct hooks {
     size_t (*alloc_bulk)(struct stook_cache *cache, unsigned flags, size_t n, void **objects,
                          uint64_t where);
     void (*free)(struct stook_cache *cache, void *object);
-    /* n objects are about to go to sheaves and slabs: entries may be NULL, and those that are refused become
-     * so.  As above. */
-    void (*free_bulk)(const struct stook_cache *cache, void **objects, size_t n);
+    /* n objects are about to go to sheaves and slabs: entries may be NULL, and those that are refused or held
+     * back become so.  As above. */
+    void (*free_bulk)(struct stook_cache *cache, void **objects, size_t n);
+
+    /* ---- hardening (harden/): NULL in the core alone ---- */
+
+    /* Objects of the cache that were freed and are held back go to their slabs.  Within the context, with no
+     * lock. */
+    void (*held_back)(struct stook_cache *cache);
 
     /* ---- debugging (debug/): NULL in the core alone, where no cache has debug flags ---- */
 

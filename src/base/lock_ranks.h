@@ -29,6 +29,7 @@
 #define LOCK_UNRANKED(X)                                                                           \
     X("init_state", "process", "cache/init.c")                                                     \
     X("hotplug.busy", "process", "face/hotplug.c")                                                 \
+    X("quarantine.lock", "CPU", "harden/quarantine.c")                                             \
     X("trace.gate->lock", "process", "trace/trace.c")                                              \
     X("slabs_lock", "process", "debug/slabs.c")                                                    \
     X("rcu_hand_waiting", "process", "reserve/rcu_ops.c")                                          \

@@ -54,6 +54,33 @@ static int setting_place(const char *words, const char *word)
     return -1;
 }
 
+/* A bit for each of the words that the text has, with commas between them; false: it has another one. */
+static bool setting_words(const char *words, const char *text, size_t *bits)
+{
+    char word[sizeof(setting_table[0].words)];
+
+    if (strcmp(text, "full") == 0) {
+        for (const char *at = words; at; at = strchr(at, ' '), at += at != NULL)
+            *bits = *bits << 1 | 1;
+        return true;
+    }
+    for (bool more = true; more; text++) {
+        size_t n = strcspn(text, ",");
+        int place = -1;
+        if (n < sizeof(word)) {
+            memcpy(word, text, n);
+            word[n] = '\0';
+            place = setting_place(words, word);
+        }
+        if (place < 0)
+            return false;
+        *bits |= (size_t)1 << place;
+        text += n;
+        more = *text == ',';
+    }
+    return true;
+}
+
 bool setting_check(enum setting_id id, const char *text, size_t *number)
 {
     const struct setting *s = &setting_table[id];
@@ -88,6 +115,9 @@ bool setting_check(enum setting_id id, const char *text, size_t *number)
         break;
     case SETTING_LETTERS:
         place = parse_letters(text) ? 0 : -1;
+        break;
+    case SETTING_WORDS:
+        place = setting_words(s->words, text, &value) ? 0 : -1;
         break;
     case SETTING_TEXT:
         break;

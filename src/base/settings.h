@@ -24,6 +24,16 @@ enum setting_id {
     SETTINGS
 };
 
+/* STOOK_HARDEN's words, in their order. */
+enum {
+    SETTING_HARDEN_ORDER = 1,
+    SETTING_HARDEN_ZERO = 2,
+    SETTING_HARDEN_QUARANTINE = 4,
+    SETTING_HARDEN_GUARDS = 8,
+    SETTING_HARDEN_TYPES = 16,
+    SETTING_HARDEN_TOKENS = 32,
+};
+
 enum setting_type {
     SETTING_FLAG,
     SETTING_NUMBER,
@@ -32,12 +42,13 @@ enum setting_type {
     SETTING_SIGNAL,
     SETTING_CPUS,
     SETTING_LETTERS,
+    SETTING_WORDS,
     SETTING_TEXT,
 };
 
 /* A row.  Arrays, not pointers: the loader has nothing to relocate at a process's start. */
 struct setting {
-    char name[24], initial[8], words[20], unit[16];
+    char name[24], initial[8], words[48], unit[16];
     uint8_t type;
     bool forgotten;
     size_t least, most;

@@ -16,6 +16,7 @@
 #include "sheaf/budget.h"
 #include "sheaf/slot_drain.h"
 #include "slab/nodes.h"
+#include "slab/runs.h"
 #include "slab/stat.h"
 #include "slab/wrong.h"
 
@@ -29,6 +30,7 @@ enum {
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
+    CACHE_STATE = 2,            /* of where an object is that may be in quarantine */
 };
 
 /* Flags that a caller may give. */
@@ -36,13 +38,29 @@ enum {
     CACHE_LINKS = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE,
     CACHE_KNOWN = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
                   STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE |
-                  STOOK_CACHE_ACCOUNT | CACHE_DEBUG | CACHE_LINKS,
+                  STOOK_CACHE_ACCOUNT | CACHE_DEBUG | CACHE_HARDENED | STOOK_CACHE_GUARD_PAGES |
+                  STOOK_CACHE_OWN_PAGES | CACHE_LINKS,
 };
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
 static struct stook_cache *cache_of_caches;
 /* The process's defaults: every cache in random order, every cache adaptive. */
 static bool cache_random, cache_adaptive;
+static unsigned cache_harden; /* STOOK_CACHE_*, by STOOK_HARDEN: of every cache, too */
+
+/* By STOOK_HARDEN's words; those of malloc alone are malloc's. */
+static FIRST_TEXT unsigned cache_hardening(size_t words)
+{
+    static const unsigned flags[] FIRST_DATA = {STOOK_CACHE_RANDOM, STOOK_CACHE_ZERO_ON_FREE,
+                                                STOOK_CACHE_QUARANTINE, STOOK_CACHE_GUARD_PAGES,
+                                                STOOK_CACHE_OWN_PAGES};
+    unsigned harden = 0;
+
+    for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+        if (words & (size_t)1 << i)
+            harden |= flags[i];
+    return harden;
+}
 
 static size_t cache_struct_size(void)
 {
@@ -120,6 +138,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         stat_close(cache, CACHE_CLOSED_GROUP, true);
     if (cache->flags & CACHE_DEBUG)
         stat_close(cache, CACHE_CLOSED_DEBUG, true);
+    if (cache->flags & CACHE_HARDENED)
+        stat_close(cache, CACHE_CLOSED_HARDENED, true);
     if (cache_list.closed && !(cache->flags & CACHE_INTERNAL))
         stat_close(cache, cache_list.closed, true);
     stat_init(cache);
@@ -145,6 +165,9 @@ void cache_boot(void)
         report_fatal("no memory for the first caches");
     cache_random = setting_number(SETTING_RANDOM);
     cache_adaptive = setting_number(SETTING_ADAPTIVE);
+    cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
+    if (cache_harden & STOOK_CACHE_GUARD_PAGES)
+        runs_start();
     budget_init();
     list_init(&cache_list.all);
     lock_take(&cache_list.lock, LOCK_CACHES);
@@ -185,6 +208,7 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
 
     return (stable ? 0 : LAYOUT_WRITABLE) | (args->flags & CACHE_MALLOC ? LAYOUT_DENSE : 0) |
            (args->flags & STOOK_CACHE_LINK_INSIDE ? LAYOUT_LINK_INSIDE : 0) |
+           (args->flags & CACHE_HARDENED ? LAYOUT_LINK_OUTSIDE | LAYOUT_COLUMNS_OUTSIDE : 0) |
            (args->flags & CACHE_COLUMNS_OUTSIDE ? LAYOUT_COLUMNS_OUTSIDE : 0) |
            (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
 }
@@ -204,6 +228,8 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
         request.later = 1u << LAYOUT_TAG;
     if (args->flags & CACHE_COLOURED)
         request.lead = (uint32_t)args->align;
+    if (args->flags & STOOK_CACHE_QUARANTINE)
+        request.element[LAYOUT_TRACK] = CACHE_STATE;
     if (args->flags & CACHE_DEBUG)
         hooks.debug_plan(args->flags, &request);
     return layout_plan_columns(layout, &request);
@@ -230,8 +256,27 @@ static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t 
     return true;
 }
 
+/*
+ * With its hardening.  Debug caches check more than a quarantine does.  Zeros would undo a constructor, and readers of
+ * type-stable memory may still read it.  Links lie outside of objects that are filled when they are freed.
+ */
+static unsigned cache_flags_hardened(unsigned flags, bool constructed)
+{
+    if (!(flags & (CACHE_INTERNAL | CACHE_LINK_FIRST)) && hooks.alloc)
+        flags |= cache_harden;
+    if (constructed || (flags & STOOK_CACHE_TYPESAFE))
+        flags &= ~(unsigned)STOOK_CACHE_ZERO_ON_FREE;
+    if (flags & CACHE_DEBUG)
+        flags &= ~(unsigned)CACHE_HARDENED;
+    if (flags & STOOK_CACHE_OWN_PAGES)
+        flags &= ~(unsigned)STOOK_CACHE_MERGE;
+    if (flags & CACHE_HARDENED)
+        flags &= ~(unsigned)STOOK_CACHE_LINK_INSIDE;
+    return flags;
+}
+
 /* With its debug flags.  A cache that has some shares no slabs and has no sheaves, and its links lie outside. */
-static unsigned cache_flags(const char *name, unsigned flags)
+static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 {
     unsigned debug = 0;
 
@@ -241,13 +286,13 @@ static unsigned cache_flags(const char *name, unsigned flags)
     if (debug)
         flags = (flags & ~(STOOK_CACHE_MERGE | STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) |
                 STOOK_CACHE_NOSHEAF;
-    return flags;
+    return cache_flags_hardened(flags, constructed);
 }
 
 struct stook_cache *cache_make(const char *name, size_t size, const struct stook_cache_args *given)
 {
     struct stook_cache_args wanted = *given, *args = &wanted;
-    unsigned index, flags = args->flags = cache_flags(name, args->flags);
+    unsigned index, flags = args->flags = cache_flags(name, args->flags, args->ctor || args->dtor);
     struct stook_cache *cache = NULL;
     uint16_t *permutation = NULL;
     struct layout layout;
@@ -307,13 +352,14 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
     if (!name || object_size == 0 || (args.align & (args.align - 1)) ||
         (args.flags & ~CACHE_KNOWN) || (args.flags & CACHE_LINKS) == CACHE_LINKS ||
         ((args.flags & STOOK_CACHE_ADAPTIVE) && (args.flags & STOOK_CACHE_NOSHEAF)) ||
-        ((args.flags & STOOK_CACHE_LINK_INSIDE) &&
+        ((args.flags & (STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_ZERO_ON_FREE)) &&
          (args.ctor || args.dtor || (args.flags & STOOK_CACHE_TYPESAFE)))) {
         errno = EINVAL;
         return NULL;
     }
     if (((args.flags & STOOK_CACHE_TYPESAFE) && !hooks_rcu()) ||
-        ((args.flags & (STOOK_CACHE_ACCOUNT | CACHE_DEBUG)) && !hooks.alloc)) { /* the core alone */
+        ((args.flags & (STOOK_CACHE_ACCOUNT | CACHE_DEBUG | CACHE_HARDENED)) &&
+         !hooks.alloc)) { /* the core alone */
         errno = ENOTSUP;
         return NULL;
     }
@@ -328,6 +374,8 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
         (args.flags & STOOK_CACHE_TYPESAFE))
         args.flags &= ~STOOK_CACHE_MERGE;
     init_once();
+    if (args.flags & STOOK_CACHE_GUARD_PAGES)
+        runs_start();
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     cache = cache_make(name, object_size, &args);
@@ -363,11 +411,19 @@ static void cache_settle_deferred(struct stook_cache *cache, enum hooks_deferred
         hooks_rcu()->deferred(cache, what);
 }
 
+/* What is held back of the cache's freed objects. */
+static void cache_take_held(struct stook_cache *cache)
+{
+    if ((cache->flags & STOOK_CACHE_QUARANTINE) && hooks.held_back)
+        hooks.held_back(cache);
+}
+
 __attribute__((cold)) size_t cache_drain(struct stook_cache *cache, bool alone)
 {
     /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
     uint64_t before = cache_gone(cache);
 
+    cache_take_held(cache);
     cache_settle_deferred(cache, alone ? HOOKS_DEFERRED_WAIT : HOOKS_DEFERRED_PUSH);
     adapt_shrink(cache);
     slot_drain(&cache, 1, alone);
@@ -377,6 +433,7 @@ __attribute__((cold)) size_t cache_drain(struct stook_cache *cache, bool alone)
 
 __attribute__((cold)) void cache_drain_near(struct stook_cache *cache)
 {
+    cache_take_held(cache);
     slot_drain_near(cache);
     cache_drain_nodes(cache);
 }
@@ -387,8 +444,10 @@ __attribute__((cold)) size_t cache_drain_all(struct stook_cache *const *caches, 
 
     for (unsigned i = 0; i < n; i++)
         bytes -= cache_gone(caches[i]);
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
+        cache_take_held(caches[i]);
         adapt_shrink(caches[i]);
+    }
     slot_drain(caches, n, false);
     for (unsigned i = 0; i < n; i++) {
         cache_drain_nodes(caches[i]);

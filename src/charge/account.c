@@ -8,6 +8,7 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "debug/object.h"
+#include "harden/quarantine.h"
 #include "large/large.h"
 #include "slab/slab.h"
 #include "slab/wrong.h"
@@ -199,6 +200,8 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
 
     if (cache->flags & CACHE_DEBUG)
         (void)debug_take(cache, (void *)(uintptr_t)object, where);
+    else if (cache->flags & STOOK_CACHE_QUARANTINE)
+        (void)quarantine_take(cache, (void *)(uintptr_t)object);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) {
         void *taken = (void *)(uintptr_t)object;
         trace_alloc(cache, &taken, 1);
@@ -334,17 +337,35 @@ static void account_gone(const struct stook_cache *cache, void **objects, size_t
         trace_free(objects, n);
 }
 
-void account_clear(const struct stook_cache *cache, void **objects, size_t n)
+static void account_come(const struct stook_cache *cache, void **objects, size_t n)
 {
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
         debug_free(cache, objects, n);
+    else if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
+        quarantine_check(cache, objects, n);
     account_gone(cache, objects, n);
+}
+
+void account_clear(const struct stook_cache *cache, void **objects, size_t n)
+{
+    account_come(cache, objects, n);
+    if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
+        quarantine_fill(cache, objects, n);
+}
+
+void account_free(struct stook_cache *cache, void **objects, size_t n)
+{
+    account_come(cache, objects, n);
+    if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
+        quarantine_hold(cache, objects, n);
 }
 
 void account_defer(const struct stook_cache *cache, void **object)
 {
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
         debug_defer(cache, object);
+    else if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
+        quarantine_check(cache, object, 1);
     account_gone(cache, object, 1);
 }
 

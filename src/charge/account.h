@@ -58,6 +58,8 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
  * reported.  Any context; errno is kept.
  */
 void account_clear(const struct stook_cache *cache, void **objects, size_t n);
+/* The same of objects that go to the cache: entries that a quarantine holds back become NULL, too. */
+void account_free(struct stook_cache *cache, void **objects, size_t n);
 /* The same of an object that goes when its readers have gone. */
 void account_defer(const struct stook_cache *cache, void **object);
 /* The same of objects that a reserve had and no user: no trace knows of them. */

@@ -8,6 +8,7 @@
 #include "base/context.h"
 #include "charge/straight.h"
 #include "debug/object.h"
+#include "harden/quarantine.h"
 #include "percpu/percpu.h"
 #include "sheaf/slot.h"
 #include "slab/stat.h"
@@ -15,12 +16,21 @@
 #include <errno.h>
 #include <string.h>
 
-/* What becomes of an object of a debug cache that was taken; NULL: none, or none that may be used. */
+/* Objects that are checked before they are handed out. */
+enum { ACCOUNTED_CHECKED = CACHE_DEBUG | STOOK_CACHE_QUARANTINE };
+
+static bool accounted_take(const struct stook_cache *cache, void *object, uint64_t where)
+{
+    return cache->flags & CACHE_DEBUG ? debug_take(cache, object, where)
+                                      : quarantine_take(cache, object);
+}
+
+/* What becomes of an object of a debug or a hardened cache that was taken; NULL: none, or none that may be used. */
 static __attribute__((noinline, cold)) void *accounted_checked(struct stook_cache *cache,
                                                                unsigned flags, void *object,
                                                                uint64_t where)
 {
-    while (object && where && !debug_take(cache, object, where))
+    while (object && where && !accounted_take(cache, object, where))
         object = alloc_slow(cache, flags);
     return object;
 }
@@ -43,7 +53,7 @@ static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *
         return NULL;
     if (stat_counts_fast(cache) || !stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
         object = alloc_slow(cache, flags);
-    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
+    if (__builtin_expect(cache->flags & ACCOUNTED_CHECKED, 0))
         object = accounted_checked(cache, flags, object, where);
     account_end(cache, &account, &object, object != NULL, 1);
     if (object && (flags & STOOK_ZERO))
@@ -176,7 +186,7 @@ void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned n
         return NULL;
     do
         object = alloc_from_node(cache, flags & ~STOOK_ZERO, node);
-    while (object && (cache->flags & CACHE_DEBUG) && !debug_take(cache, object, where));
+    while (object && (cache->flags & ACCOUNTED_CHECKED) && !accounted_take(cache, object, where));
     account_end(cache, &account, &object, object != NULL, 1);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, accounted_size(cache, object));
@@ -198,8 +208,10 @@ static __attribute__((noinline, cold)) bool accounted_check_bulk(struct stook_ca
     }
     if (all)
         return true;
-    if (where)
+    if (where && (cache->flags & CACHE_DEBUG))
         debug_free(cache, objects, n);
+    else if (where)
+        quarantine_check(cache, objects, n), quarantine_fill(cache, objects, n);
     nested = context_enter();
     for (size_t i = 0; i < n; i++)
         if (objects[i])
@@ -221,7 +233,7 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
         !account_begin(cache, &account, n, flags, where, group))
         return 0;
     got = bulk_alloc_slow(cache, flags, n, objects, 0);
-    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0) && got > 0 &&
+    if (__builtin_expect(cache->flags & ACCOUNTED_CHECKED, 0) && got > 0 &&
         !accounted_check_bulk(cache, flags, n, objects, where))
         got = 0;
     account_end(cache, &account, objects, got, n);

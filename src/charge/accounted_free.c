@@ -11,8 +11,8 @@
 /* The general way of a cache with hooks: what the fast path does for others is tried here. */
 static __attribute__((noinline)) void accounted_free_rest(struct stook_cache *cache, void *object)
 {
-    account_clear(cache, &object, 1);
-    if (__builtin_expect(!object, 0)) /* refused */
+    account_free(cache, &object, 1);
+    if (__builtin_expect(!object, 0)) /* refused, or held back */
         return;
     if (__builtin_expect(!stat_counts_fast(cache) &&
                              stook_rseq_push(cache->own, cache->head.rseq_offset, object),

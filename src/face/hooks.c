@@ -21,6 +21,7 @@
 #include "face/hotplug.h"
 #include "face/topology_text.h"
 #include "face/traced.h"
+#include "harden/quarantine.h"
 #include "large/arena_span.h"
 #include "large/large.h"
 #include "leak/leak.h"
@@ -36,6 +37,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
         closed |= CACHE_CLOSED_TAG;
     debug_flags_start();
     tools_report_start();
+    quarantine_start();
     fail_start();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
@@ -67,6 +69,7 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     slabs_child();
     hotplug_child(); /* also where no lock was taken */
     traced_child(nested);
+    quarantine_child();
     debug_report_child();
     track_child();
     sample_child();
@@ -81,7 +84,8 @@ const struct hooks hooks = {
     .alloc_node = accounted_alloc_node,
     .alloc_bulk = accounted_alloc_bulk_from,
     .free = accounted_free,
-    .free_bulk = account_clear,
+    .free_bulk = account_free,
+    .held_back = quarantine_release,
     .report = debug_report,
     .settings_read = settings_show_read,
     .topology = topology_text_environment,

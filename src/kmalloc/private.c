@@ -12,6 +12,7 @@
 #include "debug/object.h"
 #include "debug/pages.h"
 #include "guard/guard.h"
+#include "harden/quarantine.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "os/topology.h"
@@ -28,7 +29,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { PRIVATE_CLASSES = 256 };
+enum { PRIVATE_CLASSES = 1024 /* 62 in each partition */ };
 
 void stook_private_check(unsigned interface, const char *version)
 {
@@ -77,7 +78,7 @@ static enum debug_call private_call(const void *from)
 static uint64_t private_where(const void *from)
 {
     return where_address(
-        (const void *)((uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_CALL_SHIFT) - 1)));
+        (const void *)((uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_TOKEN_SHIFT) - 1)));
 }
 
 static __attribute__((noinline, cold)) void private_free_debug(struct stook_cache *cache,
@@ -170,7 +171,7 @@ struct stook_cache *stook_private_class(const char *name, size_t size, uintptr_t
     if (!cache)
         return NULL;
     private_add_class(cache);
-    if (cache->flags & CACHE_DEBUG)
+    if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED))
         accounted_malloc_debug();
     *slot_offset = percpu_offset(cache->index);
     if (account_process) { /* before its first object */
@@ -276,7 +277,8 @@ bool stook_private_live(void *object)
 {
     const struct stook_cache *cache = slab_user_cache(object);
 
-    return !cache || !(cache->flags & CACHE_DEBUG) || debug_live(cache, object);
+    return !cache || (cache->flags & CACHE_DEBUG ? debug_live(cache, object)
+                                                 : quarantine_live(cache, object));
 }
 
 /* The largest power of two that all objects of the cache are aligned to. */
@@ -456,6 +458,11 @@ void stook_private_limit(void)
         report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);
     /* Before its first stock. */
     atomic_store_explicit(&group_stocks.plain, account_process, memory_order_relaxed);
+}
+
+bool stook_private_tokens(void)
+{
+    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
 }
 
 unsigned char stook_private_perturb(void)

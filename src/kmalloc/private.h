@@ -19,7 +19,7 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 3u
+#define STOOK_PRIVATE_INTERFACE 4u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -63,6 +63,33 @@ enum stook_private_call {
 };
 /* Where a call returns to, and which call it is: in bits that no address has.  Without, it is malloc. */
 enum { STOOK_PRIVATE_CALL_SHIFT = 60 };
+
+/* Bits of `from` below these: 1 + the partition that the caller's type belongs to, or 0 where only the place of the
+ * call is known. */
+enum {
+    STOOK_PRIVATE_TOKEN_SHIFT = 55,
+    STOOK_PRIVATE_TOKEN_BITS = STOOK_PRIVATE_CALL_SHIFT - STOOK_PRIVATE_TOKEN_SHIFT,
+    STOOK_PRIVATE_PARTITIONS = 16,
+};
+
+static inline const void *stook_private_from_token(const void *from, size_t token)
+{
+    return (const void *)((uintptr_t)from | (uintptr_t)(token % STOOK_PRIVATE_PARTITIONS + 1)
+                                                << STOOK_PRIVATE_TOKEN_SHIFT);
+}
+
+/* The partition of a call: its type's, or by a hash of its place. */
+static inline unsigned stook_private_partition(const void *from)
+{
+    unsigned token = (unsigned)((uintptr_t)from >> STOOK_PRIVATE_TOKEN_SHIFT) &
+                     ((1u << STOOK_PRIVATE_TOKEN_BITS) - 1);
+    uint64_t place = (uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_TOKEN_SHIFT) - 1);
+
+    return token ? token - 1 : (unsigned)(place * 0x9e3779b97f4a7c15u >> 60);
+}
+
+/* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition. */
+STOOK_API bool stook_private_tokens(void);
 static inline const void *stook_private_from(const void *address, enum stook_private_call call)
 {
     return (const void *)((uintptr_t)address | (uintptr_t)call << STOOK_PRIVATE_CALL_SHIFT);

@@ -26,7 +26,28 @@ enum {
     CLASS_LENT_DENSE = 4096,
 };
 
+enum { CLASS_PARTITIONS = STOOK_PRIVATE_PARTITIONS };
+
+/* One partition, or all of them (STOOK_HARDEN=tokens): then no two share a slab. */
 static struct stook_cache *class_cache[SIZES_CLASSES];
+static struct stook_cache *class_more[CLASS_PARTITIONS - 1][SIZES_CLASSES] LARGE_BSS;
+static bool class_is_parted; /* constant after the start */
+
+static inline struct stook_cache **class_at(unsigned partition, unsigned class)
+{
+    return partition == 0 ? &class_cache[class] : &class_more[partition - 1][class];
+}
+
+static inline struct stook_cache *class_found(unsigned partition, unsigned class)
+{
+    return __atomic_load_n(class_at(partition, class), __ATOMIC_ACQUIRE);
+}
+
+static inline unsigned class_partition(const void *from)
+{
+    return __builtin_expect(class_is_parted, 0) ? stook_private_partition(from) : 0;
+}
+
 static uint16_t class_lent[SIZES_CLASSES]; /* bytes lent to a class; atomic */
 
 /*
@@ -38,12 +59,13 @@ static const void *const class_malloc __attribute__((used)) = (const void *)MALL
 static size_t class_bytes; /* from fast.base on, which may hold objects */
 
 /* Why the fast path is closed: bits, set and cleared by anyone at any time. */
-enum { CLASS_ACCOUNTED = 1, CLASS_PERTURBED = 2 };
+enum { CLASS_ACCOUNTED = 1, CLASS_PERTURBED = 2, CLASS_PARTED = 4 };
 static unsigned class_closed = CLASS_ACCOUNTED; /* until it is said whether they are */
 
 static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
 
 static const void *class_slot[SIZES_CLASSES]; /* in CPU 0's area; NULL: not made yet */
+static const void *class_more_slot[CLASS_PARTITIONS - 1][SIZES_CLASSES] LARGE_BSS;
 
 /*
  * Lets malloc's fast path find a class, or hides it.  A class that is not made has no slots in the table,
@@ -73,7 +95,8 @@ static void class_show_size(void)
     do {
         closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&fast.size, closed ? 0 : bytes, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.size, closed & ~(unsigned)CLASS_PARTED ? 0 : bytes,
+                         __ATOMIC_SEQ_CST);
     } while (closed != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
              bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
 }
@@ -146,8 +169,8 @@ static void *class_filled(void *object, size_t size)
     return object;
 }
 
-/* "malloc-" and the size: a hundred calls of snprintf() are felt at the start. */
-static void class_name(char name[CLASS_NAME], size_t size)
+/* "malloc-", the size, and the partition behind a point: a hundred calls of snprintf() are felt at the start. */
+static void class_name(char name[CLASS_NAME], size_t size, unsigned partition)
 {
     char digits[CLASS_NAME];
     unsigned n = 0;
@@ -158,6 +181,12 @@ static void class_name(char name[CLASS_NAME], size_t size)
     name += sizeof("malloc-") - 1;
     while (n > 0)
         *name++ = digits[--n];
+    if (class_is_parted) {
+        *name++ = '.';
+        if (partition >= 10)
+            *name++ = '1';
+        *name++ = (char)('0' + partition % 10);
+    }
     *name = '\0';
 }
 
@@ -173,7 +202,7 @@ static bool class_is_first(unsigned class)
 }
 
 /* Makes a class and makes it known to the fast path; NULL without memory.  One thread at a time. */
-static struct stook_cache *class_add(unsigned class)
+static struct stook_cache *class_add(unsigned partition, unsigned class)
 {
     struct stook_private_slab slab;
     char name[CLASS_NAME];
@@ -181,30 +210,34 @@ static struct stook_cache *class_add(unsigned class)
     uint64_t *start;
     struct stook_cache *cache;
 
-    class_name(name, sizes_of(class));
+    class_name(name, sizes_of(class), partition);
     cache = stook_private_class(name, sizes_of(class), &offset);
     if (!cache)
         return NULL;
     start = &fast_start[offset >> FAST_SLOT_SHIFT];
     stook_private_slab(cache, &slab, start);
     __atomic_store_n(start, starts_word(slab.bytes, slab.stride, slab.objects), __ATOMIC_RELAXED);
-    (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + offset),
-                              __ATOMIC_SEQ_CST);
-    class_show_from(class, class + 1);
-    __atomic_store_n(&class_cache[class], cache, __ATOMIC_RELEASE);
+    if (partition == 0) {
+        (void)__atomic_exchange_n(&class_slot[class], (const void *)(fast.slots + offset),
+                                  __ATOMIC_SEQ_CST);
+        class_show_from(class, class + 1);
+    } else {
+        class_more_slot[partition - 1][class] = (const void *)(fast.slots + offset);
+    }
+    __atomic_store_n(class_at(partition, class), cache, __ATOMIC_RELEASE);
     return cache;
 }
 
 /* The class's cache, made with the first request; NULL: it cannot be made here and now. */
-static struct stook_cache *class_get(unsigned class)
+static struct stook_cache *class_get(unsigned partition, unsigned class)
 {
-    struct stook_cache *cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
+    struct stook_cache *cache = class_found(partition, class);
 
     if (__builtin_expect(cache != NULL, 1) || !stook_private_class_begin())
         return cache;
-    cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
+    cache = class_found(partition, class);
     if (!cache)
-        cache = class_add(class);
+        cache = class_add(partition, class);
     stook_private_class_end();
     return cache;
 }
@@ -250,8 +283,11 @@ void class_make(void)
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
+    class_is_parted = stook_private_tokens();
+    if (class_is_parted)
+        class_closed |= CLASS_PARTED;
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
-        if (class_is_first(i) && !class_add(i))
+        if (class_is_first(i) && !class_add(0, i))
             stook_private_fatal("malloc cannot start: no memory for the size classes");
     stook_private_on_growing(class_grow);
     stook_private_on_closing(class_accounted);
@@ -274,16 +310,19 @@ static void *class_large(size_t size, size_t align, bool *zeroed, const void *fr
 static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, size_t size,
                                                                 const void *from)
 {
-    unsigned tried = 0;
+    unsigned tried = 0, partition = class_partition(from);
     void *object = NULL;
 
     while (!object && errno != EDQUOT && tried < CLASS_LARGER && ++class < SIZES_CLASSES) {
-        struct stook_cache *cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
+        struct stook_cache *cache = class_found(partition, class);
         if (!cache) /* not made yet */
             continue;
         object = stook_private_alloc(cache, size, 0, from);
         tried++;
     }
+    /* Of no other partition. */
+    if (!object && class_is_parted && errno != EDQUOT)
+        object = stook_private_large_alloc(size, 1, NULL, from);
     if (!object)
         errno = ENOMEM;
     return object;
@@ -295,7 +334,7 @@ static __attribute__((noinline, cold)) void *class_small_first(unsigned class, s
 {
     int saved = errno;
     struct stook_cache *borrowed = class_borrow(class);
-    struct stook_cache *cache = borrowed ? borrowed : class_get(class);
+    struct stook_cache *cache = borrowed ? borrowed : class_get(class_partition(from), class);
     void *object = cache ? stook_private_alloc(cache, size, 0, from) : NULL;
 
     if (object)
@@ -309,14 +348,28 @@ static __attribute__((noinline, cold)) void *class_small_first(unsigned class, s
     return object;
 }
 
+/* What the fast path does for one partition. */
+static inline void *class_parted(unsigned partition, unsigned class)
+{
+    const void *slot = partition == 0 ? class_slot[class] : class_more_slot[partition - 1][class];
+    void *object;
+
+    return __atomic_load_n(&class_closed, __ATOMIC_RELAXED) == CLASS_PARTED &&
+                   stook_rseq_pop(slot, fast.rseq_offset, &object)
+               ? object
+               : NULL;
+}
+
 static void *class_small(size_t size, const void *from)
 {
-    unsigned class = sizes_class(size);
-    struct stook_cache *cache = __atomic_load_n(&class_cache[class], __ATOMIC_ACQUIRE);
+    unsigned class = sizes_class(size), partition = class_partition(from);
+    struct stook_cache *cache = class_found(partition, class);
     void *object;
 
     if (__builtin_expect(!cache, 0))
         return class_small_first(class, size, from);
+    if (class_is_parted && (object = class_parted(partition, class)) != NULL)
+        return object;
     object = stook_private_alloc(cache, size, 0, from);
     return __builtin_expect(object != NULL, 1) ? object : class_alloc_larger(class, size, from);
 }
@@ -343,7 +396,8 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
         unsigned class = sizes_class(size < align ? align : size);
         while (class < SIZES_CLASSES && sizes_of(class) % align != 0)
             class ++;
-        struct stook_cache *cache = class < SIZES_CLASSES ? class_get(class) : NULL;
+        struct stook_cache *cache =
+            class < SIZES_CLASSES ? class_get(class_partition(from), class) : NULL;
         if (cache) {
             void *object = stook_private_alloc(cache, size, align, from);
             if (!object)

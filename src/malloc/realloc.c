@@ -7,6 +7,7 @@
 #include "malloc/class.h"
 #include "malloc/fast.h"
 #include "malloc/names.h"
+#include "malloc/realloc.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -60,7 +61,7 @@ static void *realloc_large(void *object, size_t had, size_t size, const void *fr
     return realloc_copy(object, had, size, wanted, from);
 }
 
-static void *realloc_object(void *object, size_t size, const void *from)
+void *realloc_object(void *object, size_t size, const void *from)
 {
     size_t had = class_size(object, "realloc");
     void *fresh;

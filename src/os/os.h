@@ -46,6 +46,10 @@ enum { OS_CORE_OBJECTS, OS_CORE_ALL };
 void os_dump(void *address, size_t size, bool wanted);
 /* Pages of os_map() that a forked child finds as zeros, however it was made (Linux 4.14). */
 void os_zero_in_child(void *address, size_t size);
+/* Takes a page of the arena out of use: no access, no memory; false: the kernel refuses, and it is as it was.
+ * Undoes it: false: it is still without access. */
+bool os_guard(void *address, size_t size);
+bool os_unguard(void *address, size_t size);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */

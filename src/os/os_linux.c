@@ -105,6 +105,26 @@ bool os_commit(void *address, size_t size)
     return mprotect((char *)address - within, size + within, PROT_READ | PROT_WRITE) == 0;
 }
 
+bool os_guard(void *address, size_t size)
+{
+    int saved = errno;
+    bool done;
+
+    os_release(address, size);
+    done = mprotect(address, size, PROT_NONE) == 0;
+    errno = saved;
+    return done;
+}
+
+bool os_unguard(void *address, size_t size)
+{
+    int saved = errno;
+    bool done = mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
+
+    errno = saved;
+    return done;
+}
+
 void os_release(void *address, size_t size)
 {
     uintptr_t page = os_page_size(), begin = (uintptr_t)address, end = begin + size;

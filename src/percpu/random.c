@@ -65,3 +65,13 @@ void random_permute(uint16_t *index, uint32_t n)
         index[j] = (uint16_t)i;
     }
 }
+
+void random_shuffle(void **pointer, uint32_t n)
+{
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t j = random_below(i);
+        void *last = pointer[i - 1];
+        pointer[i - 1] = pointer[j];
+        pointer[j] = last;
+    }
+}

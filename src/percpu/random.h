@@ -19,4 +19,7 @@ uint32_t random_below(uint32_t n);
 /* The indices below n in random order, each from the kernel's generator. */
 void random_permute(uint16_t *index, uint32_t n);
 
+/* n pointers in random order.  As random_below(). */
+void random_shuffle(void **pointer, uint32_t n);
+
 #endif

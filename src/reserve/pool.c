@@ -5,6 +5,7 @@
 #include "base/report.h"
 #include "charge/accounted.h"
 #include "debug/object.h"
+#include "harden/quarantine.h"
 #include "base/init.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
@@ -276,6 +277,8 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
         object = pool_wait(pool, until), late = !object;
     if (object && (pool->cache->flags & CACHE_DEBUG))
         (void)debug_take(pool->cache, object, where);
+    else if (object && (pool->cache->flags & STOOK_CACHE_QUARANTINE))
+        (void)quarantine_take(pool->cache, object);
     if (hooked)
         account_end(pool->cache, &account, &object, object != NULL, 1);
     if (!object)
@@ -401,7 +404,7 @@ static inline void pool_free_to_cache(struct stook_pool *pool, void *object)
 
     if (__builtin_expect(stook_rseq_push(cache->head.slots, cache->head.rseq_offset, object), 1))
         return;
-    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
+    if (__builtin_expect(cache->flags & (CACHE_DEBUG | CACHE_HARDENED), 0)) {
         pool_free_slow(pool, object); /* it may refuse it */
         return;
     }

@@ -9,6 +9,7 @@
 #include "base/report.h"
 #include "cache/cache_list.h"
 #include "debug/object.h"
+#include "harden/quarantine.h"
 #include "base/init.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -121,13 +122,16 @@ static void rcu_bring_back(struct sheaf *sheaf, unsigned node, bool nospin)
     }
 }
 
-/* Debug caches' objects are poisoned now.  A sheaf of a slot has objects of one cache, a loose one of several. */
+/* Objects of debug caches are poisoned now, those of hardened ones filled.  A sheaf of a slot has objects of one
+ * cache, a loose one of several. */
 static void rcu_readers_gone(struct sheaf *sheaf, bool loose)
 {
     for (uint32_t i = 0; i < sheaf->size; i++) {
         const struct stook_cache *cache = slab_cache_of(sheaf->object[i]);
         if (cache->flags & CACHE_DEBUG)
             debug_deferred(cache, sheaf->object[i]);
+        else if (cache->flags & CACHE_HARDENED)
+            quarantine_fill(cache, &sheaf->object[i], 1);
         else if (!loose)
             break;
     }
@@ -265,6 +269,8 @@ static void rcu_put_last(struct stook_cache *cache, void *object, bool nested)
             cache->name, object);
     if (cache->flags & CACHE_DEBUG)
         debug_deferred(cache, object);
+    else if (cache->flags & CACHE_HARDENED)
+        quarantine_fill(cache, &object, 1);
     slot_free(cache, &object, 1, false);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/hooks.h"
 #include "os/topology.h"
+#include "percpu/random.h"
 #include "sheaf/barn.h"
 #include "sheaf/slot_steps.h"
 #include "slab/nodes.h"
@@ -90,6 +91,8 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
     struct sheaf *empty = NULL, *main;
     struct slot *slot;
 
+    if (__builtin_expect(cache->permutation != NULL, 0))
+        random_shuffle(full->object, full->size);
     main = slot_close(percpu_offset(cache->index), &slot, nospin);
     if (main) {
         struct sheaf *spare = slot->spare;

@@ -27,6 +27,8 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_DEBUG = STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_RED_ZONE |
                      STOOK_CACHE_DEBUG_POISON | STOOK_CACHE_DEBUG_USER | STOOK_CACHE_DEBUG_TRACE |
                      STOOK_CACHE_DEBUG_FAIL,
+       /* What becomes of their objects when they are freed is up to harden/, which hooks.h leads to. */
+       CACHE_HARDENED = STOOK_CACHE_ZERO_ON_FREE | STOOK_CACHE_QUARANTINE,
 };
 
 /* Slabs of one cache with memory of one node. */
@@ -45,6 +47,8 @@ struct node {
     uint64_t made, made_min, peak;
     /* Atomic: pending slabs, while a fork has the lock (node_pending.h). */
     _Atomic(struct slab *) parked[NODE_PARKED];
+    /* Atomic: pages that stay the cache's (runs.c), by whether a slab there has the minimum order, and tags. */
+    _Atomic(struct slab *) own[4];
 };
 
 struct sheaf;
@@ -113,9 +117,11 @@ enum {
     CACHE_CLOSED_OWNER = 16, /* with GROUP: all to one group, so that they have no owners */
     CACHE_CLOSED_DEBUG =
         32, /* objects are checked (debug/): from the cache's creation to its end */
+    CACHE_CLOSED_HARDENED = 64, /* CACHE_HARDENED: as long */
     CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
     /* The rest of every call goes by hooks.alloc and its like (base/hooks.h). */
-    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG,
+    CACHE_CLOSED_ACCOUNT =
+        CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG | CACHE_CLOSED_HARDENED,
 };
 
 /* What accounting (charge/) knows of a cache: written when the cache is made or before its first object,

@@ -38,7 +38,7 @@ enum {
 enum layout_which {
     LAYOUT_GROUP, /* who is charged for the object */
     LAYOUT_TAG,   /* where it was allocated */
-    LAYOUT_TRACK, /* what debugging keeps */
+    LAYOUT_TRACK, /* what debugging keeps, or a quarantine */
     LAYOUT_LINK,  /* of a free object: the index of the next one */
     LAYOUT_COLUMNS,
 };

@@ -6,10 +6,10 @@
 #include "base/hooks.h"
 #include "base/placed.h"
 #include "base/report.h"
-#include "page/arena_kept.h"
 #include "page/arena.h"
 #include "slab/column.h"
 #include "slab/mark.h"
+#include "slab/runs.h"
 #include "slab/stat.h"
 #include "slab/wrong.h"
 
@@ -17,11 +17,6 @@
 
 struct stook_cache *cache_table[STOOK_CACHES_MAX] HEAD_BSS;
 __thread struct slab_counts slab_counts;
-
-static unsigned slab_zone(const struct stook_cache *cache, unsigned node)
-{
-    return cache->flags & CACHE_INTERNAL ? pagemap.zones / 2 + node : node;
-}
 
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
 {
@@ -49,43 +44,21 @@ static void slab_each(const struct stook_cache *cache, char *first, unsigned obj
     cancel_on(cancel);
 }
 
-/*
- * Pages of the node.  Where memory is short its other zone may have some left; but none of the library's
- * own objects lies where malloc's fast test looks for the program's.  Objects of a page or less are
- * written to in every page of their slab, sooner or later.
- */
-static char *slab_pages(const struct stook_cache *cache, unsigned node, unsigned order,
-                        unsigned flags, bool nospin, void **meta)
-{
-    unsigned zone = slab_zone(cache, node);
-    /* Slabs of debug caches are few in a block: what is kept about their objects fills its metadata. */
-    bool dense = cache->layout.stride <= PAGE_SIZE && cache->layout.lead == 0;
-    size_t bytes = column_meta(cache, flags);
-    char *base;
-
-    if (!nospin)
-        (void)arena_kept_drop();
-    base = arena_alloc_slab(zone, order, dense, bytes, nospin, meta);
-    return base || zone >= pagemap.zones / 2
-               ? base
-               : arena_alloc_slab(zone + pagemap.zones / 2, order, dense, bytes, nospin, meta);
-}
-
 struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
 {
     const struct layout *l = &cache->layout;
     unsigned order = l->order, objects = l->objects;
-    unsigned flags = atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_TAG
+    uint32_t flags = atomic_load_explicit(&cache->closed, memory_order_relaxed) & CACHE_CLOSED_TAG
                          ? SLAB_TAGGED
                          : 0;
     void *meta = NULL;
-    char *base = slab_pages(cache, node, order, flags, nospin, &meta);
+    char *base = runs_take(cache, node, order, &flags, nospin, &meta);
 
     if (!base && l->min_order < order) { /* memory is short: the least that holds an object */
         order = l->min_order;
         objects = l->min_objects;
         flags |= SLAB_MIN;
-        base = slab_pages(cache, node, order, flags, nospin, &meta);
+        base = runs_take(cache, node, order, &flags, nospin, &meta);
     }
     if (!base) {
         errno = ENOMEM;
@@ -100,10 +73,12 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
     atomic_store_explicit(&slab->state, slab_word(SLAB_NONE, objects, 0, flags),
                           memory_order_relaxed);
     if (flags & SLAB_TAGGED) {
-        column_clear(cache, slab);
+        column_clear(cache, slab, LAYOUT_TAG);
         atomic_fetch_add_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);
     }
+    if (cache->flags & STOOK_CACHE_QUARANTINE)
+        column_clear(cache, slab, LAYOUT_TRACK);
     if ((flags & SLAB_MIN) && cache->start)
         __atomic_store_n(cache->start, 0, __ATOMIC_RELAXED); /* before its first object is out */
     if (cache->flags & CACHE_DEBUG)
@@ -128,8 +103,6 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     unsigned order = slab_order(cache, word), objects = slab_objects(cache, word);
-    size_t meta = column_meta(cache, slab_flags(word));
-    char *base = slab_base(slab);
 
     STOOK_ASSERT(slab_inuse(word) == 0 && !list_linked(&slab->link));
     STOOK_ASSERT(!(slab_flags(word) & SLAB_PENDING));
@@ -144,7 +117,7 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
         atomic_fetch_sub_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);
     stat_add(cache, STAT_free_slab, 1);
-    arena_free_slab(base, order, slab, meta);
+    runs_give(cache, slab);
 }
 
 uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,

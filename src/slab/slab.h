@@ -8,6 +8,7 @@
  *   sequence grows with every change, so that a word that looks unchanged is unchanged
  *   flags    SLAB_MIN: made with the cache's minimum order
  *            SLAB_TAGGED: it has the column of tags; made while call sites were counted
+ *            SLAB_GUARDED: its run has one page more, without access (runs.h)
  *            SLAB_PENDING: a handler left this slab's list work to the interrupted holder
  *
  * States and lists (a slab is on its node's partial list if and only if it is `partial`, or
@@ -39,6 +40,7 @@ enum {
     SLAB_MIN = 1,
     SLAB_PENDING = 2,
     SLAB_TAGGED = 4,
+    SLAB_GUARDED = 8,
 };
 
 struct slab {

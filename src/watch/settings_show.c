@@ -85,6 +85,9 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX])
                  "letters of %s, or -; names behind a comma; blocks behind ;, as FZ,a*;U",
                  PARSE_LETTERS);
         break;
+    case SETTING_WORDS:
+        snprintf(text, room, "full, or some of %s, with commas between them", s->words);
+        break;
     case SETTING_TEXT:
         snprintf(text, room, "a text");
         break;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/walk.h"
 
+#include "harden/quarantine.h"
 #include "page/zone.h"
 #include "slab/mark.h"
 
@@ -22,7 +23,7 @@ __attribute__((no_sanitize("thread"))) static bool walk_read(struct walk *walk,
     walk->objects = slab_objects(walk->cache, word);
     memset(walk->out, 0, (walk->objects + 63) / 64 * sizeof(walk->out[0]));
     for (uint32_t i = 0; i < walk->objects; i++)
-        if (mark_is_out(walk->cache, slab, i)) {
+        if (mark_is_out(walk->cache, slab, i) && quarantine_is_live(walk->cache, slab, i)) {
             walk->out[i / 64] |= (uint64_t)1 << i % 64;
             any = true;
         }

@@ -158,6 +158,54 @@ static void double_free_in_sheaves(void)
     stook_cache_shrink(cache);
 }
 
+/* ---- hardened caches ------------------------------------------------------------------------- */
+
+/* p q p, the objects being in quarantine. */
+static void quarantine_double_free(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_QUARANTINE);
+    void *object = take(cache), *other = take(cache);
+
+    stook_free(cache, object);
+    stook_free(cache, other);
+    stook_free(cache, object);
+}
+
+/* It has left the quarantine, and is in a sheaf or a slab. */
+static void quarantine_late_double_free(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_QUARANTINE);
+    void *object = take(cache), *volatile kept = take(cache);
+
+    (void)kept;
+    stook_free(cache, object);
+    (void)stook_cache_shrink(cache);
+    stook_free(cache, object);
+}
+
+static void quarantine_write(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_QUARANTINE);
+    unsigned char *volatile object = take(cache);
+
+    stook_free(cache, object);
+    object[20] = 'x';
+    object[22] = 'y';
+    (void)stook_cache_shrink(cache);
+}
+
+static void quarantine_write_to_zeros(void)
+{
+    struct stook_cache *cache =
+        make("trees", 64, STOOK_CACHE_QUARANTINE | STOOK_CACHE_ZERO_ON_FREE);
+    unsigned char *volatile object = take(cache);
+
+    stook_free(cache, object);
+    object[63] = 1;
+    for (unsigned i = 0; i < 100000; i++)
+        stook_free(cache, take(cache));
+}
+
 static void free_of_the_library(void)
 {
     stook_free_any(make("trees", 64, 0));
@@ -262,6 +310,10 @@ static const struct death deaths[] = {
     {"free_after_destroy", free_after_destroy, 0},
     {"destroy_busy", destroy_busy, 1},
     {"layout_mismatch", layout_mismatch, 0},
+    {"quarantine_double_free", quarantine_double_free, 0},
+    {"quarantine_late_double_free", quarantine_late_double_free, 0},
+    {"quarantine_write", quarantine_write, 0},
+    {"quarantine_write_to_zeros", quarantine_write_to_zeros, 0},
     {"private_mismatch", private_mismatch, 0},
 #ifdef STOOK_ASSERTIONS
     {"lock_order", lock_order, 0},

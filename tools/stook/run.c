@@ -27,7 +27,7 @@ static char run_names[1024];
 
 struct run_options {
     bool report, implied, all, trace_all;
-    const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug;
+    const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug, *harden;
 };
 
 static int run_setenv(const char *name, const char *value)
@@ -63,6 +63,7 @@ static int run_parse(int argc, char **argv, struct run_options *options)
         {"reserve", required_argument, NULL, 'w'},
         {"limit", required_argument, NULL, 'l'},
         {"debug", required_argument, NULL, 'd'},
+        {"harden", required_argument, NULL, 'H'},
         {"trace", required_argument, NULL, 't'},
         {"trace-limit", required_argument, NULL, 'T'},
         {"trace-all", no_argument, NULL, 'A'},
@@ -105,6 +106,10 @@ static int run_parse(int argc, char **argv, struct run_options *options)
             break;
         case 'd':
             status = option_setting(STATUS_RUN, "--debug", SETTING_DEBUG, optarg, &options->debug);
+            break;
+        case 'H':
+            status =
+                option_setting(STATUS_RUN, "--harden", SETTING_HARDEN, optarg, &options->harden);
             break;
         case 't':
             options->trace = optarg;
@@ -328,6 +333,8 @@ static int run_environment(const struct run_options *options)
         status = run_set(SETTING_LIMIT, options->limit);
     if (status == STATUS_OK && options->debug)
         status = run_set(SETTING_DEBUG, options->debug);
+    if (status == STATUS_OK && options->harden)
+        status = run_set(SETTING_HARDEN, options->harden);
     if (status == STATUS_OK && options->mode) {
         const char *asked = setting_text(SETTING_MODE);
         bool locked = asked && strcmp(asked, "locked") == 0;
@@ -416,6 +423,8 @@ const struct command command_run = {
         "  --reserve SIZE         keep at most SIZE of free memory warm, 32M by default\n"
         "  --limit SIZE           each process may have SIZE allocated at one time; beyond it\n"
         "                         malloc fails with ENOMEM\n"
+        "  --harden WORDS         harden every cache: full, or of order, zero, quarantine, guards,\n"
+        "                         types, tokens\n"
         "  --debug FLAGS          check caches in full: letters of FZPUTA, and names behind a comma\n"
         "                         where not all are meant (malloc's are malloc-*), as the kernel's\n"
         "                         slab_debug: FZPU; Z,malloc-64\n"

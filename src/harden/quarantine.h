@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * quarantine.h - what becomes of a freed object of a hardened cache (STOOK_CACHE_ZERO_ON_FREE,
+ * STOOK_CACHE_QUARANTINE): it is filled, held back for a while, and checked before it can be had again.
+ *
+ * Each object of a cache with a quarantine has a word that says where it is.  It is changed by compare-and-swap, so
+ * that of two frees one is refused, whichever threads make them and wherever the object is by then.
+ *
+ *   FREE   with the library
+ *   LIVE   with a user
+ *   HELD   in quarantine, or waiting for RCU's readers
+ *   LOST   written to after it was freed: never handed out again
+ */
+#ifndef STOOK_HARDEN_QUARANTINE_H
+#define STOOK_HARDEN_QUARANTINE_H
+
+#include "slab/slab.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a held object is filled with, where its cache does not ask for zeros: no pointer of eight of them is one. */
+enum { QUARANTINE_FILL = 0x6d };
+
+/* An object is about to be handed out.  False: it must not be. */
+bool quarantine_take(const struct stook_cache *cache, void *object);
+
+/* Objects come back from users.  NULL entries are skipped; those that are refused, with a report, become NULL. */
+void quarantine_check(const struct stook_cache *cache, void **objects, size_t n);
+
+/* Then they are filled and held back: entries become NULL.  Objects that have been held for long enough go on to their
+ * own caches.  Any context; errno is kept. */
+void quarantine_hold(struct stook_cache *cache, void **objects, size_t n);
+/* The same of objects that stay with the caller. */
+void quarantine_fill(const struct stook_cache *cache, void *const *objects, size_t n);
+
+/* Whether an object may be resized: it is with a user; else that is reported. */
+bool quarantine_live(const struct stook_cache *cache, const void *object);
+
+/* The same of an object of a slab, without a report; true in a cache without a quarantine. */
+bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
+
+/* hooks.held_back */
+void quarantine_release(struct stook_cache *cache);
+/* In a forked child, whose other threads are gone. */
+void quarantine_child(void);
+/* Reads STOOK_QUARANTINE, before the first cache. */
+void quarantine_start(void);
+
+/* Bytes that all CPUs hold now; racy. */
+size_t quarantine_bytes(void);
+
+#endif

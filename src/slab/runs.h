@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runs.h - the pages that slabs are made of, from the arena: a guard page behind a slab, and pages that stay one
+ * cache's for good (STOOK_CACHE_GUARD_PAGES, STOOK_CACHE_OWN_PAGES).
+ */
+#ifndef STOOK_SLAB_RUNS_H
+#define STOOK_SLAB_RUNS_H
+
+#include "slab/slab.h"
+
+/*
+ * Pages for a slab with these SLAB_* flags, and *meta for its descriptor; NULL without memory.  *flags gets
+ * SLAB_GUARDED where there is one page more than the slab has.
+ */
+char *runs_take(struct stook_cache *cache, unsigned node, unsigned order, uint32_t *flags,
+                bool nospin, void **meta);
+
+/* The pages of a slab that is gone: to the arena, or onto the list of its cache's own. */
+void runs_give(struct stook_cache *cache, struct slab *slab);
+
+/* Before the first cache with guard pages: reads how many mappings the kernel allows. */
+void runs_start(void);
+
+/* Guard pages that there are now, and how many there may be. */
+extern _Atomic uint32_t runs_guards __attribute__((visibility("hidden")));
+extern _Atomic uint32_t runs_guards_most __attribute__((visibility("hidden")));
+
+#endif
