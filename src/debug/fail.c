@@ -106,20 +106,24 @@ void fail_start(void)
     }
 }
 
+/* Whether `path`, or its last part, is the `length` bytes that name the file. */
+static bool fail_is_file(const char *path, size_t length)
+{
+    const char *last = strrchr(path, '/');
+
+    if (strlen(path) == length)
+        return memcmp(path, fail.where, length) == 0;
+    return last && strlen(last + 1) == length && memcmp(last + 1, fail.where, length) == 0;
+}
+
 static bool fail_at_site(const struct stook_site *site)
 {
-    size_t length = strlen(site->file);
-    const char *colon = strrchr(fail.where, ':'), *file;
+    const char *colon = strrchr(fail.where, ':');
 
     if (!colon)
         return strcmp(site->function, fail.where) == 0;
-    file = strrchr(site->file, '/');
-    if (strncmp(site->file, fail.where, length) != 0 || fail.where + length != colon) {
-        length = file ? strlen(file + 1) : 0; /* its last part will do */
-        if (!file || strncmp(file + 1, fail.where, length) != 0 || fail.where + length != colon)
-            return false;
-    }
-    return strtoul(colon + 1, NULL, 10) == site->line;
+    return fail_is_file(site->file, (size_t)(colon - fail.where)) &&
+           strtoul(colon + 1, NULL, 10) == site->line;
 }
 
 static bool fail_at(uint64_t where)
