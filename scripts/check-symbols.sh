@@ -20,6 +20,7 @@ noun_of() {
     zone_grow | zone_meta | zone_move | zone_space | zone_warm) echo zone ;;
     node_pending | node_settle) echo node ;;
     guard_pool | guard_fault) echo guard ;;
+    flags | object | report) echo "$1|debug" ;; # of debug/, beside base/report.c
     hooks) echo 'hooks|init' ;;
     pin) echo 'pin|cache_list' ;;
     alloc_node) echo alloc ;;

@@ -44,6 +44,12 @@ static inline ssize_t raw_write(int fd, const void *from, size_t size)
     return (ssize_t)syscall(SYS_write, fd, from, size);
 }
 
+/* As waitpid(), but of any kind of child. */
+static inline pid_t raw_waitpid(pid_t child, int *status, int options)
+{
+    return (pid_t)syscall(SYS_wait4, child, status, options, NULL);
+}
+
 /* Sleeps while the word has that value; nanoseconds 0: without end.  May return early. */
 static inline void raw_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds)
 {

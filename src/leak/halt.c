@@ -122,7 +122,7 @@ static void halt_thread(struct halt_work *work, int number)
     *thread = (struct halt_thread){.number = number};
     (void)ptrace(PTRACE_INTERRUPT, number, NULL, NULL);
     for (unsigned nap = 0; nap < HALT_NAPS && !thread->stopped; nap++) {
-        int got = waitpid(number, &status, __WALL | WNOHANG);
+        int got = raw_waitpid(number, &status, __WALL | WNOHANG);
         if (got == 0) {
             struct timespec time = {0, HALT_NAP};
             (void)syscall(SYS_nanosleep, &time, NULL);

@@ -20,7 +20,7 @@
 
 enum {
     TAG_STACK_DEPTH = 48,
-    TAG_STACK_SKIP = 16, /* frames of ours, at most, before the caller's */
+    TAG_STACK_SKIP = 32, /* frames of ours, at most, before the caller's */
 };
 
 uint64_t tag_stack_every;

@@ -109,8 +109,8 @@ static unsigned runs_zone(const struct stook_cache *cache, unsigned node)
  * own objects lies where malloc's fast test looks for the program's.  Objects of a page or less are
  * written to in every page of their slab, sooner or later.
  */
-static char *runs_from_arena(const struct stook_cache *cache, unsigned node, unsigned order,
-                             uint32_t flags, bool guard, bool nospin, void **meta)
+char *runs_from_arena(const struct stook_cache *cache, unsigned node, unsigned order,
+                      uint32_t flags, bool guard, bool nospin, void **meta)
 {
     unsigned zone = runs_zone(cache, node);
     /* Slabs of debug caches are few in a block: what is kept about their objects fills its metadata. */
@@ -129,8 +129,8 @@ static char *runs_from_arena(const struct stook_cache *cache, unsigned node, uns
                : arena_alloc(zone + pagemap.zones / 2, &ask, NULL, meta);
 }
 
-char *runs_take(struct stook_cache *cache, unsigned node, unsigned order, uint32_t *flags,
-                bool nospin, void **meta)
+char *runs_take_hardened(struct stook_cache *cache, unsigned node, unsigned order, uint32_t *flags,
+                         bool nospin, void **meta)
 {
     size_t bytes = (size_t)PAGE_SIZE << order;
     bool guard;

@@ -8,12 +8,24 @@
 
 #include "slab/slab.h"
 
+/* Of an ordinary cache, or with a page more; NULL without memory. */
+char *runs_from_arena(const struct stook_cache *cache, unsigned node, unsigned order,
+                      uint32_t flags, bool guard, bool nospin, void **meta);
+/* Of a cache with guard pages, or pages of its own. */
+char *runs_take_hardened(struct stook_cache *cache, unsigned node, unsigned order, uint32_t *flags,
+                         bool nospin, void **meta);
+
 /*
  * Pages for a slab with these SLAB_* flags, and *meta for its descriptor; NULL without memory.  *flags gets
- * SLAB_GUARDED where there is one page more than the slab has.
+ * SLAB_GUARDED where there is one page more than the slab has.  Inlined: this is malloc's deepest path.
  */
-char *runs_take(struct stook_cache *cache, unsigned node, unsigned order, uint32_t *flags,
-                bool nospin, void **meta);
+static inline char *runs_take(struct stook_cache *cache, unsigned node, unsigned order,
+                              uint32_t *flags, bool nospin, void **meta)
+{
+    if (__builtin_expect(cache->flags & (STOOK_CACHE_GUARD_PAGES | STOOK_CACHE_OWN_PAGES), 0))
+        return runs_take_hardened(cache, node, order, flags, nospin, meta);
+    return runs_from_arena(cache, node, order, *flags, false, nospin, meta);
+}
 
 /* The pages of a slab that is gone: to the arena, or onto the list of its cache's own. */
 void runs_give(struct stook_cache *cache, struct slab *slab);

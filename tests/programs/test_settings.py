@@ -19,7 +19,7 @@ LIBRARY = BUILD / "lib/libstook-malloc.so"
 PRELOAD = LIBRARY.exists() and not any(key.endswith("SAN_OPTIONS") for key in os.environ)
 CLEAN = {key: value for key, value in os.environ.items()
          if not re.match(r"STOOK_(?!SOURCE_DIR|BUILD_DIR|TEST_DIR)|MALLOC_|LD_PRELOAD", key)}
-KIND = {"flag", "number", "bytes", "choice", "signal", "CPUs", "text", "letters"}
+KIND = {"flag", "number", "bytes", "choice", "signal", "CPUs", "text", "letters", "words"}
 work = tempfile.TemporaryDirectory()
 
 

@@ -5,13 +5,13 @@
  * the links of what remained.  slab.c is compiled in here, so that a slab can be made to fall back
  * to the minimum order.
  */
-#include "page/arena.h"
+#include "slab/runs.h"
 
 static unsigned orders_left = 255; /* memory is short: no run of a higher order is to be had */
-#define arena_alloc_slab(zone, order, ...)                                                         \
-    ((order) > orders_left ? NULL : arena_alloc_slab(zone, order, __VA_ARGS__))
+#define runs_take(cache, node, order, ...)                                                         \
+    ((order) > orders_left ? NULL : runs_take(cache, node, order, __VA_ARGS__))
 #include "slab/slab.c"
-#undef arena_alloc_slab
+#undef runs_take
 
 #include "slab/freelist_iter.h"
 #include "support/check.h"

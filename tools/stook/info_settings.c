@@ -19,8 +19,8 @@ static const struct {
 #undef SETTING
 };
 
-static const char *const info_types[] = {"flag",   "number", "bytes",   "choice",
-                                         "signal", "CPUs",   "letters", "text"};
+static const char *const info_types[] = {"flag", "number",  "bytes", "choice", "signal",
+                                         "CPUs", "letters", "words", "text"};
 static const char *const info_sources[] = {
     [SETTING_BY_DEFAULT] = "default",
     [SETTING_BY_ENVIRONMENT] = "environment",

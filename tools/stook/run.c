@@ -27,7 +27,8 @@ static char run_names[1024];
 
 struct run_options {
     bool report, implied, all, trace_all;
-    const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug, *harden;
+    const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug,
+        *harden;
 };
 
 static int run_setenv(const char *name, const char *value)

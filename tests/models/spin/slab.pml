@@ -220,7 +220,7 @@ proctype taker(bool nospin)
         :: count > 0 ->
             k = 0;
             tail = first;
-            d_step { /* code: src/slab/node.c node_emit | index = slab_next(cache, slab, index, limit) */
+            d_step { /* code: src/slab/node.c node_emit | index = slab_follow(cache, slab, index, limit) */
                 do
                 :: k == count -> break
                 :: k < count -> assert(first < N && !held[first]); held[first] = true; first = link[first]; k++

@@ -109,7 +109,7 @@ slow_free:
     :: true -> goto close
     fi;
 
-slow_alloc: /* a sheaf is fetched before the slot is closed.  code: src/sheaf/slot_alloc.c slot_install_full | main = slot_close(percpu_offset(cache->index), &slot, nospin) */
+slow_alloc: /* a sheaf is fetched before the slot is closed.  code: src/sheaf/slot_alloc.c slot_install | main = slot_close(percpu_offset(cache->index), &slot, nospin) */
     if
     :: atomic { loose[0] -> loose[0] = false; f = 0 }
     :: atomic { loose[1] -> loose[1] = false; f = 1 }
@@ -161,14 +161,14 @@ close:
 #endif
     /* The slot is this thread's, wherever it runs now. */
     if
-    :: f < NONE && (m == NONE || size[m] == 0) -> /* code: src/sheaf/slot_alloc.c slot_install_full | main->size == 0 */
+    :: f < NONE && (m == NONE || size[m] == 0) -> /* code: src/sheaf/slot_alloc.c slot_install | main->size == 0 */
         if
         :: m < NONE -> loose[m] = true
         :: else
         fi;
         m = f; f = NONE
     :: f < NONE && m < NONE && size[m] > 0 && spare == NONE -> spare = f; f = NONE
-    :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_alloc.c slot_alloc | slot->spare = slot_real(main) */
+    :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_alloc.c slot_alloc | slot->spare = may < spare->size ? NULL : slot_real(main) */
         n = spare;
 #ifdef OPEN_TWICE
         main_ = n;
@@ -181,7 +181,7 @@ close:
     main_ = m;
 not_closed:
     if
-    :: f < NONE -> /* code: src/sheaf/slot_alloc.c slot_install_full | barn_return(cache, node, full, nospin) */
+    :: f < NONE -> /* code: src/sheaf/slot_alloc.c slot_install | barn_return(cache, node, full, nospin) */
         d_step {
             k = 0;
             do
