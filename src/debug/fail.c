@@ -13,6 +13,7 @@
  */
 #include "debug/fail.h"
 
+#include "base/placed.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "percpu/random.h"
@@ -95,15 +96,20 @@ bool fail_read(const char *text)
     return true;
 }
 
-void fail_start(void)
+static __attribute__((noinline, cold)) void fail_start_with(const char *text)
+{
+    if (fail_read(text))
+        return;
+    setting_reset(SETTING_FAIL, SETTING_REFUSED);
+    report_warn("STOOK_FAIL=%s: not INTERVAL,PROBABILITY,SPACE,TIMES[,at=WHERE]; nothing fails", text);
+}
+
+FIRST_TEXT void fail_start(void)
 {
     const char *text = setting_text(SETTING_FAIL);
 
-    if (text && !fail_read(text)) {
-        setting_reset(SETTING_FAIL, SETTING_REFUSED);
-        report_warn("STOOK_FAIL=%s: not INTERVAL,PROBABILITY,SPACE,TIMES[,at=WHERE]; nothing fails",
-                    text);
-    }
+    if (text)
+        fail_start_with(text);
 }
 
 /* Whether `path`, or its last part, is the `length` bytes that name the file. */

@@ -83,11 +83,13 @@ int main(int argc, char **argv)
         object = std::realloc(object, 30);
         return object != nullptr;
     } else if (!std::strcmp(argv[1], "large")) {
-        volatile char *bytes = static_cast<char *>(std::malloc(100000));
-        bytes[100000] = 1;
+        volatile std::size_t size = 100000; /* or the compiler sees what is wrong */
+        volatile char *bytes = static_cast<char *>(std::malloc(size));
+        bytes[size] = 1;
         std::free(const_cast<char *>(bytes));
     } else if (!std::strcmp(argv[1], "fail")) {
-        object = std::malloc(24);
+        void *volatile kept = std::malloc(24); /* or the compiler needs no malloc to know */
+        object = kept;
         return object != nullptr;
     }
     return 0;
