@@ -13,6 +13,7 @@
  */
 #include "debug/fail.h"
 
+#include "base/placed.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "percpu/random.h"
@@ -95,7 +96,7 @@ bool fail_read(const char *text)
     return true;
 }
 
-void fail_start(void)
+FIRST_TEXT void fail_start(void)
 {
     const char *text = setting_text(SETTING_FAIL);
 
