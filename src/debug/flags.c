@@ -51,7 +51,7 @@ FIRST_TEXT void debug_flags_start(void)
     debug_flags_large = debug_flags_set("large") & DEBUG_Z;
 }
 
-uint32_t debug_flags_of(const char *name, uint32_t asked)
+FIRST_TEXT uint32_t debug_flags_of(const char *name, uint32_t asked)
 {
     asked &= DEBUG_FLAGS;
     return debug_is_set ? asked | debug_flags_set(name) : asked;
