@@ -32,6 +32,9 @@ noun_of() {
     class) echo 'class|fast' ;;
     slot_drain) echo slot ;;
     slot) echo 'slot|sheaf' ;;
+    flags) echo debug ;;
+    object) echo 'object|debug' ;;
+    report) echo 'report|debug' ;;
     group_stock) echo 'group_stock|group_stocks' ;;
     *) echo "$1" ;;
     esac

@@ -53,7 +53,7 @@ FIRST_TEXT void debug_flags_start(void)
     debug_flags_large = debug_flags_set("large") & DEBUG_Z;
 }
 
-uint32_t debug_flags_of(const char *name, uint32_t asked)
+FIRST_TEXT uint32_t debug_flags_of(const char *name, uint32_t asked)
 {
     uint32_t set = debug_is_set ? debug_flags_set(name) : 0;
 

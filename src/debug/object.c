@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/lock.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "debug/fail.h"
 #include "debug/gone.h"
@@ -222,7 +223,7 @@ static enum debug_call object_call(uint32_t word)
 /* The word that is locked: one thread validates at a time. */
 static _Atomic(_Atomic uint32_t *) object_locked;
 
-void object_child(void)
+FIRST_TEXT void object_child(void)
 {
     _Atomic uint32_t *word = atomic_exchange(&object_locked, NULL);
 

@@ -57,7 +57,7 @@ static bool report_goes_on(const struct debug_finding *finding)
            (finding->done != DEBUG_ABORTED && debug_goes_on(finding->cache));
 }
 
-void debug_report_child(void)
+FIRST_TEXT void debug_report_child(void)
 {
     atomic_store_explicit(&report_owner, 0, memory_order_relaxed);
 }

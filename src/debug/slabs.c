@@ -128,7 +128,7 @@ static void slabs_end(void)
     lock_word_drop(&slabs_lock);
 }
 
-void slabs_child(void)
+FIRST_TEXT void slabs_child(void)
 {
     object_child();
     lock_init(&slabs_lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/track.h"
 
+#include "base/placed.h"
 #include "base/raw.h"
 #include "debug/depot.h"
 
@@ -12,7 +13,7 @@
 
 static __thread uint32_t track_thread __attribute__((tls_model("initial-exec")));
 
-void track_child(void)
+FIRST_TEXT void track_child(void)
 {
     track_thread = 0;
 }

@@ -41,17 +41,20 @@ class Heap:
     """One reading of the whole heap: commands make a new one, since the program may have gone on."""
 
     def __init__(self):
-        self.map = symbol("pagemap")
         try:
-            self.base, self.middle = number(self.map["base"]), number(self.map["middle"])
-            there = number(self.map["size"]) != 0 and number(symbol("cache_list")["end"]) != 0
-            if there:  # the table may lie on a page that is not in the file, where the rest is
-                number(symbol("cache_table")[1])
-        except gdb.MemoryError:
-            there = False
-        if not there:
-            raise gdb.GdbError("stook: the library has not started; or this is a core file without its data: those have it of "
-                               "programs that run with STOOK_CORE_DUMP=all, and gdb's after `set dump-excluded-mappings on`")
+            self._begin()
+        except gdb.MemoryError:  # of data that were left out some read as zeros, and some not at all
+            raise gdb.GdbError(self.NO_DATA) from None
+
+    NO_DATA = "stook: the library has not started; or this is a core file without its data: those have it of " \
+              "programs that run with STOOK_CORE_DUMP=all, and gdb's after `set dump-excluded-mappings on`"
+
+    def _begin(self):
+        self.map = symbol("pagemap")
+        self.base, self.middle = number(self.map["base"]), number(self.map["middle"])
+        if number(self.map["size"]) == 0 or number(symbol("cache_list")["end"]) == 0:
+            raise gdb.GdbError(self.NO_DATA)
+        number(symbol("cache_table")[1])  # it may lie on a page that is not in the file, where the rest is
         self.begin = self.base + number(self.map["high"])
         self.end = self.middle + number(self.map["low"])
         self.meta, self.block_meta = number(self.map["meta"]), 320 << 10
