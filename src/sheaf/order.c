@@ -4,6 +4,11 @@
 #include "page/pagemap.h"
 
 #include <string.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#else
+enum { __libc_single_threaded = 0 };
+#endif
 
 enum {
     ORDER_PAGES = 32,  /* pages whose objects are put in order together */
@@ -111,7 +116,7 @@ void order_restore(const struct stook_cache *cache, struct sheaf *sheaf)
     uint32_t n = sheaf->size, most = n / ORDER_WORTH + 1, done, k;
     struct order order;
 
-    if (!(cache->flags & CACHE_MALLOC) || cache->permutation ||
+    if (!__libc_single_threaded || !(cache->flags & CACHE_MALLOC) || cache->permutation ||
         !order_is_lost(sheaf->object, n, cache->layout.stride))
         return;
     if (most > ORDER_PAGES)

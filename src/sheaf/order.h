@@ -14,7 +14,8 @@
 /*
  * The objects of each page, page by page in the order in which the sheaf comes to them, lie in the order of
  * their addresses.  For a sheaf that the caller has to itself, on its way to a barn.  It stays as it is if it is
- * in order, or so scattered that its order does not matter.
+ * in order, or so scattered that its order does not matter; and once the process has had a second thread, since what
+ * one thread hands to another would be put in order each time, at up to 4 ns an object.
  */
 void order_restore(const struct stook_cache *cache, struct sheaf *sheaf);
 
