@@ -101,7 +101,8 @@ static __attribute__((noinline, cold)) void fail_start_with(const char *text)
     if (fail_read(text))
         return;
     setting_reset(SETTING_FAIL, SETTING_REFUSED);
-    report_warn("STOOK_FAIL=%s: not INTERVAL,PROBABILITY,SPACE,TIMES[,at=WHERE]; nothing fails", text);
+    report_warn("STOOK_FAIL=%s: not INTERVAL,PROBABILITY,SPACE,TIMES[,at=WHERE]; nothing fails",
+                text);
 }
 
 FIRST_TEXT void fail_start(void)
