@@ -12,9 +12,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* Which free blocks: any; those without huge pages; those that are mapped; or both. */
 enum { ARENA_SPAN_MOVED = 256 }; /* blocks of a span that get pages from elsewhere at most */
 
+/* Which free blocks: any; those without huge pages; those that are mapped; or both. */
 enum arena_span_of { ARENA_SPAN_ANY, ARENA_SPAN_PLAIN = 1, ARENA_SPAN_MAPPED = 2 };
 
 /* Free blocks of 64. */

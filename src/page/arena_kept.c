@@ -20,7 +20,7 @@ struct kept {
 /* A row a CPU, and behind them what is kept for all. */
 static struct kept kept_rows[KEPT_CPUS + 1] LARGE_BSS;
 
-/* A bit each of rows in which something may be kept: whoever clears it looks there. */
+/* A bit each of rows in which something may be kept: the thread that clears it looks there. */
 static _Atomic uint64_t kept_some[2];
 
 static void kept_mark(const struct kept *row)
