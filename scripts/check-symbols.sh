@@ -44,8 +44,8 @@ malloc_family='malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memal
 malloc_family+='|valloc|pvalloc|malloc_usable_size|malloc_trim|mallinfo2?|mallopt|malloc_info'
 malloc_family+='|free_sized|free_aligned_sized|cfree|malloc_stats'
 operators='_Z(nw|na|dl|da)[A-Za-z0-9_]+'
-# clang's AllocToken calls these, with the token behind the arguments or in the name.
-tokens='__alloc_token_([0-9]+_)?(malloc|calloc|realloc|reallocarray|aligned_alloc|memalign'
+# clang's AllocToken calls these, with the token behind the arguments.
+tokens='__alloc_token_(malloc|calloc|realloc|reallocarray|aligned_alloc|memalign'
 tokens+='|posix_memalign|p?valloc|_Zn[aw][A-Za-z0-9_]+)'
 
 fail=0

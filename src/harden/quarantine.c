@@ -343,7 +343,7 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
 }
 
 /* A thread that another's fork stopped in a queue left one entry at most that is not counted. */
-void quarantine_child(void)
+FIRST_TEXT void quarantine_child(void)
 {
     for (unsigned cpu = 0; cpu < atomic_load(&quarantine_end); cpu++) {
         struct quarantine *queue = atomic_load_explicit(&quarantine_of[cpu], memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tokens.c - the C calls that clang's AllocToken makes: see tokens.h.  The ABI that names the token in the symbol
- * has no calls of other tokens than those of the partitions: -falloc-token-max=16 at most.
+ * tokens.c - the C calls that clang's AllocToken makes: see tokens.h.  Those with the token in their name are
+ * in tokens_named.c.
  */
 #include "malloc/tokens.h"
 
@@ -91,53 +91,53 @@ static void *tokens_pages(size_t size, bool whole, const void *from)
     return tokens_aligned(page, whole ? size & -page : size, from);
 }
 
-/* `prefix` is what stands before the name, `more` a last parameter, `token` what it says. */
-#define TOKENS_FAMILY(tag, prefix, token, ...)                                                     \
-    TOKENS_CALL(void *, tokens_malloc_##tag, prefix "malloc", size_t size __VA_ARGS__)             \
-    {                                                                                              \
-        return tokens_malloc(size, TOKENS_FROM(token));                                            \
-    }                                                                                              \
-    TOKENS_CALL(void *, tokens_calloc_##tag, prefix "calloc", size_t n, size_t size __VA_ARGS__)   \
-    {                                                                                              \
-        return tokens_calloc(n, size, TOKENS_FROM(token));                                         \
-    }                                                                                              \
-    TOKENS_CALL(void *, tokens_realloc_##tag, prefix "realloc", void *object,                      \
-                size_t size __VA_ARGS__)                                                           \
-    {                                                                                              \
-        return tokens_realloc(object, size, TOKENS_FROM(token));                                   \
-    }                                                                                              \
-    TOKENS_CALL(void *, tokens_reallocarray_##tag, prefix "reallocarray", void *object, size_t n,  \
-                size_t size __VA_ARGS__)                                                           \
-    {                                                                                              \
-        return tokens_reallocarray(object, n, size, TOKENS_FROM(token));                           \
-    }                                                                                              \
-    TOKENS_CALL(void *, tokens_aligned_alloc_##tag, prefix "aligned_alloc", size_t align,          \
-                size_t size __VA_ARGS__)                                                           \
-    {                                                                                              \
-        return tokens_aligned(align, size, TOKENS_FROM(token));                                    \
-    }                                                                                              \
-    TOKENS_CALL(void *, tokens_memalign_##tag, prefix "memalign", size_t align,                    \
-                size_t size __VA_ARGS__)                                                           \
-    {                                                                                              \
-        return tokens_aligned(align, size, TOKENS_FROM(token));                                    \
-    }                                                                                              \
-    TOKENS_CALL(int, tokens_posix_memalign_##tag, prefix "posix_memalign", void **result,          \
-                size_t align, size_t size __VA_ARGS__)                                             \
-    {                                                                                              \
-        return tokens_posix(result, align, size, TOKENS_FROM(token));                              \
-    }                                                                                              \
-    TOKENS_CALL(void *, tokens_valloc_##tag, prefix "valloc", size_t size __VA_ARGS__)             \
-    {                                                                                              \
-        return tokens_pages(size, false, TOKENS_FROM(token));                                      \
-    }                                                                                              \
-    TOKENS_CALL(void *, tokens_pvalloc_##tag, prefix "pvalloc", size_t size __VA_ARGS__)           \
-    {                                                                                              \
-        return tokens_pages(size, true, TOKENS_FROM(token));                                       \
-    }
+TOKENS_CALL(void *, tokens_named_malloc, "malloc", size_t size, size_t token)
+{
+    return tokens_malloc(size, TOKENS_FROM(token));
+}
 
-#define TOKENS_ONE(n) TOKENS_FAMILY(n, "__alloc_token_" #n "_", n)
-TOKENS_FAMILY(any, "__alloc_token_", token, , size_t token)
-TOKENS_EACH(TOKENS_ONE)
+TOKENS_CALL(void *, tokens_named_calloc, "calloc", size_t count, size_t size, size_t token)
+{
+    return tokens_calloc(count, size, TOKENS_FROM(token));
+}
+
+TOKENS_CALL(void *, tokens_named_realloc, "realloc", void *object, size_t size, size_t token)
+{
+    return tokens_realloc(object, size, TOKENS_FROM(token));
+}
+
+TOKENS_CALL(void *, tokens_named_reallocarray, "reallocarray", void *object, size_t count,
+            size_t size, size_t token)
+{
+    return tokens_reallocarray(object, count, size, TOKENS_FROM(token));
+}
+
+TOKENS_CALL(void *, tokens_named_aligned_alloc, "aligned_alloc", size_t align, size_t size,
+            size_t token)
+{
+    return tokens_aligned(align, size, TOKENS_FROM(token));
+}
+
+TOKENS_CALL(void *, tokens_named_memalign, "memalign", size_t align, size_t size, size_t token)
+{
+    return tokens_aligned(align, size, TOKENS_FROM(token));
+}
+
+TOKENS_CALL(int, tokens_named_posix_memalign, "posix_memalign", void **result, size_t align,
+            size_t size, size_t token)
+{
+    return tokens_posix(result, align, size, TOKENS_FROM(token));
+}
+
+TOKENS_CALL(void *, tokens_named_valloc, "valloc", size_t size, size_t token)
+{
+    return tokens_pages(size, false, TOKENS_FROM(token));
+}
+
+TOKENS_CALL(void *, tokens_named_pvalloc, "pvalloc", size_t size, size_t token)
+{
+    return tokens_pages(size, true, TOKENS_FROM(token));
+}
 
 #else
 typedef int tokens_none; /* a file may not be empty */

@@ -14,16 +14,11 @@
 #include "malloc/fast.h"
 #include "malloc/names.h"
 
-/* For each token that has names of its own. */
-#define TOKENS_EACH(X)                                                                             \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
-_Static_assert(STOOK_PRIVATE_PARTITIONS == 16, "a name a partition");
-
 #define TOKENS_FROM(token) stook_private_from_token(CLASS_FROM, token)
 
 /* A function under the name that the compiler calls. */
 #define TOKENS_CALL(type, name, symbol, ...)                                                       \
-    MALLOC_API type name(__VA_ARGS__) __asm__(symbol);                                             \
+    MALLOC_API type name(__VA_ARGS__) __asm__("__alloc_token_" symbol);                            \
     type name(__VA_ARGS__)
 
 #endif

@@ -33,38 +33,32 @@ TOKENS_NEW_PLAIN(_array, "na")
 
 #define TOKENS_NEW_FROM(token, call) stook_private_from(TOKENS_FROM(token), STOOK_PRIVATE_##call)
 
-#define TOKENS_NEW(tag, array, letters, prefix, token, call, ...)                                  \
-    TOKENS_CALL(void *, tokens_new##array##_##tag, prefix "_Z" letters "m",                        \
-                size_t size __VA_ARGS__)                                                           \
+#define TOKENS_NEW(array, letters, call)                                                           \
+    TOKENS_CALL(void *, tokens_new##array, "_Z" letters "m", size_t size, size_t token)            \
     {                                                                                              \
         void *object = tokens_new_try(1, size, TOKENS_NEW_FROM(token, call));                      \
         return object ? object : tokens_new_plain##array(size);                                    \
     }                                                                                              \
-    TOKENS_CALL(void *, tokens_new_nothrow##array##_##tag, prefix "_Z" letters "mRKSt9nothrow_t",  \
-                size_t size, const void *nothrow __VA_ARGS__)                                      \
+    TOKENS_CALL(void *, tokens_new_quiet##array, "_Z" letters "mRKSt9nothrow_t", size_t size,      \
+                const void *nothrow, size_t token)                                                 \
     {                                                                                              \
         void *object = tokens_new_try(1, size, TOKENS_NEW_FROM(token, call));                      \
         return object ? object : tokens_new_nothrow##array(size, nothrow);                         \
     }                                                                                              \
-    TOKENS_CALL(void *, tokens_new_aligned##array##_##tag, prefix "_Z" letters "mSt11align_val_t", \
-                size_t size, size_t align __VA_ARGS__)                                             \
+    TOKENS_CALL(void *, tokens_new_at##array, "_Z" letters "mSt11align_val_t", size_t size,        \
+                size_t align, size_t token)                                                        \
     {                                                                                              \
         void *object = tokens_new_try(align, size, TOKENS_NEW_FROM(token, call));                  \
         return object ? object : tokens_new_aligned##array(size, align);                           \
     }                                                                                              \
-    TOKENS_CALL(void *, tokens_new_aligned_nothrow##array##_##tag,                                 \
-                prefix "_Z" letters "mSt11align_val_tRKSt9nothrow_t", size_t size, size_t align,   \
-                const void *nothrow __VA_ARGS__)                                                   \
+    TOKENS_CALL(void *, tokens_new_quiet_at##array, "_Z" letters "mSt11align_val_tRKSt9nothrow_t", \
+                size_t size, size_t align, const void *nothrow, size_t token)                      \
     {                                                                                              \
         void *object = tokens_new_try(align, size, TOKENS_NEW_FROM(token, call));                  \
         return object ? object : tokens_new_aligned_nothrow##array(size, align, nothrow);          \
     }
-#define TOKENS_NEW_ONE(n)                                                                          \
-    TOKENS_NEW(n, , "nw", "__alloc_token_" #n "_", n, NEW)                                         \
-    TOKENS_NEW(n, _array, "na", "__alloc_token_" #n "_", n, NEW_ARRAY)
-TOKENS_NEW(any, , "nw", "__alloc_token_", token, NEW, , size_t token)
-TOKENS_NEW(any, _array, "na", "__alloc_token_", token, NEW_ARRAY, , size_t token)
-TOKENS_EACH(TOKENS_NEW_ONE)
+TOKENS_NEW(, "nw", NEW)
+TOKENS_NEW(_array, "na", NEW_ARRAY)
 
 #else
 typedef int tokens_new_none; /* a file may not be empty */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/sample.h"
 
+#include "base/placed.h"
 #include "base/hooks.h"
 #include "percpu/random.h"
 
@@ -90,7 +91,7 @@ void sample_begin(uint64_t mean)
     __atomic_store_n(&hooks_set.sample, sample_hand_over, __ATOMIC_RELEASE);
 }
 
-void sample_child(void)
+FIRST_TEXT void sample_child(void)
 {
     struct timespec now = {0};
 

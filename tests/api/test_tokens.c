@@ -162,6 +162,16 @@ static void family(void **state)
     }
 }
 
+/* One call in each. */
+#define PLACE(n)                                                                                   \
+    __attribute__((noinline)) static void *place_##n(void)                                         \
+    {                                                                                              \
+        void *object = malloc(100);                                                                \
+        __asm__ volatile("" : "+r"(object) : "i"(n));                                              \
+        return object;                                                                             \
+    }
+EACH(PLACE)
+
 /* malloc itself: each of many calls has objects of one cache, and they are spread over partitions. */
 static void by_place(void **state)
 {
@@ -171,7 +181,7 @@ static void by_place(void **state)
     (void)state;
 #define AT(n)                                                                                      \
     for (unsigned i = 0; i < 50; i++) {                                                            \
-        void *volatile object = malloc(100);                                                       \
+        void *object = place_##n();                                                                \
         if (i > 0)                                                                                 \
             assert_ptr_equal(caches[n], cache_of(object));                                         \
         caches[n] = cache_of(object);                                                              \

@@ -27,36 +27,43 @@ static char *volatile middle;
 static void *volatile global;
 static __thread void *volatile local;
 
+/* The compiler knows neither the object nor that its address is not used. */
+static inline void *escape(void *object)
+{
+    __asm__ volatile("" : "+r"(object) : : "memory");
+    return object;
+}
+
 __attribute__((noinline)) static void *lose_point(void)
 {
-    return memset(stook_alloc(points, 0), 0, sizeof(struct point));
+    return memset(escape(stook_alloc(points, 0)), 0, sizeof(struct point));
 }
 
 __attribute__((noinline)) static char *lose_string(void)
 {
-    return strcpy(malloc(100), "a string that is lost");
+    return strcpy(escape(malloc(100)), "a string that is lost");
 }
 
 __attribute__((noinline)) static struct point *lose_chain(void)
 {
-    struct point *first = calloc(1, 700);
+    struct point *first = escape(calloc(1, 700));
 
-    first->next = calloc(1, 600);
+    first->next = escape(calloc(1, 600));
     return first;
 }
 
 __attribute__((noinline)) static struct point *lose_ring(void)
 {
-    struct point *first = calloc(1, 1500);
+    struct point *first = escape(calloc(1, 1500));
 
-    first->next = calloc(1, 1500);
+    first->next = escape(calloc(1, 1500));
     first->next->next = first;
     return first;
 }
 
 __attribute__((noinline)) static void *lose_pages(void)
 {
-    return memset(malloc(300 << 10), 0, 16);
+    return memset(escape(malloc(300 << 10)), 0, 16);
 }
 
 __attribute__((noinline)) static void keep_some(void)
@@ -81,11 +88,11 @@ __attribute__((noinline)) static void wipe(void)
 __attribute__((noinline)) static void plant(void)
 {
     for (int i = 0; i < 3; i++)
-        (void)lose_point();
-    (void)lose_string();
-    (void)lose_chain();
-    (void)lose_ring();
-    (void)lose_pages();
+        (void)escape(lose_point());
+    (void)escape(lose_string());
+    (void)escape(lose_chain());
+    (void)escape(lose_ring());
+    (void)escape(lose_pages());
 }
 
 /* More than a slot has, so that some are in barns and some in slabs. */
