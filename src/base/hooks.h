@@ -146,6 +146,9 @@ struct hooks_set {
      * those beyond are asked for again.  `own`: the first goes to the calling thread at once, and may be.  Any
      * context, any lock, a closed slot. */
     uint32_t (*sample)(const struct stook_cache *cache, uint32_t n, bool own);
+    /* The same.  The calling thread took a sample of the cache (context.h), by a call of stook_alloc() and its
+     * like at `where`.  Outside the context, with no lock. */
+    void (*sampled)(struct stook_cache *cache, uint64_t where);
 };
 extern struct hooks_set hooks_set __attribute__((visibility("hidden")));
 

@@ -30,6 +30,7 @@ enum {
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
+    CACHE_SAMPLE = 32,          /* of what is known of a sample: sample/shadow.c */
     CACHE_STATE = 2,            /* of where an object is that may be in quarantine */
 };
 
@@ -140,6 +141,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         stat_close(cache, CACHE_CLOSED_DEBUG, true);
     if (cache->flags & CACHE_HARDENED)
         stat_close(cache, CACHE_CLOSED_HARDENED, true);
+    if (cache->flags & CACHE_SHADOW)
+        stat_close(cache, CACHE_CLOSED_SAMPLED, true);
     if (cache_list.closed && !(cache->flags & CACHE_INTERNAL))
         stat_close(cache, cache_list.closed, true);
     stat_init(cache);
@@ -230,6 +233,8 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
         request.lead = (uint32_t)args->align;
     if (args->flags & STOOK_CACHE_QUARANTINE)
         request.element[LAYOUT_TRACK] = CACHE_STATE;
+    if (args->flags & CACHE_SHADOW)
+        request.element[LAYOUT_TRACK] = CACHE_SAMPLE;
     if (args->flags & CACHE_DEBUG)
         hooks.debug_plan(args->flags, &request);
     return layout_plan_columns(layout, &request);
@@ -272,7 +277,7 @@ static unsigned cache_flags_hardened(unsigned flags, bool constructed)
         flags &= ~(unsigned)STOOK_CACHE_MERGE;
     if (flags & CACHE_HARDENED)
         flags &= ~(unsigned)STOOK_CACHE_LINK_INSIDE;
-    return flags;
+    return flags & CACHE_SHADOW ? flags & ~(unsigned)CACHE_HARDENED : flags;
 }
 
 /* With its debug flags.  A cache that has some shares no slabs and has no sheaves, and its links lie outside. */

@@ -10,6 +10,7 @@
 #include "debug/object.h"
 #include "harden/quarantine.h"
 #include "large/large.h"
+#include "sample/shadow.h"
 #include "slab/slab.h"
 #include "slab/wrong.h"
 
@@ -333,6 +334,8 @@ void account_return(const struct stook_cache *cache, void **objects, size_t n)
 static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_return(cache, objects, n);
+    if (cache->flags & CACHE_SHADOW)
+        shadow_freed(cache, objects, n);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
         trace_free(objects, n);
 }

@@ -10,6 +10,7 @@
 #include "debug/object.h"
 #include "harden/quarantine.h"
 #include "percpu/percpu.h"
+#include "sample/shadow.h"
 #include "sheaf/slot.h"
 #include "slab/stat.h"
 
@@ -56,6 +57,8 @@ static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *
     if (__builtin_expect(cache->flags & ACCOUNTED_CHECKED, 0))
         object = accounted_checked(cache, flags, object, where);
     account_end(cache, &account, &object, object != NULL, 1);
+    if (__builtin_expect(context_self()->sampled == cache, 0) && where)
+        shadow_typed(cache, where, account.group);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, accounted_size(cache, object));
     return object;

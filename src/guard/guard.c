@@ -240,7 +240,7 @@ void guard_begin(uint64_t mean, uint32_t slots)
 {
     guard_mean = mean;
     guard_wanted = slots;
-    sample_begin(mean);
+    sample_begin(SAMPLE_GUARD, mean);
 }
 
 /* Not earlier: the loader may have no tables for the unwinder yet. */

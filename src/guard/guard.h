@@ -112,14 +112,6 @@ void guard_begin(uint64_t mean, uint32_t slots);
 void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
                     uint64_t where);
 
-static inline void *guard_sample(struct stook_cache *cache, void *object, size_t size, size_t align,
-                                 uint64_t where)
-{
-    return __builtin_expect(sample_is_due(cache), 0)
-               ? guard_instead(cache, object, size, align, where)
-               : object;
-}
-
 /* Bytes of the live object that begins there; 0: none does.  Any pointer. */
 size_t guard_size(const void *object);
 

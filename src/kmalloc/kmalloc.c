@@ -8,9 +8,12 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "charge/accounted.h"
+#include "charge/group.h"
 #include "debug/object.h"
 #include "debug/pages.h"
 #include "guard/guard.h"
+#include "sample/large_samples.h"
+#include "sample/shadow.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
 #include "kmalloc/private.h"
@@ -161,6 +164,8 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
     pages_set(large.object, size);
+    if (large.object)
+        large_samples_came(large.object, large_size(large.object), size, where, group_current());
     return large.object;
 }
 
@@ -182,6 +187,24 @@ static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned fla
     return object;
 }
 
+/* A sample of the guard, of the profile, or of both. */
+static __attribute__((noinline, cold)) void *kmalloc_sampled(struct stook_cache *cache,
+                                                             void *object, size_t size,
+                                                             unsigned flags, uint64_t where)
+{
+    const struct sample sample = sample_take(cache);
+    const struct shadow_call call = {size, 1, where, group_current(), flags & STOOK_ZERO};
+    void *other = object;
+
+    if (flags & STOOK_SIGNAL_SAFE)
+        return object;
+    if (sample.lines & 1u << SAMPLE_GUARD)
+        other = guard_instead(cache, object, size, 1, where);
+    if (other == object && (sample.lines & 1u << SAMPLE_PROFILE))
+        other = shadow_instead(cache, object, &call, &sample);
+    return other;
+}
+
 static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
 {
     uint32_t turn = lock_turn();
@@ -194,8 +217,8 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
             return stook_kmalloc_large(size, flags, -1, where);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
         object = kmalloc_cached(cache, size, flags, where);
-        if (!(flags & STOOK_SIGNAL_SAFE))
-            object = guard_sample(cache, object, size, 1, where);
+        if (__builtin_expect(sample_is_due(cache), 0))
+            object = kmalloc_sampled(cache, object, size, flags, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where);

@@ -13,6 +13,8 @@
 #include "debug/pages.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
+#include "sample/large_samples.h"
+#include "sample/shadow.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
 #include "os/topology.h"
@@ -289,6 +291,22 @@ static size_t private_align(const struct stook_cache *cache)
     return steps & -steps;
 }
 
+/* A sample of the guard, of the profile, or of both. */
+static __attribute__((noinline, cold)) void *private_sampled(struct stook_cache *cache,
+                                                             void *object, size_t size,
+                                                             size_t align, const void *from)
+{
+    const struct sample sample = sample_take(cache);
+    const struct shadow_call call = {size, align, private_where(from), group_current(), false};
+    void *other = object;
+
+    if (sample.lines & 1u << SAMPLE_GUARD)
+        other = guard_instead(cache, object, size, align, call.where);
+    if (other == object && (sample.lines & 1u << SAMPLE_PROFILE))
+        other = shadow_instead(cache, object, &call, &sample);
+    return other;
+}
+
 void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, const void *from)
 {
     uint32_t turn = lock_turn();
@@ -303,7 +321,7 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
         object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
-    return guard_sample(cache, object, size, align, where_address(from));
+    return sample_is_due(cache) ? private_sampled(cache, object, size, align, from) : object;
 }
 
 static void *private_large(size_t size, size_t align, bool *zeroed)
@@ -338,6 +356,8 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
         return NULL;
     }
     pages_set(object, size);
+    if (object && !account_process)
+        large_samples_came(object, large_size(object), size, private_where(from), group_current());
     return object;
 }
 
@@ -353,6 +373,7 @@ bool stook_private_large_free(void *object)
         return true;
     }
     pages_check(object);
+    large_samples_went(object);
     if (atomic_load_explicit(&large_noted, memory_order_relaxed) ||
         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
         account_large_clear(object);
@@ -367,6 +388,13 @@ static bool private_resize(void *object, size_t size)
     return done;
 }
 
+static void private_large_changed(const void *object, const void *moved, size_t size)
+{
+    large_samples_went(object);
+    if (!account_process)
+        large_samples_came(moved, large_size(moved), size, 0, group_current());
+}
+
 bool stook_private_large_resize(void *object, size_t size)
 {
     size_t had = large_size(object), used = stook_private_large_size(object);
@@ -379,6 +407,8 @@ bool stook_private_large_resize(void *object, size_t size)
     if (!done)
         (void)private_resize(object, had);
     pages_set(object, done ? size : used);
+    if (done && large_size(object) != had)
+        private_large_changed(object, object, size);
     return done;
 }
 
@@ -399,8 +429,10 @@ void *stook_private_large_move(void *object, size_t size)
                                          pages_wanted(size));
     context_leave();
     pages_set(moved, size);
-    if (moved)
+    if (moved) {
         account_large_moved(object, moved, had, time);
+        private_large_changed(object, moved, size);
+    }
     return moved;
 }
 

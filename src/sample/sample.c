@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "sample/sample.h"
 
-#include "base/placed.h"
 #include "base/hooks.h"
+#include "base/placed.h"
 #include "percpu/random.h"
+#include "sample/shadow.h"
 
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -14,15 +16,23 @@ enum {
     SAMPLE_MEAN_BITS = 48,
 };
 
-static _Atomic uint64_t sample_mean; /* 0: not begun */
-static _Atomic uint64_t sample_key;  /* what tells a child's numbers from its parent's */
+static _Atomic uint64_t sample_mean[SAMPLE_LINES]; /* 0: there are none */
+static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
 
-/* Bytes to the thread's next point; 0: not drawn yet.  And what its random numbers come from. */
-static __thread uint64_t sample_left __attribute__((tls_model("initial-exec")));
-static __thread uint64_t sample_state __attribute__((tls_model("initial-exec")));
+/* A thread's. */
+static __thread struct {
+    uint64_t left[SAMPLE_LINES]; /* bytes to the next point; 0: not drawn yet */
+    uint64_t drawn;              /* the profile's mean when its point was drawn */
+    uint64_t state;              /* what its random numbers come from */
+    uint64_t last,
+        debt;       /* when its last sample of the profile was, what they cost beyond their share */
+    unsigned shift; /* the distance is so often doubled */
+    unsigned lines; /* of the sample that context.h tells of … */
+    float weight;   /* … and for how many objects it stands */
+} sample_own __attribute__((tls_model("initial-exec")));
 
 /* -ln(u) * mean, u being random / 2^64: the logarithm to base 2 bit by bit, by squaring. */
-uint64_t sample_distance(uint64_t mean, uint64_t random)
+FIRST_TEXT uint64_t sample_distance(uint64_t mean, uint64_t random)
 {
     unsigned zeros;
     uint64_t mantissa, fraction = 0, log;
@@ -42,52 +52,180 @@ uint64_t sample_distance(uint64_t mean, uint64_t random)
     return (uint64_t)((unsigned __int128)log * SAMPLE_LN2 * mean >> 2 * SAMPLE_FRACTION) + 1;
 }
 
+float sample_weight(uint64_t size, uint64_t mean)
+{
+    double x = (double)size / (double)mean, part = x, miss;
+    int halvings = 0;
+
+    if (x > 32)
+        return 1;
+    while (part > 1.0 / 64) {
+        part /= 2;
+        halvings++;
+    }
+    /* 1 - exp(-part), by its series; of twice the part it is 1 - (1 - that)^2. */
+    miss = part * (1 - part / 2 * (1 - part / 3 * (1 - part / 4)));
+    while (halvings-- > 0)
+        miss = miss * (2 - miss);
+    return (float)(1 / miss);
+}
+
 /* splitmix64, which a thread begins where a CPU's generator stands. */
-static uint64_t sample_random(void)
+static FIRST_TEXT uint64_t sample_random(void)
 {
     uint64_t z;
 
-    if (sample_state == 0)
-        sample_state = ((uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX)) ^
-                       atomic_load_explicit(&sample_key, memory_order_relaxed);
-    z = sample_state += 0x9e3779b97f4a7c15u;
+    if (sample_own.state == 0)
+        sample_own.state = ((uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX)) ^
+                           atomic_load_explicit(&sample_key, memory_order_relaxed);
+    z = sample_own.state += 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
     return z ^ z >> 31;
 }
 
-static uint64_t sample_next(void)
+static FIRST_TEXT void sample_next(enum sample_line line, uint64_t mean)
 {
-    return sample_distance(atomic_load_explicit(&sample_mean, memory_order_relaxed),
-                           sample_random());
+    if (line == SAMPLE_PROFILE)
+        sample_own.drawn = mean =
+            mean >> (SAMPLE_MEAN_BITS - SAMPLE_SHIFT_MOST) ? mean : mean << sample_own.shift;
+    sample_own.left[line] = sample_distance(mean, sample_random());
 }
 
-uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own)
+uint64_t sample_mean_of(enum sample_line line)
 {
-    uint64_t size = cache->layout.stride, before;
-    uint32_t taken = 0;
+    return atomic_load_explicit(&sample_mean[line], memory_order_relaxed);
+}
 
-    if (cache->flags & CACHE_INTERNAL)
-        return n;
-    if (__builtin_expect(sample_left == 0, 0))
-        sample_left = sample_next();
-    if (own && sample_left <= size) { /* the point is in the caller's object */
-        context_self()->sampled = cache;
-        sample_left = sample_next();
-        taken = 1;
-        n--;
+/* The point is in an object of so many bytes that this thread takes of the cache. */
+static void sample_is(enum sample_line line, uint64_t mean, const struct stook_cache *cache,
+                      uint64_t size)
+{
+    struct context *context = context_self();
+
+    if (context->sampled != cache || context->token != 0) {
+        sample_own.lines = 0;
+        sample_own.weight = 0;
     }
-    before = (sample_left - 1) / size; /* objects that end before the point */
-    if (before < n)
-        n = (uint32_t)before;
-    sample_left -= n * size;
-    return taken + n;
+    context->sampled = cache;
+    context->token = 0;
+    sample_own.lines |= 1u << line;
+    if (line ==
+        SAMPLE_PROFILE) /* of an array, several may be: they stand for all that each stands for */
+        sample_own.weight += sample_weight(size, sample_own.drawn);
+    sample_next(line, mean);
 }
 
-void sample_begin(uint64_t mean)
+/* The line's mean, and its next point drawn; 0: there are no samples of it. */
+static inline uint64_t sample_ready(enum sample_line line)
 {
-    atomic_store_explicit(&sample_mean, mean, memory_order_relaxed);
-    /* Release: the mean. */
+    uint64_t mean = atomic_load_explicit(&sample_mean[line], memory_order_relaxed);
+
+    if (mean != 0 && __builtin_expect(sample_own.left[line] == 0, 0))
+        sample_next(line, mean);
+    return mean;
+}
+
+/* The first object is the caller's. */
+static FIRST_TEXT void sample_own_object(const struct stook_cache *cache, uint64_t size)
+{
+    for (enum sample_line line = 0; line < SAMPLE_LINES; line++) {
+        uint64_t mean = sample_ready(line);
+        if (mean != 0 && sample_own.left[line] <= size)
+            sample_is(line, mean, cache, size);
+        else if (mean != 0)
+            sample_own.left[line] -= size;
+    }
+}
+
+FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own)
+{
+    uint64_t size = cache->layout.stride;
+    uint32_t rest = n - own;
+
+    if (cache->flags & (CACHE_INTERNAL | CACHE_SHADOW))
+        return n;
+    if (own)
+        sample_own_object(cache, size);
+    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
+        if (sample_ready(line) != 0) {
+            uint64_t before =
+                (sample_own.left[line] - 1) / size; /* objects that end before the point */
+            if (before < rest)
+                rest = (uint32_t)before;
+        }
+    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
+        if (sample_own.left[line] > rest * size) /* else there are no more of it */
+            sample_own.left[line] -= rest * size;
+    return own + rest;
+}
+
+struct sample sample_take(const struct stook_cache *cache)
+{
+    struct context *context = context_self();
+    struct sample sample = {0};
+
+    if (context->sampled != cache)
+        return sample;
+    if (context->token != 0) {
+        sample.lines = 1u << SAMPLE_PROFILE;
+        memcpy(&sample.weight, &context->token, sizeof(sample.weight));
+        sample.again = true;
+    } else {
+        sample.lines = sample_own.lines;
+        sample.weight = sample_own.weight;
+    }
+    context->sampled = NULL;
+    context->token = 0;
+    return sample;
+}
+
+FIRST_TEXT bool sample_large(size_t size, float *weight)
+{
+    uint64_t mean = sample_ready(SAMPLE_PROFILE);
+
+    if (mean == 0)
+        return false;
+    if (sample_own.left[SAMPLE_PROFILE] > size) {
+        sample_own.left[SAMPLE_PROFILE] -= size;
+        return false;
+    }
+    *weight = sample_weight(size, sample_own.drawn);
+    sample_next(SAMPLE_PROFILE, mean);
+    return true;
+}
+
+void sample_paid(uint64_t cost, uint64_t now)
+{
+    uint64_t earned = (now - sample_own.last) / SAMPLE_SHARE;
+
+    if (cost > SAMPLE_COST_MOST)
+        cost = SAMPLE_COST_MOST;
+    sample_own.last = now;
+    sample_own.debt = (sample_own.debt > earned ? sample_own.debt - earned : 0) + cost;
+    if (sample_own.debt > SAMPLE_DEBT && sample_own.shift < SAMPLE_SHIFT_MOST) {
+        sample_own.shift++;
+        sample_own.debt = SAMPLE_DEBT / 2;
+    } else if (sample_own.debt < SAMPLE_DEBT / 4 && sample_own.shift > 0) {
+        sample_own.shift--;
+    }
+}
+
+bool sample_again(float *weight)
+{
+    uint32_t one_of = sample_own.debt > SAMPLE_DEBT / 2 ? SAMPLE_AGAIN_DEBT : SAMPLE_AGAIN;
+
+    if (sample_random() % one_of == 0)
+        return false;
+    *weight *= (float)one_of / (float)(one_of - 1);
+    return true;
+}
+
+FIRST_TEXT void sample_begin(enum sample_line line, uint64_t mean)
+{
+    atomic_store_explicit(&sample_mean[line], mean, memory_order_relaxed);
+    hooks_set.sampled = shadow_sampled;
+    /* Release: both. */
     __atomic_store_n(&hooks_set.sample, sample_hand_over, __ATOMIC_RELEASE);
 }
 
@@ -95,12 +233,14 @@ FIRST_TEXT void sample_child(void)
 {
     struct timespec now = {0};
 
-    if (atomic_load_explicit(&sample_mean, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&sample_mean[SAMPLE_GUARD], memory_order_relaxed) == 0 &&
+        atomic_load_explicit(&sample_mean[SAMPLE_PROFILE], memory_order_relaxed) == 0)
         return;
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* without the kernel, mostly */
     atomic_fetch_add_explicit(&sample_key,
                               ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) *
                                   0x9e3779b97f4a7c15u,
                               memory_order_relaxed);
-    sample_state = sample_left = 0;
+    sample_own.state = 0;
+    memset(sample_own.left, 0, sizeof(sample_own.left));
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sample.h - which allocations are samples: the one decision under the sampling guard (guard/) and sampled
- * profiles.
+ * profiles (shadow.h).
  *
  * Samples are points on a line of bytes, at random and independent of each other, `mean` bytes apart in the mean
  * (a Poisson process).  An object whose bytes hold a point is a sample: one of s bytes is with probability
- * 1 - exp(-s / mean), whatever came before, so 1 / (1 - exp(-s / mean)) objects stand behind each sample.
+ * 1 - exp(-s / mean), whatever came before, so 1 / (1 - exp(-s / mean)) objects stand behind each sample: its
+ * weight.  The guard and profiles have a line each.
  *
  * An allocation that is not sampled has no instruction for it.  Bytes are counted where objects are handed to
  * a CPU's main sheaf (sheaf/slot_alloc.c).  Where the next point lies within the sheaf's objects, only those
@@ -13,12 +14,20 @@
  * takes the slow path.
  *
  * What is counted is an object that comes to a main sheaf from the spare sheaf, a barn or the slabs, or from
- * these to the caller.  What is not: an object that is freed to the main sheaf and allocated from it again,
- * which meets no slow path in between; and objects that reserves, pools, or calls for a certain node take from
- * the slabs.  Two threads that change a slot at once may count a sheaf twice.
+ * these to the caller.  An object that is freed to the main sheaf and allocated from it again meets no slow path
+ * in between, and is not counted again: what was said of its bytes still holds.  So the place of a sample that
+ * is freed, and would lie on top of the main sheaf, is a sample for the allocation that gets it next:
+ * slot_hold() keeps it.  Then every allocation, of fresh memory or not, is one with the same probability.
+ * sample_again() ends such a row of samples by chance, and lets those that go on stand for more.
  *
- * The line is a thread's.  Its distances are exponential, which have no memory: so it does not matter on which
+ * Not counted are objects that reserves, pools, or calls for a certain node take from the slabs.  Two
+ * threads that change a slot at once may count a sheaf twice.
+ *
+ * The lines are a thread's.  Distances are exponential, which have no memory: so it does not matter on which
  * CPU a thread meets a sheaf, who takes the objects that it was counted for, or that threads end.
+ *
+ * What samples cost a thread has a bound (SAMPLE_SHARE): beyond it the distance of profiles doubles, and each
+ * sample stands for more.
  */
 #ifndef STOOK_SAMPLE_SAMPLE_H
 #define STOOK_SAMPLE_SAMPLE_H
@@ -29,27 +38,56 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Samples from now on, `mean` bytes apart (not 0). */
-void sample_begin(uint64_t mean);
+enum sample_line { SAMPLE_GUARD, SAMPLE_PROFILE, SAMPLE_LINES };
+
+enum {
+    SAMPLE_SHARE = 400,       /* a thread's time over that of its samples, in the long run */
+    SAMPLE_DEBT = 200000,     /* ns that samples may take at once */
+    SAMPLE_COST_MOST = 20000, /* ns: one that took longer was interrupted, or the first */
+    SAMPLE_SHIFT_MOST = 14,   /* doublings of the distance */
+    SAMPLE_AGAIN = 16,        /* a row of samples goes on 15 times of 16, */
+    SAMPLE_AGAIN_DEBT = 2,    /* or every other time */
+};
+
+/* Samples of a line from now on, `mean` bytes apart; 0: no more of them. */
+void sample_begin(enum sample_line line, uint64_t mean);
+/* 0: none. */
+uint64_t sample_mean_of(enum sample_line line);
 
 /* hooks_set.sample */
 uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own);
 
+/* What is known of an allocation that is a sample. */
+struct sample {
+    unsigned lines; /* 1 << enum sample_line */
+    float weight;   /* of the profile's: the objects that it stands for */
+    bool again; /* it gets the place of a sample that was freed, and not the object that it took */
+};
+
 /* Whether the allocation that this thread has just made of the cache is a sample: the answer is given once. */
+struct sample sample_take(const struct stook_cache *cache);
+
 static inline bool sample_is_due(const struct stook_cache *cache)
 {
-    struct context *context = context_self();
-
-    if (__builtin_expect(context->sampled != cache, 1))
-        return false;
-    context->sampled = NULL;
-    return true;
+    return __builtin_expect(context_self()->sampled == cache, 0);
 }
+
+/* A large object: it is counted as a whole. */
+bool sample_large(size_t size, float *weight);
+
+/* A sample of the profile took this long, which ended `now`. */
+void sample_paid(uint64_t cost, uint64_t now);
+
+/* Whether the place of a freed sample is one for the next, and for how much. */
+bool sample_again(float *weight);
 
 /* In a forked child: its samples are not those of its parent. */
 void sample_child(void);
 
 /* The distance to the next point, at least 1, by a random number; pure. */
 uint64_t sample_distance(uint64_t mean, uint64_t random);
+
+/* 1 / (1 - exp(-size / mean)); pure. */
+float sample_weight(uint64_t size, uint64_t mean);
 
 #endif

@@ -43,7 +43,8 @@ struct slot {
     struct sheaf *remote; /* one a node: objects of other homes */
     /* The forking thread, under percpu.lock. */
     uint32_t forking; /* of slot_take_all() */
-    uint32_t reserved;
+    /* The thread that closed the slot. */
+    uint32_t token; /* slot_hold()'s, for the allocation that finds main empty; 0: none */
 };
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
 
@@ -103,6 +104,12 @@ void slot_unpeek(struct slot *slot, struct sheaf *main);
  * `nospin`: locks are only tried.
  */
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
+/*
+ * A place for an object that is freed and is no object of this cache's: where it would lie, on top of main,
+ * there is a token (not 0) in its stead.  The allocation that would get it finds main empty, and is told
+ * (context_self()->token).  False: this CPU's slot is closed, or there is no memory.
+ */
+bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin);
 /* Takes n objects back, skipping NULL entries; changes the array.  Cannot fail. */
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 

@@ -61,6 +61,15 @@ static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
         n -= hooks_sample(cache, n, true);
 }
 
+/* An allocation that was to get what a token stands for, if it got something. */
+static inline void slot_tell(const struct stook_cache *cache, uint32_t token, uint32_t got)
+{
+    if (__builtin_expect(token != 0, 0) && got > 0) {
+        context_self()->sampled = cache;
+        context_self()->token = token;
+    }
+}
+
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
 static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **objects, uint32_t n,
                                   bool nospin)
@@ -261,7 +270,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
     struct sheaf *main, *spare;
     struct slot *slot;
     uint64_t touches = slab_counts.touches;
-    uint32_t got = 0, fill;
+    uint32_t got = 0, fill, token;
 
     if (slot_untried(cache)) {
         got = slot_pop_bulk(offset, objects, n);
@@ -276,10 +285,13 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         if (!main)
             break;
         spare = slot->spare;
+        token = main->size == 0 ? slot->token : 0;
         if (main->size > 0) { /* another CPU by now, or others were here */
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
-            uint32_t may = hooks_sample(cache, spare->size, true);
+            /* What lies below a token was main. */
+            uint32_t may = token ? spare->size : hooks_sample(cache, spare->size, true);
+            slot->token = 0;
             slot->spare = may < spare->size ? NULL : slot_real(main);
             slot_open(slot, may < spare->size ? main : spare);
             if (__builtin_expect(may < spare->size, 0))
@@ -287,6 +299,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             stat_add(cache, STAT_sheaf_swap, 1);
         } else {
             slot->spare = NULL;
+            slot->token = 0;
             fill = slot_fill(cache, slot);
             if (!spare &&
                 (fill > cache_capacity(cache) || main->capacity < cache_capacity(cache))) {
@@ -297,10 +310,12 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             if (spare && spare->capacity != cache_capacity(cache))
                 sheaf_restore(cache, spare); /* it was flushed step by step */
             got += slot_refill(cache, node, spare, fill, objects + got, n - got, nospin);
+            slot_tell(cache, token, got);
             break;
         }
         more = slot_pop_bulk(offset, objects + got, n - got);
         got += more;
+        slot_tell(cache, token, more);
         slot_tally_alloc(cache, more, &touches);
     }
     if (got < n)

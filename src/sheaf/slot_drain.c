@@ -58,7 +58,7 @@ static void slot_empty(struct stook_cache *cache, struct slot *slot, struct shea
     if (main != SHEAF_NONE)
         slot_chain(cache, main, chain);
     slot->spare = NULL;
-    slot->fill = 0;
+    slot->fill = slot->token = 0;
 }
 
 /*
@@ -292,7 +292,7 @@ void slot_open_all(void)
 static void slot_renew(struct slot *slot)
 {
     slot->spare = slot->remote = slot->rcu = NULL;
-    slot->fill = slot->remote_size = slot->wary = 0;
+    slot->fill = slot->remote_size = slot->wary = slot->token = 0;
     slot_open(slot, SHEAF_NONE);
 }
 

@@ -280,6 +280,33 @@ static bool slot_empty_small(struct stook_cache *cache, unsigned node, const voi
     return n > 0;
 }
 
+bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin)
+{
+    unsigned node = percpu_node(percpu_cpu());
+    struct sheaf *empty = cache_capacity(cache) ? barn_get_empty(cache, node, nospin) : NULL;
+    struct sheaf *main, *more = NULL;
+    struct slot *slot;
+
+    if (!empty && cache_capacity(cache))
+        empty = barn_make_empty(cache, node, nospin);
+    main = empty ? slot_close(percpu_offset(cache->index), &slot, nospin) : NULL;
+    if (main) {
+        if (main->size > 0) { /* what is freed next lies above the token */
+            more = slot->spare;
+            slot->spare = main;
+            main = empty;
+            empty = NULL;
+        }
+        slot->token = token;
+        slot_open(slot, main);
+    }
+    if (empty)
+        barn_put_empty(cache, node, empty, nospin);
+    if (more)
+        barn_return(cache, node, more, nospin);
+    return main != NULL;
+}
+
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)
 {
     uintptr_t offset = percpu_offset(cache->index);
@@ -307,6 +334,8 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         spare = slot->spare;
         if (n - put == 1 && !slot_expect(cache, slot, main, objects[put]))
             return;
+        if (main->size >= main->capacity) /* what a token stands for goes with what lies on it */
+            slot->token = 0;
         if (main->size < main->capacity) {
             slot_open(slot, main);
             /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */

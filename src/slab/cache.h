@@ -21,8 +21,9 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_COLUMNS_OUTSIDE = 1u << 28, /* owners and tags in arrays outside: for comparison */
        CACHE_SIZED = 1u << 27,           /* each object is asked for with a size of its own */
        CACHE_COLOURED = 1u << 26, /* slabs begin with a gap, as those of debug caches: for tests */
-       CACHE_OWN = CACHE_INTERNAL | CACHE_MALLOC | CACHE_LINK_FIRST | CACHE_COLUMNS_OUTSIDE |
-                   CACHE_SIZED | CACHE_COLOURED,
+       CACHE_SHADOW = 1u << 25,   /* of samples alone (sample/shadow.h), known by its free */
+       CACHE_OWN = CACHE_SHADOW | CACHE_INTERNAL | CACHE_MALLOC | CACHE_LINK_FIRST |
+                   CACHE_COLUMNS_OUTSIDE | CACHE_SIZED | CACHE_COLOURED,
        /* Those of debug caches, which hooks.h leads to. */
        CACHE_DEBUG = STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_RED_ZONE |
                      STOOK_CACHE_DEBUG_POISON | STOOK_CACHE_DEBUG_USER | STOOK_CACHE_DEBUG_TRACE |
@@ -118,10 +119,11 @@ enum {
     CACHE_CLOSED_DEBUG =
         32, /* objects are checked (debug/): from the cache's creation to its end */
     CACHE_CLOSED_HARDENED = 64, /* CACHE_HARDENED: as long */
+    CACHE_CLOSED_SAMPLED = 128, /* CACHE_SHADOW: as long */
     CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
     /* The rest of every call goes by hooks.alloc and its like (base/hooks.h). */
-    CACHE_CLOSED_ACCOUNT =
-        CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG | CACHE_CLOSED_HARDENED,
+    CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG |
+                           CACHE_CLOSED_HARDENED | CACHE_CLOSED_SAMPLED,
 };
 
 /* What accounting (charge/) knows of a cache: written when the cache is made or before its first object,

@@ -115,6 +115,8 @@ int stook_profile_write(int fd)
     profile_process(&writer);
     profile_sums(&writer);
     profile_sites(&writer);
+    writer_print(&writer, ",\n ");
+    profile_samples_write(&writer);
     writer_print(&writer, ",\n \"mappings\": ");
     profile_maps_write(&writer);
     writer_print(&writer, "}\n");

@@ -12,4 +12,7 @@
 /* The files whose code is mapped, as a JSON array: where, and which build. */
 void profile_maps_write(struct writer *writer);
 
+/* The members of the document for the sampled profile. */
+void profile_samples_write(struct writer *writer);
+
 #endif

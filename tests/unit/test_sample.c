@@ -76,19 +76,19 @@ static void test_sheaves_are_handed_over_short(void **unused)
     uint64_t handed = 0, samples = 0, shorts = 0;
 
     (void)unused;
-    sample_begin(10 * SIZE);
+    sample_begin(SAMPLE_GUARD, 10 * SIZE);
     while (handed < OBJECTS) {
         uint32_t n = 1 + (uint32_t)(draw() % 30), may = sample_hand_over(cache, n, false);
         assert_true(may <= n);
-        assert_false(sample_is_due(cache));
+        assert_false(sample_take(cache).lines != 0);
         handed += may;
         if (may == n)
             continue;
         shorts++;
         may = sample_hand_over(cache, n - may, true);
         assert_true(may >= 1);
-        assert_true(sample_is_due(cache));
-        assert_false(sample_is_due(cache)); /* it is said once */
+        assert_true(sample_take(cache).lines != 0);
+        assert_false(sample_take(cache).lines != 0); /* it is said once */
         samples++;
         handed += may;
     }
@@ -110,12 +110,12 @@ static void test_each_allocation_has_its_chance(void **unused)
         uint64_t samples = 0, neighbours = 0, pairs = 0;
         bool before = false;
         assert_non_null(cache);
-        sample_begin((uint64_t)means[m] * SIZE);
+        sample_begin(SAMPLE_GUARD, (uint64_t)means[m] * SIZE);
         for (int i = 0; i < OBJECTS; i++) {
             bool due;
             objects[i] = stook_alloc(cache, STOOK_NORECLAIM);
             assert_non_null(objects[i]);
-            due = sample_is_due(cache);
+            due = sample_take(cache).lines != 0;
             samples += due;
             pairs += before;
             neighbours += before && due;
@@ -141,12 +141,12 @@ static void test_arrays(void **unused)
     uint64_t calls = 0, samples = 0;
 
     (void)unused;
-    sample_begin(100 * SIZE);
+    sample_begin(SAMPLE_GUARD, 100 * SIZE);
     for (size_t at = 0, n; at < OBJECTS; at += n, calls++) {
         n = 1 + draw() % 300;
         n = n < OBJECTS - at ? n : OBJECTS - at;
         assert_int_equal(stook_alloc_bulk(cache, STOOK_NORECLAIM, n, objects + at), 0);
-        samples += sample_is_due(cache);
+        samples += sample_take(cache).lines != 0;
     }
     assert_true(samples > calls / 4); /* an array has 1.5 of them in the mean */
     for (int i = 0; i < OBJECTS; i++)
@@ -165,10 +165,10 @@ static void test_pairs_are_not_counted(void **unused)
     uint64_t samples = 0;
 
     (void)unused;
-    sample_begin((uint64_t)OBJECTS * SIZE);
+    sample_begin(SAMPLE_GUARD, (uint64_t)OBJECTS * SIZE);
     for (int i = 0; i < 20 * OBJECTS; i++) {
         void *object = stook_alloc(cache, STOOK_NORECLAIM);
-        samples += sample_is_due(cache);
+        samples += sample_take(cache).lines != 0;
         stook_free(cache, object);
     }
     assert_true(samples < 5); /* were they counted: 20 in the mean */
@@ -183,7 +183,7 @@ static void test_children_differ(void **unused)
     int ends[2], same = 0;
 
     (void)unused;
-    sample_begin((uint64_t)1 << 30);
+    sample_begin(SAMPLE_GUARD, (uint64_t)1 << 30);
     (void)sample_hand_over(cache, 1, false);
     assert_int_equal(pipe(ends), 0);
     for (int i = 0; i < 8; i++) {

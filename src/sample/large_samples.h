@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * large_samples.h - which large objects are samples for the profile: a table by their addresses.
+ */
+#ifndef STOOK_SAMPLE_LARGE_SAMPLES_H
+#define STOOK_SAMPLE_LARGE_SAMPLES_H
+
+#include "sample/sample.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stddef.h>
+
+/* How many there are: while there is none, no free looks. */
+extern _Atomic uint32_t large_samples_live __attribute__((visibility("hidden")));
+
+void large_samples_find(const void *object, size_t bytes, size_t asked, uint64_t where,
+                        uint32_t group);
+void large_samples_remove(const void *object);
+
+/*
+ * A large object of so many bytes, asked for at `where` by a thread that has entered the group, and not charged; or
+ * what has become of one that was resized or moved, which counts as a new one.  The caller has it in hand.
+ */
+static inline void large_samples_came(const void *object, size_t bytes, size_t asked,
+                                      uint64_t where, uint32_t group)
+{
+    if (sample_mean_of(SAMPLE_PROFILE) != 0)
+        large_samples_find(object, bytes, asked, where, group);
+}
+
+/* It goes. */
+static inline void large_samples_went(const void *object)
+{
+    if (__builtin_expect(atomic_load_explicit(&large_samples_live, memory_order_relaxed) != 0, 0))
+        large_samples_remove(object);
+}
+
+#endif

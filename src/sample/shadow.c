@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "sample/shadow.h"
+
+#include "base/context.h"
+#include "base/hooks.h"
+#include "base/placed.h"
+#include "base/settings.h"
+#include "cache/alloc.h"
+#include "cache/cache_list.h"
+#include "percpu/percpu.h"
+#include "sample/sites.h"
+#include "sheaf/slot.h"
+#include "slab/column.h"
+#include "slab/node.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+/* The element of an object of a shadow cache. */
+struct shadow {
+    uint64_t key; /* of the object, while it is a sample: what else an element holds is nothing */
+    uint64_t time;
+    uint32_t site;
+    float weight;
+    uint32_t cache; /* the number of the one that it stands in for */
+    uint32_t bytes; /* of an object of that */
+};
+_Static_assert(sizeof(struct shadow) == 32, "what cache/cache.c makes room for");
+#define SHADOW_KEY 0x5bd1e995cc9e2d51u
+
+static _Atomic(struct stook_cache *) shadow_caches[SHADOW_LAST - SHADOW_FIRST + 1];
+
+static uint64_t shadow_now(void)
+{
+    struct timespec clock = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &clock); /* without the kernel, mostly */
+    return (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
+}
+
+static uint64_t shadow_key(const void *object)
+{
+    return (uintptr_t)object ^ SHADOW_KEY;
+}
+
+static struct shadow *shadow_of(const struct stook_cache *cache, const void *object)
+{
+    uint32_t index;
+    const struct slab *slab = slab_find(cache, object, &index);
+
+    return column_at(cache, slab, LAYOUT_TRACK, index);
+}
+
+struct stook_cache *shadow_cache(unsigned number)
+{
+    return atomic_load_explicit(&shadow_caches[number], memory_order_acquire);
+}
+
+static void shadow_name(char name[STOOK_NAME_MAX + 1], unsigned shift)
+{
+    char digits[8];
+    unsigned n = 0, size = shift < 10 ? 1u << shift : 1u << (shift - 10);
+    char *at = name + sizeof("sampled-") - 1;
+
+    memcpy(name, "sampled-", sizeof("sampled-"));
+    for (; size > 0; size /= 10)
+        digits[n++] = (char)('0' + size % 10);
+    while (n > 0)
+        *at++ = digits[--n];
+    if (shift >= 10)
+        *at++ = 'k';
+    *at = '\0';
+}
+
+/* Made with its first sample, unless a lock is in the way: then another sample makes it.  They stay. */
+LOCK_UNCHECKED static struct stook_cache *shadow_make(unsigned shift)
+{
+    struct stook_cache_args args = {.align = (size_t)1 << (shift < PAGE_SHIFT ? shift : PAGE_SHIFT),
+                                    .flags = CACHE_SHADOW | CACHE_COLUMNS_OUTSIDE |
+                                             STOOK_CACHE_NOSHEAF};
+    _Atomic(struct stook_cache *) *place = &shadow_caches[shift - SHADOW_FIRST];
+    char name[STOOK_NAME_MAX + 1];
+    struct stook_cache *cache;
+
+    shadow_name(name, shift);
+    context_enter();
+    if (lock_enter(&cache_list.lock, LOCK_CACHES, true)) {
+        if (!atomic_load_explicit(place, memory_order_relaxed) &&
+            (cache = cache_make(name, (size_t)1 << shift, &args)) != NULL)
+            atomic_store_explicit(place, cache, memory_order_release);
+        lock_drop(&cache_list.lock, LOCK_CACHES);
+    }
+    context_leave();
+    return atomic_load_explicit(place, memory_order_acquire);
+}
+
+/* Whose objects are as large and as aligned; NULL: there is none. */
+static struct stook_cache *shadow_for(size_t size, size_t align)
+{
+    unsigned shift = SHADOW_FIRST;
+    struct stook_cache *cache;
+
+    if (size < align)
+        size = align;
+    while (shift <= SHADOW_LAST && (size_t)1 << shift < size)
+        shift++;
+    if (shift > SHADOW_LAST || align > STOOK_ALIGN_MAX)
+        return NULL;
+    cache = shadow_cache(shift - SHADOW_FIRST);
+    return cache ? cache : shadow_make(shift);
+}
+
+/* The object that was taken of the cache goes back. */
+static void shadow_return(struct stook_cache *cache, void *object, bool again)
+{
+    bool nested = context_enter();
+
+    /* In the place of a sample it lay below that one, and was not the one to be taken.  Else it is the place, and
+     * from a sheaf the next call would get it, and be no sample. */
+    if (!again || !slot_push(percpu_offset(cache->index), object))
+        node_put(cache, &object, 1, nested);
+    context_leave();
+}
+
+static void *shadow_take(struct stook_cache *cache, const struct shadow_call *call,
+                         const struct sample *sample, uint64_t now)
+{
+    struct stook_cache *shadow =
+        shadow_for(call->size > cache->object_size ? call->size : cache->object_size,
+                   call->align > cache->align ? call->align : cache->align);
+    void *object = shadow ? alloc_plain(shadow, STOOK_NORECLAIM) : NULL;
+    struct site_key key = {.kind = SITE_OBJECT,
+                           .cache = cache->index,
+                           .group = call->group,
+                           .name = cache->name,
+                           .where = call->where};
+    struct shadow *element;
+
+    if (!object)
+        return NULL;
+    element = shadow_of(shadow, object);
+    *element = (struct shadow){.key = shadow_key(object),
+                               .time = now,
+                               .site = sites_find(&key),
+                               .weight = sample->weight,
+                               .cache = cache->index,
+                               .bytes = cache->layout.stride};
+    if (call->zero)
+        memset(object, 0, shadow->object_size);
+    sites_came(element->site, element->weight, element->bytes, call->size);
+    return object;
+}
+
+void *shadow_instead(struct stook_cache *cache, void *object, const struct shadow_call *call,
+                     const struct sample *sample)
+{
+    int saved = errno;
+    uint64_t begun, now;
+    void *other;
+
+    /* What is charged, tagged or traced is known by its slab.  Not in a handler that interrupted the library,
+     * nor beside a fork of this thread. */
+    if (!object || cache_hooks(cache) || context_self()->depth > 0)
+        return object;
+    begun = shadow_now();
+    other = shadow_take(cache, call, sample, begun);
+    if (other)
+        shadow_return(cache, object, sample->again);
+    now = shadow_now();
+    sample_paid(now - begun, now);
+    errno = saved;
+    return other ? other : object;
+}
+
+void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group)
+{
+    struct sample sample = sample_take(cache);
+    struct site_key key = {.kind = SITE_TYPED,
+                           .cache = cache->index,
+                           .group = group,
+                           .name = cache->name,
+                           .where = where};
+    uint64_t begun, now;
+    int saved = errno;
+
+    if (!(sample.lines & 1u << SAMPLE_PROFILE) || context_self()->depth > 0)
+        return;
+    begun = shadow_now();
+    sites_came(sites_find(&key), sample.weight, cache->layout.stride, cache->object_size);
+    now = shadow_now();
+    sample_paid(now - begun, now);
+    errno = saved;
+}
+
+void shadow_sampled(struct stook_cache *cache, uint64_t where)
+{
+    if (sample_mean_of(SAMPLE_PROFILE) != 0)
+        shadow_typed(cache, where, 0);
+}
+
+/* The next allocation that would get its place is a sample, too; or not, and others stand for it. */
+static void shadow_hold(uint32_t index, float weight)
+{
+    struct stook_cache *cache = index < STOOK_CACHES_MAX ? cache_table[index] : NULL;
+    uint32_t token;
+
+    if (!cache || sample_mean_of(SAMPLE_PROFILE) == 0 || context_self()->depth > 0 ||
+        cache_hooks(cache) || !sample_again(&weight))
+        return;
+    memcpy(&token, &weight, sizeof(token));
+    (void)context_enter();
+    (void)slot_hold(cache, token, false);
+    context_leave();
+}
+
+void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t n)
+{
+    int saved = errno;
+
+    for (size_t i = 0; i < n; i++) {
+        struct shadow *element = objects[i] ? shadow_of(cache, objects[i]) : NULL, was;
+        if (!element || element->key != shadow_key(objects[i]))
+            continue;
+        was = *element;
+        element->key = 0;
+        sites_went(was.site, was.weight, was.bytes, shadow_now() - was.time);
+        if (n == 1)
+            shadow_hold(was.cache, was.weight);
+    }
+    errno = saved;
+}
+
+/* Not earlier: the loader may have no tables for the unwinder yet. */
+static FIRST_TEXT __attribute__((constructor(104), used)) void shadow_start(void)
+{
+    size_t mean = setting_number(SETTING_SAMPLE);
+
+    if (mean > 0) {
+        sample_begin(SAMPLE_PROFILE, mean);
+        atomic_store_explicit(&sites.mean, mean, memory_order_relaxed);
+    }
+}

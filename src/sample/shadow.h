@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shadow.h - what becomes of samples for the profile.
+ *
+ * A sample of malloc or kmalloc gets an object of a shadow cache: sampled-16, sampled-32, ... sampled-32k.  A shadow
+ * cache has no sheaves and is closed to all fast paths, so that each of its frees is seen: `free` finds it by the
+ * load of the page map that it does anyway.  Beside each object lies what is known of the sample (a column of its
+ * slab).  So what is in use and how long it lived is exact for samples.  Large objects have a table
+ * (large_samples.h).
+ *
+ * A typed cache has no shadow, since stook_free() is told the cache and pushes any object to its sheaf.  Of such a
+ * cache only allocations are known; what a site has in use follows from its share of them and from the cache's own
+ * bytes in use.
+ */
+#ifndef STOOK_SAMPLE_SHADOW_H
+#define STOOK_SAMPLE_SHADOW_H
+
+#include "sample/sample.h"
+
+#include <stddef.h>
+
+enum { SHADOW_FIRST = 4, SHADOW_LAST = 15 }; /* objects of 1 << so much */
+
+/* What a call asked for. */
+struct shadow_call {
+    size_t size, align;
+    uint64_t where; /* base/where.h, without bits of its own */
+    uint32_t group; /* that the thread has entered, or 0 */
+    bool zero;      /* it is to read as zeros */
+};
+
+/*
+ * An object in the place of one that the calling thread has just taken of the cache as `sample`, or that one.  The
+ * cache's objects are known by nothing else (cache_hooks()).  Outside the context; errno is kept.
+ */
+void *shadow_instead(struct stook_cache *cache, void *object, const struct shadow_call *call,
+                     const struct sample *sample);
+
+/* A sample of a typed cache, at most, by this thread's last allocation. */
+void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group);
+/* hooks_set.sampled */
+void shadow_sampled(struct stook_cache *cache, uint64_t where);
+
+/* Objects of a shadow cache, some of the entries perhaps NULL, go to their slabs. */
+void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t n);
+
+/* A shadow cache by its number, from 0 to SHADOW_LAST - SHADOW_FIRST, or NULL. */
+struct stook_cache *shadow_cache(unsigned number);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * profile_samples.c - the sampled profile (sample/sites.h), as part of the document.
+ */
+#include "watch/profile.h"
+
+#include "base/raw.h"
+#include "charge/group.h"
+#include "os/os.h"
+#include "sample/sample.h"
+#include "sample/sites.h"
+#include "watch/stats.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What samples of a cache or of a site stand for. */
+struct profile_sum {
+    uint64_t objects, bytes;
+};
+
+/* The name of a thread of this process; false: it has ended. */
+static bool profile_samples_thread(uint32_t thread, char *name, size_t size)
+{
+    char path[64];
+
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%u/comm", thread);
+    if (os_read_file(path, name, size) <= 0)
+        return false;
+    name[strcspn(name, "\n")] = '\0';
+    return true;
+}
+
+static void profile_samples_labels(struct writer *w, const struct site *site)
+{
+    const char *group = site->group ? stook_group_name(group_by_number(site->group)) : NULL;
+    char name[64];
+
+    writer_print(w, "\"cache\": ");
+    writer_json(w, site->name);
+    if (group) {
+        writer_print(w, ", \"group\": ");
+        writer_json(w, group);
+    }
+    if (site->thread != 0) {
+        writer_print(w, ", \"thread\": %u", site->thread);
+        if (profile_samples_thread(site->thread, name, sizeof(name))) {
+            writer_print(w, ", \"thread_name\": ");
+            writer_json(w, name);
+        }
+    }
+    writer_print(w, ",\n   \"kind\": \"%s\", ",
+                 site->kind == SITE_TYPED   ? "typed"
+                 : site->kind == SITE_LARGE ? "large"
+                 : site->kind == SITE_OTHERS ? "others"
+                                             : "object");
+}
+
+static void profile_samples_stack(struct writer *w, const struct site *site)
+{
+    if (site->depth > 0)
+        writer_key(w, "address", site->frames[0], ", ");
+    writer_print(w, "\"stack\": [");
+    for (unsigned i = 0; i < site->depth; i++)
+        writer_print(w, i > 0 ? ", %llu" : "%llu", (unsigned long long)site->frames[i]);
+    writer_print(w, "],\n   ");
+}
+
+/* The cache's own objects in use, which are exact, of which a site has the share that it has of the cache's
+ * samples. */
+static struct profile_sum profile_samples_share(const struct site *site, uint64_t objects)
+{
+    struct profile_sum all = {0}, use = {0};
+    struct stats_cache row;
+    double share;
+
+    for (uint32_t i = 1; i < SITES_MOST; i++) {
+        const struct site *other = sites_at(i);
+        if (other && other->kind == SITE_TYPED && other->cache == site->cache &&
+            memcmp(other->name, site->name, sizeof(other->name)) == 0)
+            all.objects += atomic_load_explicit(&other->came_objects, memory_order_relaxed);
+        if (i >= atomic_load_explicit(&sites.used, memory_order_relaxed))
+            break;
+    }
+    if (all.objects == 0 || !stats_readable() || !stats_read_cache(site->cache, &row) ||
+        strcmp(row.name, site->name) != 0)
+        return use;
+    share = (double)objects / (double)all.objects;
+    use.objects = (uint64_t)(share * (double)row.active + 0.5);
+    use.bytes = (uint64_t)(share * (double)(row.active * row.stride) + 0.5);
+    return use;
+}
+
+static void profile_samples_one(struct writer *w, const struct site *site)
+{
+    /* What went first: of these, what came is counted too. */
+    uint64_t gone = atomic_load_explicit(&site->went, memory_order_acquire);
+    struct profile_sum went = {atomic_load_explicit(&site->went_objects, memory_order_relaxed),
+                               atomic_load_explicit(&site->went_bytes, memory_order_relaxed)};
+    uint64_t lived = atomic_load_explicit(&site->lived, memory_order_relaxed);
+    uint64_t samples = atomic_load_explicit(&site->came, memory_order_acquire);
+    struct profile_sum came = {atomic_load_explicit(&site->came_objects, memory_order_relaxed),
+                               atomic_load_explicit(&site->came_bytes, memory_order_relaxed)};
+    struct profile_sum live = {
+        came.objects > went.objects ? (came.objects - went.objects + SITES_ONE / 2) / SITES_ONE : 0,
+        came.bytes > went.bytes ? came.bytes - went.bytes : 0};
+
+    if (site->kind == SITE_TYPED)
+        live = profile_samples_share(site, came.objects);
+    profile_samples_stack(w, site);
+    writer_key(w, "samples", samples, ", ");
+    writer_key(w, "live_samples", site->kind == SITE_TYPED || gone > samples ? 0 : samples - gone,
+               ", ");
+    writer_key(w, "live_objects", live.objects, ", ");
+    writer_key(w, "live_bytes", live.bytes, ", ");
+    writer_key(w, "total_objects", (came.objects + SITES_ONE / 2) / SITES_ONE, ", ");
+    writer_key(w, "total_bytes", came.bytes, ", ");
+    writer_key(w, "asked_bytes", atomic_load_explicit(&site->came_asked, memory_order_relaxed),
+               ",\n   ");
+    writer_key(w, "lived_ns", lived, ", ");
+    writer_print(w, "\"lives\": [");
+    for (unsigned i = 0; i < SITES_LIVES; i++)
+        writer_print(w, i > 0 ? ", %u" : "%u",
+                     atomic_load_explicit(&site->life[i], memory_order_relaxed));
+    writer_print(w, "]}");
+}
+
+void profile_samples_write(struct writer *w)
+{
+    uint32_t used = atomic_load_explicit(&sites.used, memory_order_relaxed);
+    bool first = true;
+
+    writer_key(w, "sample_every", sample_mean_of(SAMPLE_PROFILE), ", ");
+    writer_key(w, "samples_lost", atomic_load_explicit(&sites.lost, memory_order_relaxed),
+               ",\n ");
+    writer_print(w, "\"samples\": [");
+    for (uint32_t i = 0; i < used; i++) {
+        const struct site *site = sites_at(i);
+        if (!site || atomic_load_explicit(&site->came, memory_order_relaxed) == 0)
+            continue;
+        writer_print(w, first ? "\n  {" : ",\n  {");
+        first = false;
+        profile_samples_labels(w, site);
+        profile_samples_one(w, site);
+    }
+    writer_print(w, "]");
+}
