@@ -142,23 +142,26 @@ struct hooks_set {
     void (*window_grew)(size_t bytes);
     /* By libstook-malloc: its objects begin or cease to be accounted.  Under the cache list's lock. */
     void (*malloc_closes)(bool closed);
-    /* By sample_begin().  n objects of a cache are about to be handed to CPUs: how many of them may be now;
-     * those beyond are asked for again.  `own`: the first goes to the calling thread at once, and may be.  Any
-     * context, any lock, a closed slot. */
-    uint32_t (*sample)(const struct stook_cache *cache, uint32_t n, bool own);
+    /* By sample_begin().  `own` objects of a cache go to the calling thread at once, and `more` are about to be
+     * handed to its CPU: how many of these may be now.  Those beyond are asked for again, but for the first, which
+     * *token stands for (sheaf/slot.h).  Any context, any lock, a closed slot. */
+    uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more,
+                       uint32_t *token);
     /* The same.  The calling thread took a sample of the cache (context.h), by a call of stook_alloc() and its
      * like at `where`.  Outside the context, with no lock. */
     void (*sampled)(struct stook_cache *cache, uint64_t where);
 };
 extern struct hooks_set hooks_set __attribute__((visibility("hidden")));
 
-/* hooks_set.sample; all of them where nothing is sampled. */
-static inline uint32_t hooks_sample(const struct stook_cache *cache, uint32_t n, bool own)
+/* hooks_set.sample; all of them, and no token, where nothing is sampled. */
+static inline uint32_t hooks_sample(const struct stook_cache *cache, uint32_t own, uint32_t more,
+                                    uint32_t *token)
 {
-    uint32_t (*sample)(const struct stook_cache *cache, uint32_t n, bool own) =
-        __atomic_load_n(&hooks_set.sample, __ATOMIC_ACQUIRE);
+    uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more,
+                       uint32_t *token) = __atomic_load_n(&hooks_set.sample, __ATOMIC_ACQUIRE);
 
-    return __builtin_expect(sample == NULL, 1) ? n : sample(cache, n, own);
+    *token = 0;
+    return __builtin_expect(sample == NULL, 1) ? more : sample(cache, own, more, token);
 }
 
 /* NULL: the program has set no RCU. */

@@ -33,9 +33,9 @@ static struct large_sample *large_samples_first(unsigned which, bool make)
     size_t size = (which ? LARGE_FAR : LARGE_NEAR) * sizeof(*found);
     struct large_sample *fresh = found || !make ? NULL : os_map(size);
 
-    if (!fresh || atomic_compare_exchange_strong_explicit(&large_samples_table[which], &found, fresh,
-                                                          memory_order_acq_rel,
-                                                          memory_order_acquire))
+    if (!fresh ||
+        atomic_compare_exchange_strong_explicit(&large_samples_table[which], &found, fresh,
+                                                memory_order_acq_rel, memory_order_acquire))
         return fresh ? fresh : found;
     os_unmap(fresh, size);
     return found;
@@ -51,9 +51,9 @@ static struct large_sample *large_samples_at(uintptr_t object, bool make)
         for (uint64_t i = 0; table && i < LARGE_PROBES; i++) {
             struct large_sample *one = &table[(hash + i) & ((which ? LARGE_FAR : LARGE_NEAR) - 1)];
             uintptr_t found = atomic_load_explicit(&one->object, memory_order_relaxed);
-            if (make ? found == 0 && atomic_compare_exchange_strong_explicit(
-                                         &one->object, &found, 1, memory_order_acquire,
-                                         memory_order_relaxed)
+            if (make ? found == 0 &&
+                           atomic_compare_exchange_strong_explicit(
+                               &one->object, &found, 1, memory_order_acquire, memory_order_relaxed)
                      : found == object)
                 return one;
         }
@@ -85,7 +85,8 @@ static void large_samples_add(const void *object, const struct large_sample *sam
     atomic_store_explicit(&one->object, (uintptr_t)object, memory_order_release);
 }
 
-void large_samples_find(const void *object, size_t bytes, size_t asked, uint64_t where, uint32_t group)
+void large_samples_find(const void *object, size_t bytes, size_t asked, uint64_t where,
+                        uint32_t group)
 {
     struct site_key key = {.kind = SITE_LARGE, .group = group, .name = "large", .where = where};
     struct large_sample sample = {.bytes = bytes};

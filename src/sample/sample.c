@@ -5,6 +5,7 @@
 #include "base/placed.h"
 #include "percpu/random.h"
 #include "sample/shadow.h"
+#include "sheaf/slot.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -84,6 +85,12 @@ static FIRST_TEXT uint64_t sample_random(void)
     return z ^ z >> 31;
 }
 
+/* This thread's mean, of the profile. */
+static FIRST_TEXT uint64_t sample_distant(uint64_t mean)
+{
+    return mean >> (SAMPLE_MEAN_BITS - SAMPLE_SHIFT_MOST) ? mean : mean << sample_own.shift;
+}
+
 static FIRST_TEXT void sample_next(enum sample_line line, uint64_t mean)
 {
     if (line == SAMPLE_PROFILE)
@@ -97,23 +104,36 @@ uint64_t sample_mean_of(enum sample_line line)
     return atomic_load_explicit(&sample_mean[line], memory_order_relaxed);
 }
 
-/* The point is in an object of so many bytes that this thread takes of the cache. */
-static void sample_is(enum sample_line line, uint64_t mean, const struct stook_cache *cache,
-                      uint64_t size)
-{
-    struct context *context = context_self();
+/* A token: bit 15 for the profile, bit 14 for the guard, and the weight, in 6 bits of its exponent and 8 of its
+ * mantissa. */
+enum {
+    SAMPLE_TOKEN_PROFILE = 1 << 15,
+    SAMPLE_TOKEN_GUARD = 1 << 14,
+    SAMPLE_TOKEN_WEIGHT = (1 << 14) - 1,
+    SAMPLE_TOKEN_ONE = 127 << 8, /* of a float's upper bits: 1 */
+};
 
-    if (context->sampled != cache || context->token != 0) {
-        sample_own.lines = 0;
-        sample_own.weight = 0;
+static uint32_t sample_token(unsigned lines, float weight)
+{
+    uint32_t bits, code = 0;
+
+    memcpy(&bits, &weight, sizeof(bits));
+    if (lines & 1u << SAMPLE_PROFILE) {
+        code = (bits + (1 << 14)) >> 15; /* rounded; weights are 1 or more */
+        code = code > SAMPLE_TOKEN_ONE ? code - SAMPLE_TOKEN_ONE : 0;
+        code = code < SAMPLE_TOKEN_WEIGHT ? code : SAMPLE_TOKEN_WEIGHT;
+        code |= SAMPLE_TOKEN_PROFILE;
     }
-    context->sampled = cache;
-    context->token = 0;
-    sample_own.lines |= 1u << line;
-    if (line ==
-        SAMPLE_PROFILE) /* of an array, several may be: they stand for all that each stands for */
-        sample_own.weight += sample_weight(size, sample_own.drawn);
-    sample_next(line, mean);
+    return code | (lines & 1u << SAMPLE_GUARD ? SAMPLE_TOKEN_GUARD : 0);
+}
+
+static float sample_token_weight(uint32_t token)
+{
+    uint32_t bits = ((token & SAMPLE_TOKEN_WEIGHT) + SAMPLE_TOKEN_ONE) << 15;
+    float weight;
+
+    memcpy(&weight, &bits, sizeof(weight));
+    return weight;
 }
 
 /* The line's mean, and its next point drawn; 0: there are no samples of it. */
@@ -126,38 +146,78 @@ static inline uint64_t sample_ready(enum sample_line line)
     return mean;
 }
 
-/* The first object is the caller's. */
-static FIRST_TEXT void sample_own_object(const struct stook_cache *cache, uint64_t size)
+/* Of n objects that this thread takes of the cache, those that are samples of a line. */
+static FIRST_TEXT void sample_own_objects(enum sample_line line, const struct stook_cache *cache,
+                                          uint64_t size, uint64_t n)
 {
-    for (enum sample_line line = 0; line < SAMPLE_LINES; line++) {
-        uint64_t mean = sample_ready(line);
-        if (mean != 0 && sample_own.left[line] <= size)
-            sample_is(line, mean, cache, size);
-        else if (mean != 0)
-            sample_own.left[line] -= size;
+    struct context *context = context_self();
+    uint64_t mean;
+
+    while ((mean = sample_ready(line)) != 0 && sample_own.left[line] <= n * size) {
+        n -= (sample_own.left[line] - 1) / size + 1;
+        if (context->sampled != cache || context->token != 0) {
+            sample_own.lines = 0;
+            sample_own.weight = 0;
+        }
+        context->sampled = cache;
+        context->token = 0;
+        sample_own.lines |= 1u << line;
+        if (line == SAMPLE_PROFILE) /* several of an array stand for all that each stands for */
+            sample_own.weight += sample_weight(size, sample_own.drawn);
+        sample_next(line, mean);
     }
+    if (mean != 0)
+        sample_own.left[line] -= n * size;
 }
 
-FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own)
+/* The object behind `may` others has a point, at least. */
+static uint32_t sample_found(uint64_t size, uint64_t may)
 {
-    uint64_t size = cache->layout.stride;
-    uint32_t rest = n - own;
+    uint64_t end = (may + 1) * size;
+    unsigned lines = 0;
+    float weight = 0;
+
+    for (enum sample_line line = 0; line < SAMPLE_LINES; line++) {
+        uint64_t mean = sample_ready(line);
+        if (mean == 0)
+            continue;
+        if (sample_own.left[line] > end) {
+            sample_own.left[line] -= end;
+            continue;
+        }
+        lines |= 1u << line;
+        if (line == SAMPLE_PROFILE)
+            weight = sample_weight(size, sample_own.drawn);
+        sample_next(line, mean);
+    }
+    return sample_token(lines, weight);
+}
+
+FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
+                                     uint32_t *token)
+{
+    uint64_t size = cache->layout.stride, may = more;
 
     if (cache->flags & (CACHE_INTERNAL | CACHE_SHADOW))
-        return n;
-    if (own)
-        sample_own_object(cache, size);
-    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
+        return more;
+    for (enum sample_line line = 0; line < SAMPLE_LINES; line++) {
+        if (own > 0)
+            sample_own_objects(line, cache, size, own);
         if (sample_ready(line) != 0) {
             uint64_t before =
                 (sample_own.left[line] - 1) / size; /* objects that end before the point */
-            if (before < rest)
-                rest = (uint32_t)before;
+            if (before < may)
+                may = before;
         }
+    }
+    if (may < more) {
+        *token = sample_found(size, may);
+        return (uint32_t)may;
+    }
     for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
-        if (sample_own.left[line] > rest * size) /* else there are no more of it */
-            sample_own.left[line] -= rest * size;
-    return own + rest;
+        if (sample_ready(line) != 0)
+            sample_own.left[line] -= may * size;
+    return more;
 }
 
 struct sample sample_take(const struct stook_cache *cache)
@@ -168,9 +228,12 @@ struct sample sample_take(const struct stook_cache *cache)
     if (context->sampled != cache)
         return sample;
     if (context->token != 0) {
-        sample.lines = 1u << SAMPLE_PROFILE;
-        memcpy(&sample.weight, &context->token, sizeof(sample.weight));
-        sample.again = true;
+        uint32_t token = context->token;
+        sample.again = token > SLOT_TOKEN_BELOW;
+        token = sample.again ? token >> SLOT_TOKEN_BITS : token;
+        sample.lines = (token & SAMPLE_TOKEN_PROFILE ? 1u << SAMPLE_PROFILE : 0) |
+                       (token & SAMPLE_TOKEN_GUARD ? 1u << SAMPLE_GUARD : 0);
+        sample.weight = sample_token_weight(token);
     } else {
         sample.lines = sample_own.lines;
         sample.weight = sample_own.weight;
@@ -211,14 +274,16 @@ void sample_paid(uint64_t cost, uint64_t now)
     }
 }
 
-bool sample_again(float *weight)
+uint32_t sample_again(float weight, uint64_t size)
 {
-    uint32_t one_of = sample_own.debt > SAMPLE_DEBT / 2 ? SAMPLE_AGAIN_DEBT : SAMPLE_AGAIN;
+    float now = sample_weight(size, sample_distant(sample_mean_of(SAMPLE_PROFILE)));
 
-    if (sample_random() % one_of == 0)
-        return false;
-    *weight *= (float)one_of / (float)(one_of - 1);
-    return true;
+    if (weight < now) {
+        if ((float)(sample_random() >> 40) >= weight / now * (float)(1 << 24))
+            return 0;
+        weight = now;
+    }
+    return sample_token(1u << SAMPLE_PROFILE, weight);
 }
 
 FIRST_TEXT void sample_begin(enum sample_line line, uint64_t mean)

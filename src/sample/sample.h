@@ -10,15 +10,15 @@
  *
  * An allocation that is not sampled has no instruction for it.  Bytes are counted where objects are handed to
  * a CPU's main sheaf (sheaf/slot_alloc.c).  Where the next point lies within the sheaf's objects, only those
- * before it are handed over.  So the allocation that gets the object with the point finds the sheaf empty, and
- * takes the slow path.
+ * before it are handed over, and a token stands for the object with the point.  So the allocation that gets this
+ * object finds the sheaf empty, takes the slow path, and is told.  The point is that object's: the line goes on
+ * behind it at once, for whichever cache is next.
  *
  * What is counted is an object that comes to a main sheaf from the spare sheaf, a barn or the slabs, or from
  * these to the caller.  An object that is freed to the main sheaf and allocated from it again meets no slow path
  * in between, and is not counted again: what was said of its bytes still holds.  So the place of a sample that
  * is freed, and would lie on top of the main sheaf, is a sample for the allocation that gets it next:
  * slot_hold() keeps it.  Then every allocation, of fresh memory or not, is one with the same probability.
- * sample_again() ends such a row of samples by chance, and lets those that go on stand for more.
  *
  * Not counted are objects that reserves, pools, or calls for a certain node take from the slabs.  Two
  * threads that change a slot at once may count a sheaf twice.
@@ -27,7 +27,7 @@
  * CPU a thread meets a sheaf, who takes the objects that it was counted for, or that threads end.
  *
  * What samples cost a thread has a bound (SAMPLE_SHARE): beyond it the distance of profiles doubles, and each
- * sample stands for more.
+ * sample stands for more.  Of places that are samples already, half are no longer.
  */
 #ifndef STOOK_SAMPLE_SAMPLE_H
 #define STOOK_SAMPLE_SAMPLE_H
@@ -45,8 +45,6 @@ enum {
     SAMPLE_DEBT = 200000,     /* ns that samples may take at once */
     SAMPLE_COST_MOST = 20000, /* ns: one that took longer was interrupted, or the first */
     SAMPLE_SHIFT_MOST = 14,   /* doublings of the distance */
-    SAMPLE_AGAIN = 16,        /* a row of samples goes on 15 times of 16, */
-    SAMPLE_AGAIN_DEBT = 2,    /* or every other time */
 };
 
 /* Samples of a line from now on, `mean` bytes apart; 0: no more of them. */
@@ -55,7 +53,8 @@ void sample_begin(enum sample_line line, uint64_t mean);
 uint64_t sample_mean_of(enum sample_line line);
 
 /* hooks_set.sample */
-uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own);
+uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
+                          uint32_t *token);
 
 /* What is known of an allocation that is a sample. */
 struct sample {
@@ -78,8 +77,9 @@ bool sample_large(size_t size, float *weight);
 /* A sample of the profile took this long, which ended `now`. */
 void sample_paid(uint64_t cost, uint64_t now);
 
-/* Whether the place of a freed sample is one for the next, and for how much. */
-bool sample_again(float *weight);
+/* The token (sheaf/slot.h) of the place of a freed sample of so many bytes, for the next allocation there.  0: it is
+ * none, since samples stand for more now, and this one was not among them. */
+uint32_t sample_again(float weight, uint64_t size);
 
 /* In a forked child: its samples are not those of its parent. */
 void sample_child(void);

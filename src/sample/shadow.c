@@ -77,8 +77,8 @@ static void shadow_name(char name[STOOK_NAME_MAX + 1], unsigned shift)
 LOCK_UNCHECKED static struct stook_cache *shadow_make(unsigned shift)
 {
     struct stook_cache_args args = {.align = (size_t)1 << (shift < PAGE_SHIFT ? shift : PAGE_SHIFT),
-                                    .flags = CACHE_SHADOW | CACHE_COLUMNS_OUTSIDE |
-                                             STOOK_CACHE_NOSHEAF};
+                                    .flags =
+                                        CACHE_SHADOW | CACHE_COLUMNS_OUTSIDE | STOOK_CACHE_NOSHEAF};
     _Atomic(struct stook_cache *) *place = &shadow_caches[shift - SHADOW_FIRST];
     char name[STOOK_NAME_MAX + 1];
     struct stook_cache *cache;
@@ -206,9 +206,8 @@ static void shadow_hold(uint32_t index, float weight)
     uint32_t token;
 
     if (!cache || sample_mean_of(SAMPLE_PROFILE) == 0 || context_self()->depth > 0 ||
-        cache_hooks(cache) || !sample_again(&weight))
+        cache_hooks(cache) || (token = sample_again(weight, cache->layout.stride)) == 0)
         return;
-    memcpy(&token, &weight, sizeof(token));
     (void)context_enter();
     (void)slot_hold(cache, token, false);
     context_leave();

@@ -12,7 +12,8 @@
 #include <time.h>
 
 enum {
-    SITES_NEAR = 1024, /* places of the first table of numbers, a page; most programs need no other */
+    SITES_NEAR =
+        1024, /* places of the first table of numbers, a page; most programs need no other */
     SITES_FAR = 4 * SITES_MOST,
     SITES_PROBES = 16,
 };
@@ -52,19 +53,22 @@ static uint32_t sites_thread(void)
 {
     clockid_t clock;
 
-    return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(uint32_t)((int32_t)clock >> 3) : 0;
+    return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(uint32_t)((int32_t)clock >> 3)
+                                                              : 0;
 }
 
 static bool sites_same(const struct site *a, const struct site *b)
 {
-    return a->hash == b->hash && a->kind == b->kind && a->cache == b->cache && a->group == b->group &&
-           a->thread == b->thread && a->depth == b->depth && memcmp(a->name, b->name, sizeof(a->name)) == 0 &&
+    return a->hash == b->hash && a->kind == b->kind && a->cache == b->cache &&
+           a->group == b->group && a->thread == b->thread && a->depth == b->depth &&
+           memcmp(a->name, b->name, sizeof(a->name)) == 0 &&
            memcmp(a->frames, b->frames, a->depth * sizeof(a->frames[0])) == 0;
 }
 
 static uint32_t sites_hash(const struct site *key)
 {
-    uint64_t hash = (uint64_t)key->cache << 32 ^ key->group ^ (uint64_t)key->thread << 16 ^ key->kind;
+    uint64_t hash =
+        (uint64_t)key->cache << 32 ^ key->group ^ (uint64_t)key->thread << 16 ^ key->kind;
 
     for (unsigned i = 0; i < key->depth; i++) {
         hash = (hash ^ key->frames[i]) * 0x9e3779b97f4a7c15u;
@@ -82,13 +86,14 @@ static uint32_t sites_take(void)
     do
         if (number >= SITES_MOST)
             return 0;
-    while (!atomic_compare_exchange_weak_explicit(&sites.used, &number, number + 1, memory_order_relaxed,
-                                                  memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(&sites.used, &number, number + 1,
+                                                  memory_order_relaxed, memory_order_relaxed));
     return number;
 }
 
 /* In one of the tables: the key's number, made if need be.  0: there is no place, or no record. */
-static uint32_t sites_probe(_Atomic uint32_t *table, uint32_t room, const struct site *key, uint32_t *own)
+static uint32_t sites_probe(_Atomic uint32_t *table, uint32_t room, const struct site *key,
+                            uint32_t *own)
 {
     struct site *records = atomic_load_explicit(&sites.site, memory_order_relaxed), *fresh;
 
@@ -101,7 +106,8 @@ static uint32_t sites_probe(_Atomic uint32_t *table, uint32_t room, const struct
                 return 0;
             fresh = &records[*own];
             if (atomic_load_explicit(&fresh->state, memory_order_relaxed) != SITE_READY) {
-                memcpy(fresh, key, offsetof(struct site, frames) + key->depth * sizeof(key->frames[0]));
+                memcpy(fresh, key,
+                       offsetof(struct site, frames) + key->depth * sizeof(key->frames[0]));
                 atomic_store_explicit(&fresh->state, SITE_READY, memory_order_release);
             }
             if (atomic_compare_exchange_strong_explicit(place, &number, *own, memory_order_acq_rel,
@@ -147,7 +153,8 @@ const struct site *sites_at(uint32_t number)
 {
     struct site *records = atomic_load_explicit(&sites.site, memory_order_acquire);
 
-    if (!records || number >= SITES_MOST || number >= atomic_load_explicit(&sites.used, memory_order_relaxed))
+    if (!records || number >= SITES_MOST ||
+        number >= atomic_load_explicit(&sites.used, memory_order_relaxed))
         return NULL;
     return atomic_load_explicit(&records[number].state, memory_order_acquire) == SITE_READY
                ? &records[number]

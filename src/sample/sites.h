@@ -40,7 +40,7 @@ enum site_kind {
     SITE_OTHERS, /* record 0: of any kind */
     SITE_OBJECT, /* of malloc and kmalloc: their frees are seen */
     SITE_LARGE,  /* large objects: so, too */
-    SITE_TYPED,  /* of a typed cache: only allocations that took memory from below the CPU's sheaf are counted */
+    SITE_TYPED, /* of a typed cache: only allocations that took memory from below the CPU's sheaf are counted */
 };
 
 /* Plain numbers of fixed sizes: other programs read them. */
@@ -67,7 +67,8 @@ struct sites {
     _Atomic uint32_t used;
     uint32_t reserved;
     _Atomic uint64_t mean; /* bytes between two samples; 0: none are taken */
-    _Atomic uint64_t lost; /* samples that had no place in a table, in record 0 or without their free */
+    _Atomic uint64_t
+        lost; /* samples that had no place in a table, in record 0 or without their free */
     _Atomic(struct site *) site;
 };
 extern struct sites sites __attribute__((visibility("hidden")));

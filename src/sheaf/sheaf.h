@@ -76,6 +76,14 @@ bool sheaf_is_over(const struct sheaf *sheaf);
 int sheaf_owner(const struct sheaf *sheaf);
 /* An empty sheaf. */
 void sheaf_free(struct sheaf *sheaf, bool nospin);
+/* A sheaf that lies on `below` objects of another one, as if both were one: pushes stop where that would be full. */
+static inline void sheaf_lower(const struct stook_cache *cache, struct sheaf *sheaf, uint32_t below)
+{
+    uint32_t capacity = cache_capacity(cache);
+
+    __atomic_store_n(&sheaf->capacity, capacity > below ? capacity - below : 1, __ATOMIC_RELAXED);
+}
+
 /*
  * Restores the capacity that a step of a flush has lowered, to the cache's, if the sheaf has the memory for that.
  */

@@ -44,7 +44,7 @@ struct slot {
     /* The forking thread, under percpu.lock. */
     uint32_t forking; /* of slot_take_all() */
     /* The thread that closed the slot. */
-    uint32_t token; /* slot_hold()'s, for the allocation that finds main empty; 0: none */
+    uint32_t token; /* for the allocation that finds main empty; 0: none */
 };
 _Static_assert(sizeof(struct slot) == SLOT_SIZE, "a slot is a cache line");
 
@@ -105,10 +105,18 @@ void slot_unpeek(struct slot *slot, struct sheaf *main);
  */
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 /*
- * A place for an object that is freed and is no object of this cache's: where it would lie, on top of main,
- * there is a token (not 0) in its stead.  The allocation that would get it finds main empty, and is told
- * (context_self()->token).  False: this CPU's slot is closed, or there is no memory.
+ * Tokens.  An object that is a sample (sample/sample.h) is in no sheaf: a token stands where it would lie.  The
+ * allocation that would get it finds main empty, and is told (context_self()->token).  A slot has two at most:
+ *
+ *   bits 0-15    below main: what comes next, of the spare sheaf or from the barn
+ *   bits 16-31   between main and the spare sheaf, which was main before: it was freed
+ *
+ * A token goes where its sheaf leaves the slot.
  */
+enum { SLOT_TOKEN_BITS = 16, SLOT_TOKEN_BELOW = (1 << SLOT_TOKEN_BITS) - 1 };
+
+/* Such an object is freed: where it would lie, on top of main, there is the token (of 16 bits, not 0).  False: there
+ * is one already, this CPU's slot is closed, or there is no memory. */
 bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin);
 /* Takes n objects back, skipping NULL entries; changes the array.  Cannot fail. */
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);

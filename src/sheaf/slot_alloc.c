@@ -57,8 +57,25 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 /* Objects that go to the caller and through no sheaf are counted, too (hooks_sample()). */
 static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
 {
-    while (n > 0)
-        n -= hooks_sample(cache, n, true);
+    uint32_t token;
+
+    if (n > 0)
+        (void)hooks_sample(cache, n, 0, &token);
+}
+
+/* The token that is due, of a slot whose main sheaf is empty: it is taken out.  0: none is. */
+static inline uint32_t slot_token(struct slot *slot)
+{
+    uint32_t token = slot->token;
+
+    if (__builtin_expect(token == 0, 1))
+        return 0;
+    if (token > SLOT_TOKEN_BELOW) {
+        slot->token &= SLOT_TOKEN_BELOW;
+        return token & ~(uint32_t)SLOT_TOKEN_BELOW;
+    }
+    slot->token = 0;
+    return token;
 }
 
 /* An allocation that was to get what a token stands for, if it got something. */
@@ -95,7 +112,7 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
 
 /* A sheaf, `recycled` from a barn or new, becomes main if the slot is still empty. */
 static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                         bool recycled, bool nospin)
+                         bool recycled, uint32_t token, bool nospin)
 {
     struct sheaf *empty = NULL, *main;
     struct slot *slot;
@@ -114,6 +131,7 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
                 empty = slot_real(main);
             main = full;
             full = NULL;
+            slot->token = token;
         } else if (!spare) {
             slot->spare = full;
             full = NULL;
@@ -126,12 +144,25 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
         barn_put_empty(cache, node, empty, nospin);
 }
 
-/* Of the sheaf's objects only the upper `may` are handed over, since a sample comes next.  The others go to
- * the barn, for the next refill.  Without memory for that the sample comes late. */
+/* No object of a full sheaf may be handed over: the next one is a sample. */
+static void slot_install_token(struct stook_cache *cache, uint32_t token, bool nospin)
+{
+    struct slot *slot;
+    struct sheaf *main = slot_close(percpu_offset(cache->index), &slot, nospin);
+
+    if (!main)
+        return;
+    if (main->size == 0)
+        slot->token = token;
+    slot_open(slot, main);
+}
+
+/* Of the sheaf's objects only the upper `may` are handed over, since a sample comes next: the token.  The others
+ * go to the barn, for the next refill.  Without memory for that the sample comes late. */
 static __attribute__((noinline, cold)) void slot_install_short(struct stook_cache *cache,
                                                                unsigned node, struct sheaf *full,
                                                                uint32_t may, bool recycled,
-                                                               bool nospin)
+                                                               uint32_t token, bool nospin)
 {
     uint32_t capacity = cache_capacity(cache), over = full->size - may;
     struct sheaf *rest = full;
@@ -144,8 +175,11 @@ static __attribute__((noinline, cold)) void slot_install_short(struct stook_cach
             memmove(full->object, full->object + over, may * sizeof(void *));
             rest->size = over;
             full->size = may;
+            sheaf_lower(cache, full, over);
         }
-        slot_install(cache, node, full, recycled, nospin);
+        slot_install(cache, node, full, recycled, token, nospin);
+    } else {
+        slot_install_token(cache, token, nospin);
     }
     if (rest)
         barn_return(cache, node, rest, nospin);
@@ -155,12 +189,12 @@ static __attribute__((noinline, cold)) void slot_install_short(struct stook_cach
 static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                               bool recycled, bool nospin)
 {
-    uint32_t may = hooks_sample(cache, full->size, false);
+    uint32_t token, may = hooks_sample(cache, 0, full->size, &token);
 
     if (__builtin_expect(may < full->size, 0))
-        slot_install_short(cache, node, full, may, recycled, nospin);
+        slot_install_short(cache, node, full, may, recycled, token, nospin);
     else
-        slot_install(cache, node, full, recycled, nospin);
+        slot_install(cache, node, full, recycled, 0, nospin);
 }
 
 /* The empty sheaf, or another one in its place, to be filled with `fill` objects; NULL without memory. */
@@ -200,10 +234,10 @@ static struct sheaf *slot_get_full(struct stook_cache *cache, unsigned node, str
 /*
  * Objects for a slot without objects.  While the barn has enough, whole sheaves go straight into the array.
  * Otherwise objects of slabs go straight into the array.  If the caller wants fewer than a refill brings,
- * they go through a sheaf, which stays.  Consumes `empty`.
+ * they go through a sheaf, which stays.  Consumes `empty`.  `told`: a token stands for the first object.
  */
 static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct sheaf *empty,
-                            uint32_t fill, void **objects, uint32_t n, bool nospin)
+                            uint32_t fill, void **objects, uint32_t n, bool told, bool nospin)
 {
     uint64_t touches = slab_counts.touches;
     uint32_t got = 0, k;
@@ -215,7 +249,8 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         full->size -= k;
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
         got += k;
-        slot_sample_own(cache, k);
+        slot_sample_own(cache, k - (told && k > 0));
+        told = told && k == 0;
         if (full->size > 0) {
             slot_install_full(cache, node, full, true, nospin);
             full = NULL;
@@ -231,7 +266,8 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
     if (k > 0) { /* slabs that are consumed whole */
         k = nodes_take(cache, node, objects + got, k, k, nospin);
         got += k;
-        slot_sample_own(cache, k);
+        slot_sample_own(cache, k - (told && k > 0));
+        told = told && k == 0;
         stat_add(cache, STAT_sheaf_refill, k);
         stat_add(cache, STAT_alloc_slowpath, k);
     }
@@ -249,14 +285,15 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         full->size -= k;
         memcpy(objects + got, &full->object[full->size], k * sizeof(void *));
         got += k;
-        slot_sample_own(cache, k);
+        slot_sample_own(cache, k - (told && k > 0));
+        told = told && k == 0;
         if (full->size > 0) {
             slot_install_full(cache, node, full, false, nospin);
             empty = NULL;
         }
     }
     if (empty && got == 0) /* kept: a failure gives no memory back that others find */
-        slot_install(cache, node, empty, false, nospin);
+        slot_install(cache, node, empty, false, 0, nospin);
     else if (empty)
         barn_put_empty(cache, node, empty, nospin);
     return got;
@@ -270,7 +307,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
     struct sheaf *main, *spare;
     struct slot *slot;
     uint64_t touches = slab_counts.touches;
-    uint32_t got = 0, fill, token;
+    uint32_t got = 0, fill;
 
     if (slot_untried(cache)) {
         got = slot_pop_bulk(offset, objects, n);
@@ -280,25 +317,30 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         slot_tick(cpu, nospin);
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
-        uint32_t more;
+        uint32_t more, token = 0;
         main = slot_close(offset, &slot, nospin);
         if (!main)
             break;
         spare = slot->spare;
-        token = main->size == 0 ? slot->token : 0;
         if (main->size > 0) { /* another CPU by now, or others were here */
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
-            /* What lies below a token was main. */
-            uint32_t may = token ? spare->size : hooks_sample(cache, spare->size, true);
-            slot->token = 0;
+            uint32_t next = 0, may = spare->size;
+            token = slot_token(slot);
+            if (__builtin_expect(token != 0, 0) && slot_real(main))
+                sheaf_restore(cache, main);
+            if (token <= SLOT_TOKEN_BELOW) { /* what lies below a place that was freed was main */
+                may = 1 + hooks_sample(cache, token == 0, spare->size - 1, &next);
+                slot->token = 0;
+            }
             slot->spare = may < spare->size ? NULL : slot_real(main);
             slot_open(slot, may < spare->size ? main : spare);
             if (__builtin_expect(may < spare->size, 0))
-                slot_install_short(cache, node, spare, may, false, nospin);
+                slot_install_short(cache, node, spare, may, false, next, nospin);
             stat_add(cache, STAT_sheaf_swap, 1);
         } else {
             slot->spare = NULL;
+            token = slot_token(slot);
             slot->token = 0;
             fill = slot_fill(cache, slot);
             if (!spare &&
@@ -309,7 +351,8 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             slot_open(slot, main);
             if (spare && spare->capacity != cache_capacity(cache))
                 sheaf_restore(cache, spare); /* it was flushed step by step */
-            got += slot_refill(cache, node, spare, fill, objects + got, n - got, nospin);
+            got +=
+                slot_refill(cache, node, spare, fill, objects + got, n - got, token != 0, nospin);
             slot_tell(cache, token, got);
             break;
         }

@@ -286,25 +286,28 @@ bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin)
     struct sheaf *empty = cache_capacity(cache) ? barn_get_empty(cache, node, nospin) : NULL;
     struct sheaf *main, *more = NULL;
     struct slot *slot;
+    bool held;
 
     if (!empty && cache_capacity(cache))
         empty = barn_make_empty(cache, node, nospin);
     main = empty ? slot_close(percpu_offset(cache->index), &slot, nospin) : NULL;
+    held = main && slot->token <= SLOT_TOKEN_BELOW && slot_real(main);
     if (main) {
-        if (main->size > 0) { /* what is freed next lies above the token */
+        if (held) { /* what is freed next lies above the token */
             more = slot->spare;
             slot->spare = main;
+            sheaf_lower(cache, empty, main->size);
             main = empty;
             empty = NULL;
+            slot->token |= token << SLOT_TOKEN_BITS;
         }
-        slot->token = token;
         slot_open(slot, main);
     }
     if (empty)
         barn_put_empty(cache, node, empty, nospin);
     if (more)
         barn_return(cache, node, more, nospin);
-    return main != NULL;
+    return held;
 }
 
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin)

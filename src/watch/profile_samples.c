@@ -50,8 +50,8 @@ static void profile_samples_labels(struct writer *w, const struct site *site)
         }
     }
     writer_print(w, ",\n   \"kind\": \"%s\", ",
-                 site->kind == SITE_TYPED   ? "typed"
-                 : site->kind == SITE_LARGE ? "large"
+                 site->kind == SITE_TYPED    ? "typed"
+                 : site->kind == SITE_LARGE  ? "large"
                  : site->kind == SITE_OTHERS ? "others"
                                              : "object");
 }
@@ -131,8 +131,7 @@ void profile_samples_write(struct writer *w)
     bool first = true;
 
     writer_key(w, "sample_every", sample_mean_of(SAMPLE_PROFILE), ", ");
-    writer_key(w, "samples_lost", atomic_load_explicit(&sites.lost, memory_order_relaxed),
-               ",\n ");
+    writer_key(w, "samples_lost", atomic_load_explicit(&sites.lost, memory_order_relaxed), ",\n ");
     writer_print(w, "\"samples\": [");
     for (uint32_t i = 0; i < used; i++) {
         const struct site *site = sites_at(i);

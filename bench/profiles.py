@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Sampled profiles against exact ones, of real programs: is every call site right?
+
+profiles.py [--runs N] [--every BYTES] [--share PERCENT] [--cost] LIBRARY [PROGRAM]...
+
+Runs each program once with its allocations counted by call site (STOOK_TAGS), and N times with samples
+(STOOK_SAMPLE).  All write a profile at the same point, where most of their memory is in use.  For each call site
+with at least so many percent of the bytes, in use or allocated in all, prints what the exact profile has, the mean
+of the sampled ones, and how many of its standard errors lie between.  Fails if that is more than three.
+
+Programs: python (a document of JSON), redis (keys of several types), gcc (cc1 on a large file).
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SITE_PYTHON = r"""
+import json, os, random, signal
+random.seed(7)
+kept = []
+for i in range(60000):
+    record = {"id": i, "name": "n%d" % i, "tags": [str(i), str(i * 3)], "value": i / 3}
+    text = json.dumps(record)
+    back = json.loads(text)
+    if i % 2:
+        kept.append(back)
+    if i % 7 == 0:
+        kept.append(text * (i % 40))
+os.kill(os.getpid(), signal.SIGUSR2)
+"""
+
+LINE = "struct s%d { int a[%d]; struct s%d *next; char name[%d]; };\n" \
+       "static int f%d(struct s%d *p, int n)\n{\n    int sum = %d;\n    for (int i = 0; i < n; i++)\n" \
+       "        sum += p->a[i %% %d] * i + (p->next ? p->next->a[0] : i);\n    return sum;\n}\n"
+
+
+def find(name):
+    path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    return os.path.realpath(path) if path else None
+
+
+def run_python(env, folder):
+    program = find("python3")
+    subprocess.run(["setarch", "-R", program, "-c", SITE_PYTHON], check=True, env=env | {
+        "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}, stdout=subprocess.DEVNULL)
+
+
+def run_gcc(env, folder):
+    """cc1 itself: the driver would write the profile.  It is written at the end, so `allocated' counts."""
+    source = folder / "large.c"
+    if not source.exists():
+        source.write_text("".join(LINE % (i, 4 + i % 9, i, 8 + i % 50, i, i, i, 4 + i % 9)
+                                  for i in range(2500)))
+    cc1 = subprocess.run(["gcc", "-print-prog-name=cc1"], check=True, stdout=subprocess.PIPE,
+                         text=True).stdout.strip()
+    subprocess.run(["setarch", "-R", cc1, "-quiet", "-O1", "-o", os.devnull, str(source)], check=True,
+                   env=env, stdout=subprocess.DEVNULL)
+
+
+def redis_command(*words):
+    return b"*%d\r\n" % len(words) + b"".join(
+        b"$%d\r\n%s\r\n" % (len(w), w) for w in (str(w).encode() for w in words))
+
+
+def run_redis(env, folder):
+    path = folder / "redis.sock"
+    path.unlink(missing_ok=True)
+    server = subprocess.Popen(
+        ["setarch", "-R", find("redis-server"), "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly",
+         "no", "--hash-seed", "0" * 16] if False else
+        ["setarch", "-R", find("redis-server"), "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly",
+         "no"], env=env, stdout=subprocess.DEVNULL, cwd=folder)
+    try:
+        for _ in range(600):
+            if path.exists():
+                break
+            time.sleep(0.02)
+        with socket.socket(socket.AF_UNIX) as talk:
+            talk.connect(str(path))
+            talk.settimeout(120)
+            sent = 0
+            for block in range(60):
+                batch = b""
+                for i in range(block * 1000, block * 1000 + 1000):
+                    batch += redis_command("SET", f"key:{i}", "v" * (i % 300))
+                    batch += redis_command("HSET", f"hash:{i % 500}", f"field{i}", "x" * (i % 90))
+                    batch += redis_command("RPUSH", f"list:{i % 300}", f"element-{i}")
+                    batch += redis_command("ZADD", f"set:{i % 100}", i, f"member-{i}")
+                    batch += redis_command("SET", f"key:{i // 2}", "w" * (i % 200))
+                    sent += 5
+                talk.sendall(batch)
+                got = 0
+                while got < 5000:
+                    answer = talk.recv(1 << 20)
+                    got += answer.count(b"\r\n")
+        os.kill(server.pid, signal.SIGUSR2)
+        time.sleep(0.5)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+PROGRAMS = {"python": (run_python, ".1"), "redis": (run_redis, ".1"), "gcc": (run_gcc, "")}
+
+
+def sites(path, sampled):
+    """{place: [live bytes, total bytes]}: places are those of files, as linked."""
+    document = json.loads(path.read_text())
+    maps = document["mappings"]
+    sums = {}
+    for site in document["samples" if sampled else "sites"]:
+        address = site.get("address", 0)
+        place = next((f"{m['path'].rsplit('/', 1)[-1]}+{address - m['start'] + m['offset']:#x}"
+                      for m in maps if m["start"] <= address < m["end"]), hex(address))
+        one = sums.setdefault(place, [0, 0])
+        one[0] += site["live_bytes"]
+        one[1] += site["total_bytes"]
+    return sums, document
+
+
+def profile(name, library, folder, sampled, every):
+    run, suffix = PROGRAMS[name]
+    out = folder / "profile.json"
+    for old in folder.glob("profile.json*"):
+        old.unlink()
+    env = {key: value for key, value in os.environ.items() if not key.startswith("STOOK_")}
+    env |= {"LD_PRELOAD": str(library), "STOOK_PROFILE": str(out), "STOOK_PROFILE_SIGNAL": "USR2",
+            "STOOK_SAMPLE": str(every) if sampled else "0", "STOOK_TAGS": "0" if sampled else "1"}
+    run(env, folder)
+    return sites(pathlib.Path(f"{out}{suffix}"), sampled)
+
+
+def compare(name, library, options):
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        exact, document = profile(name, library, folder, False, 0)
+        runs = [profile(name, library, folder, True, options.every)[0] for _ in range(options.runs)]
+    wrong = 0
+    for which, what in ((0, "in use"), (1, "allocated")):
+        whole = sum(site[which] for site in exact.values())
+        if whole < 4 << 20:  # next to nothing is in use: a handful of samples
+            continue
+        print(f"\n{name}, {what}: {whole / 1e6:.1f} MB by {len(exact)} sites; {options.runs} runs, a sample each "
+              f"{options.every} bytes")
+        print(f"{'exact MB':>10} {'sampled':>9} {'off':>7} {'errors':>7} {'one run':>8}  site")
+        ours = [sum(site[which] for site in run.values()) for run in runs]
+        rows = [("all", whole, ours)]
+        for place, counts in sorted(exact.items(), key=lambda item: -item[1][which]):
+            if counts[which] >= whole * options.share / 100:
+                rows.append((place, counts[which], [run.get(place, (0, 0))[which] for run in runs]))
+        for place, wanted, values in rows:
+            mean = statistics.mean(values)
+            spread = statistics.stdev(values)
+            error = spread / math.sqrt(len(values))
+            off = (mean - wanted) / error if error > 0 else math.inf * (mean != wanted)
+            # What cannot be told from rounding is no error.
+            bad = abs(off) > 3 and abs(mean - wanted) > wanted / 1000
+            wrong += bad
+            print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {100 * (mean / wanted - 1):6.1f}% {off:7.1f} "
+                  f"{100 * spread / wanted:7.1f}%  {place}{'   WRONG' if bad else ''}")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--every", type=int, default=512 << 10)
+    parser.add_argument("--share", type=float, default=1)
+    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("program", nargs="*")
+    options = parser.parse_args()
+    wrong = 0
+    for name in options.program or PROGRAMS:
+        if name == "redis" and not find("redis-server"):
+            print("no redis-server: left out")
+            continue
+        wrong += compare(name, options.library.resolve(), options)
+    sys.exit(wrong > 0)
+
+
+if __name__ == "__main__":
+    main()
