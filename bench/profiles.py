@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: MIT
 """Sampled profiles against exact ones, of real programs: is every call site right?
 
-profiles.py [--runs N] [--every BYTES] [--share PERCENT] [--cost] LIBRARY [PROGRAM]...
+profiles.py [--runs N] [--every BYTES] [--share PERCENT] LIBRARY [PROGRAM]...
 
 Runs each program once with its allocations counted by call site (STOOK_TAGS), and N times with samples
 (STOOK_SAMPLE).  All write a profile at the same point, where most of their memory is in use.  For each call site
 with at least so many percent of the bytes, in use or allocated in all, prints what the exact profile has, the mean
-of the sampled ones, and how many of its standard errors lie between.  Fails if that is more than three.
+of the sampled ones, and how many of its standard errors lie between.  Fails if that is more than three for what is in use.  What is freed to a CPU's
+sheaf and allocated from it again is exact in counters only: `allocated' is for people who compare.
 
-Programs: python (a document of JSON), redis (keys of several types), gcc (cc1 on a large file).
+Programs: python (documents of JSON), redis (keys of several types), ld (libc.a), gcc (cc1 on a large file).
 """
 import argparse
 import json
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import time
 
-SITE_PYTHON = r"""
+PYTHON = r"""
 import json, os, random, signal
 random.seed(7)
 kept = []
@@ -40,19 +41,19 @@ for i in range(60000):
 os.kill(os.getpid(), signal.SIGUSR2)
 """
 
-LINE = "struct s%d { int a[%d]; struct s%d *next; char name[%d]; };\n" \
+FUNCTION = "struct s%d { int a[%d]; struct s%d *next; char name[%d]; };\n" \
        "static int f%d(struct s%d *p, int n)\n{\n    int sum = %d;\n    for (int i = 0; i < n; i++)\n" \
        "        sum += p->a[i %% %d] * i + (p->next ? p->next->a[0] : i);\n    return sum;\n}\n"
 
 
 def find(name):
     path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
-    return os.path.realpath(path) if path else None
+    return path
 
 
 def run_python(env, folder):
-    program = find("python3")
-    subprocess.run(["setarch", "-R", program, "-c", SITE_PYTHON], check=True, env=env | {
+    program = os.path.realpath(find("python3"))
+    subprocess.run(["setarch", "-R", program, "-c", PYTHON], check=True, env=env | {
         "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}, stdout=subprocess.DEVNULL)
 
 
@@ -60,7 +61,7 @@ def run_gcc(env, folder):
     """cc1 itself: the driver would write the profile.  It is written at the end, so `allocated' counts."""
     source = folder / "large.c"
     if not source.exists():
-        source.write_text("".join(LINE % (i, 4 + i % 9, i, 8 + i % 50, i, i, i, 4 + i % 9)
+        source.write_text("".join(FUNCTION % (i, 4 + i % 9, i, 8 + i % 50, i, i, i, 4 + i % 9)
                                   for i in range(2500)))
     cc1 = subprocess.run(["gcc", "-print-prog-name=cc1"], check=True, stdout=subprocess.PIPE,
                          text=True).stdout.strip()
@@ -77,10 +78,8 @@ def run_redis(env, folder):
     path = folder / "redis.sock"
     path.unlink(missing_ok=True)
     server = subprocess.Popen(
-        ["setarch", "-R", find("redis-server"), "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly",
-         "no", "--hash-seed", "0" * 16] if False else
-        ["setarch", "-R", find("redis-server"), "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly",
-         "no"], env=env, stdout=subprocess.DEVNULL, cwd=folder)
+        ["setarch", "-R", find("redis-server"), "--port", "0", "--unixsocket", str(path), "--save", "",
+         "--appendonly", "no"], env=env, stdout=subprocess.DEVNULL, cwd=folder)
     try:
         for _ in range(600):
             if path.exists():
@@ -111,7 +110,17 @@ def run_redis(env, folder):
         server.wait()
 
 
-PROGRAMS = {"python": (run_python, ".1"), "redis": (run_redis, ".1"), "gcc": (run_gcc, "")}
+def run_ld(env, folder):
+    """The linker has what it read in use when it ends."""
+    archive = subprocess.run(["gcc", "-print-file-name=libc.a"], check=True, stdout=subprocess.PIPE,
+                             text=True).stdout.strip()
+    linker = subprocess.run(["gcc", "-print-prog-name=ld"], check=True, stdout=subprocess.PIPE,
+                            text=True).stdout.strip()
+    subprocess.run(["setarch", "-R", os.path.realpath(find(linker) or linker), "-r", "-o", "/dev/null",
+                    "--whole-archive", archive], check=True, env=env, stdout=subprocess.DEVNULL)
+
+
+PROGRAMS = {"ld": (run_ld, ""), "python": (run_python, ".1"), "redis": (run_redis, ".1"), "gcc": (run_gcc, "")}
 
 
 def sites(path, sampled):
@@ -149,7 +158,7 @@ def compare(name, library, options):
     wrong = 0
     for which, what in ((0, "in use"), (1, "allocated")):
         whole = sum(site[which] for site in exact.values())
-        if whole < 4 << 20:  # next to nothing is in use: a handful of samples
+        if whole < (1 << 20 if which else 4 << 20):  # next to nothing is in use: a handful of samples
             continue
         print(f"\n{name}, {what}: {whole / 1e6:.1f} MB by {len(exact)} sites; {options.runs} runs, a sample each "
               f"{options.every} bytes")
@@ -165,7 +174,7 @@ def compare(name, library, options):
             error = spread / math.sqrt(len(values))
             off = (mean - wanted) / error if error > 0 else math.inf * (mean != wanted)
             # What cannot be told from rounding is no error.
-            bad = abs(off) > 3 and abs(mean - wanted) > wanted / 1000
+            bad = which == 0 and abs(off) > 3 and abs(mean - wanted) > wanted / 1000
             wrong += bad
             print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {100 * (mean / wanted - 1):6.1f}% {off:7.1f} "
                   f"{100 * spread / wanted:7.1f}%  {place}{'   WRONG' if bad else ''}")

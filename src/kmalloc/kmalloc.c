@@ -346,6 +346,8 @@ size_t stook_usable_size(const void *object)
     if (kmalloc_is_none(object))
         return 0;
     cache = slab_user_cache(object);
+    if (cache && __builtin_expect(cache->flags & CACHE_SHADOW, 0))
+        return shadow_size(cache, object);
     if (cache)
         return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : slab_usable(cache);
     size = stook_private_large_size(object);
@@ -398,11 +400,11 @@ void stook_kmem_free_sensitive(const void *object)
 /* ---- change --------------------------------------------------------------------------------- */
 
 /* From whole pages to whole pages, without a copy; NULL: not to be had so. */
-static void *krealloc_pages(void *object, size_t size)
+static void *krealloc_pages(void *object, size_t size, const void *from)
 {
-    if (stook_private_large_resize(object, size))
+    if (stook_private_large_resize(object, size, from))
         return object;
-    return stook_private_large_move(object, size);
+    return stook_private_large_move(object, size, from);
 }
 
 /* What is not contents is zeros. */
@@ -438,7 +440,7 @@ static void *krealloc_from(void *object, size_t size, unsigned flags, uint64_t w
     kept = size < had ? size : had;
     if (had > STOOK_KMALLOC_CACHE_MAX && size > STOOK_KMALLOC_CACHE_MAX && size <= PTRDIFF_MAX &&
         !(flags & STOOK_SIGNAL_SAFE) && !slab_cache_of(object)) {
-        fresh = krealloc_pages(object, size);
+        fresh = krealloc_pages(object, size, where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
         if (fresh)
             return krealloc_zero(fresh, kept, flags);
     }

@@ -232,6 +232,8 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     index = layout_index(&cache->layout, offset);
     *start = index * cache->layout.stride == offset &&
              index < slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+    if (__builtin_expect(cache->flags & CACHE_SHADOW, 0) && *start)
+        *size = shadow_size(cache, object);
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
         *size = *start ? debug_usable(cache, object) : cache->layout.room;
         *start = true;
@@ -388,14 +390,15 @@ static bool private_resize(void *object, size_t size)
     return done;
 }
 
-static void private_large_changed(const void *object, const void *moved, size_t size)
+static void private_large_changed(const void *object, const void *moved, size_t size,
+                                  const void *from)
 {
     large_samples_went(object);
     if (!account_process)
-        large_samples_came(moved, large_size(moved), size, 0, group_current());
+        large_samples_came(moved, large_size(moved), size, private_where(from), group_current());
 }
 
-bool stook_private_large_resize(void *object, size_t size)
+bool stook_private_large_resize(void *object, size_t size, const void *from)
 {
     size_t had = large_size(object), used = stook_private_large_size(object);
     bool done;
@@ -408,11 +411,11 @@ bool stook_private_large_resize(void *object, size_t size)
         (void)private_resize(object, had);
     pages_set(object, done ? size : used);
     if (done && large_size(object) != had)
-        private_large_changed(object, object, size);
+        private_large_changed(object, object, size, from);
     return done;
 }
 
-void *stook_private_large_move(void *object, size_t size)
+void *stook_private_large_move(void *object, size_t size, const void *from)
 {
     const struct large_note *note = large_note(object);
     size_t had = large_size(object);
@@ -431,7 +434,7 @@ void *stook_private_large_move(void *object, size_t size)
     pages_set(moved, size);
     if (moved) {
         account_large_moved(object, moved, had, time);
-        private_large_changed(object, moved, size);
+        private_large_changed(object, moved, size, from);
     }
     return moved;
 }

@@ -19,7 +19,7 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 4u
+#define STOOK_PRIVATE_INTERFACE 5u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -144,8 +144,8 @@ STOOK_API void *stook_private_large_alloc(size_t size, size_t align, bool *zeroe
                                           const void *from);
 STOOK_API size_t stook_private_large_size(const void *object);
 STOOK_API bool stook_private_large_free(void *object);
-STOOK_API bool stook_private_large_resize(void *object, size_t size);
-STOOK_API void *stook_private_large_move(void *object, size_t size);
+STOOK_API bool stook_private_large_resize(void *object, size_t size, const void *from);
+STOOK_API void *stook_private_large_move(void *object, size_t size, const void *from);
 
 /* Drains the size classes and gives warm memory back; bytes. */
 STOOK_API size_t stook_private_trim(void);

@@ -51,9 +51,9 @@ static void *realloc_large(void *object, size_t had, size_t size, const void *fr
         errno = ENOMEM;
         return NULL;
     }
-    if (stook_private_large_resize(object, size))
+    if (stook_private_large_resize(object, size, from))
         return object;
-    moved = stook_private_large_move(object, size);
+    moved = stook_private_large_move(object, size, from);
     if (moved)
         return moved;
     if (size > had)

@@ -127,7 +127,7 @@ static void *shadow_take(struct stook_cache *cache, const struct shadow_call *ca
                          const struct sample *sample, uint64_t now)
 {
     struct stook_cache *shadow =
-        shadow_for(call->size > cache->object_size ? call->size : cache->object_size,
+        shadow_for(call->size > cache->layout.room ? call->size : cache->layout.room,
                    call->align > cache->align ? call->align : cache->align);
     void *object = shadow ? alloc_plain(shadow, STOOK_NORECLAIM) : NULL;
     struct site_key key = {.kind = SITE_OBJECT,
@@ -197,6 +197,17 @@ void shadow_sampled(struct stook_cache *cache, uint64_t where)
 {
     if (sample_mean_of(SAMPLE_PROFILE) != 0)
         shadow_typed(cache, where, 0);
+}
+
+size_t shadow_size(const struct stook_cache *cache, const void *object)
+{
+    const struct shadow *element = shadow_of(cache, object);
+    const struct stook_cache *other =
+        element->key == shadow_key(object) && element->cache < STOOK_CACHES_MAX
+            ? cache_table[element->cache]
+            : NULL;
+
+    return other ? other->layout.room : cache->layout.room;
 }
 
 /* The next allocation that would get its place is a sample, too; or not, and others stand for it. */

@@ -41,6 +41,9 @@ void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group);
 /* hooks_set.sampled */
 void shadow_sampled(struct stook_cache *cache, uint64_t where);
 
+/* Usable bytes of an object of a shadow cache: those of the cache that it stands in for. */
+size_t shadow_size(const struct stook_cache *cache, const void *object);
+
 /* Objects of a shadow cache, some of the entries perhaps NULL, go to their slabs. */
 void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t n);
 

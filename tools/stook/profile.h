@@ -43,6 +43,7 @@ struct profile_stack {
     size_t *places; /* innermost first, of profile.places; the first one's address is the site's */
     size_t depth, site; /* site: the `number` of the site that has its objects */
     struct profile_counts counts;
+    const char *cache, *group, *thread; /* of a sampled profile; NULL: none, or not known */
 };
 
 struct profile_map {
@@ -59,6 +60,8 @@ struct profile {
     const char *program, *exe;
     uint64_t pid, time_ns, in_use_bytes; /* in_use_bytes ~0: unknown */
     uint64_t stack_every;                /* bytes of a thread's between two stacks */
+    uint64_t
+        sample_every; /* the sites are those of samples, each so many bytes; 0: all were counted */
     struct profile_site *sites;
     size_t nr_sites;
     struct profile_map *maps;
@@ -70,6 +73,7 @@ struct profile {
     char **strings; /* made on the way */
     size_t nr_strings;
     struct profile_counts sum, growth;
+    const struct profile *before; /* it was compared with, and lives as long */
     bool compared;
 };
 

@@ -132,6 +132,15 @@ static uint64_t pprof_function(struct pprof *pprof, const struct profile_frame *
 
 /* ---- the profile ---------------------------------------------------------------------------- */
 
+/* What a reader of a sampled profile should know. */
+static const char *const pprof_comments[] = {
+    "Sampled by Stook; values are scaled to what the samples stand for.",
+    "inuse: malloc, kmalloc and large objects; of a typed cache, its exact bytes in use by the sites' shares of its "
+    "samples.",
+    "alloc: allocations that took memory from below a CPU's sheaf; what is freed to a sheaf and allocated again "
+    "is counted by the cache's counters.",
+};
+
 static void pprof_type(struct pprof *pprof, unsigned field, const char *type, const char *unit)
 {
     proto_number(&pprof->message, 1, pprof_string(pprof, type));
@@ -155,12 +164,26 @@ static void pprof_mapping(struct pprof *pprof, const struct profile *profile, si
     proto_message(&pprof->out, 3, &pprof->message);
 }
 
+/* The profile's own mapping, or the one that is the same in an earlier profile of the process; NULL: neither. */
+static const struct profile_map *pprof_map_of(const struct profile *profile,
+                                              const struct profile_map *map)
+{
+    if (!map || (map >= profile->maps && map < profile->maps + profile->nr_maps))
+        return map;
+    for (size_t i = 0; i < profile->nr_maps; i++)
+        if (profile->maps[i].start == map->start && profile->maps[i].offset == map->offset &&
+            strcmp(profile->maps[i].path, map->path) == 0)
+            return &profile->maps[i];
+    return NULL;
+}
+
 /* A place in the code, of a site or on a stack. */
 static void pprof_location(struct pprof *pprof, const struct profile *profile,
                            const struct profile_site *place, uint64_t number)
 {
     /* A site that only the earlier profile has lies in a mapping of that one's. */
-    bool mapped = place->map >= profile->maps && place->map < profile->maps + profile->nr_maps;
+    const struct profile_map *map = pprof_map_of(profile, place->map);
+    bool mapped = map != NULL;
 
     for (unsigned i = 0; i < place->nr_frames; i++) {
         proto_number(&pprof->inner, 1, pprof_function(pprof, &place->frames[i]));
@@ -169,10 +192,19 @@ static void pprof_location(struct pprof *pprof, const struct profile *profile,
     }
     proto_number(&pprof->message, 1, number);
     if (mapped)
-        proto_number(&pprof->message, 2, (uint64_t)(place->map - profile->maps) + 1);
+        proto_number(&pprof->message, 2, (uint64_t)(map - profile->maps) + 1);
     if (place->address != 0 && (mapped || !place->map))
         proto_number(&pprof->message, 3, place->address - 1);
     proto_message(&pprof->out, 4, &pprof->message);
+}
+
+static void pprof_label(struct pprof *pprof, const char *key, const char *text)
+{
+    if (!text)
+        return;
+    proto_number(&pprof->inner, 1, pprof_string(pprof, key));
+    proto_number(&pprof->inner, 2, pprof_string(pprof, text));
+    proto_message(&pprof->message, 3, &pprof->inner);
 }
 
 /* The site's objects, or that part which came by a stack. */
@@ -192,6 +224,25 @@ static void pprof_sample(struct pprof *pprof, const struct profile *profile, uin
     proto_message(&pprof->out, 2, &pprof->message);
 }
 
+/* A stack of a sampled profile, by itself; `sign` is -1 for those of an earlier one. */
+static void pprof_sampled(struct pprof *pprof, const struct profile_stack *stack, uint64_t places,
+                          int64_t sign)
+{
+    const int64_t values[] = {stack->counts.total_objects, stack->counts.total_bytes,
+                              stack->counts.live_objects, stack->counts.live_bytes};
+
+    for (size_t i = 0; i < stack->depth; i++)
+        proto_varint(&pprof->inner, places + stack->places[i] + 1);
+    proto_message(&pprof->message, 1, &pprof->inner);
+    for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        proto_varint(&pprof->inner, (uint64_t)(sign * values[i]));
+    proto_message(&pprof->message, 2, &pprof->inner);
+    pprof_label(pprof, "cache", stack->cache);
+    pprof_label(pprof, "group", stack->group);
+    pprof_label(pprof, "thread", stack->thread);
+    proto_message(&pprof->out, 2, &pprof->message);
+}
+
 static void pprof_samples(struct pprof *pprof, const struct profile *profile, size_t site)
 {
     const struct profile_site *one = &profile->sites[site];
@@ -207,31 +258,66 @@ static void pprof_samples(struct pprof *pprof, const struct profile *profile, si
         pprof_sample(pprof, profile, site + 1, NULL, counts);
 }
 
-static void pprof_fill(struct pprof *pprof, const struct profile *profile, enum profile_by by)
+/* What samples say: stacks with their labels, each with its own counts, as Go's heap profiles have them. */
+static void pprof_fill_samples(struct pprof *pprof, const struct profile *profile)
 {
-    proto_block(&pprof->out, 6, "", 0);
-    pprof->nr_strings = 1;
+    const struct profile *before = profile->compared ? profile->before : NULL;
+
+    pprof_type(pprof, 1, "alloc_objects", "count");
+    pprof_type(pprof, 1, "alloc_space", "bytes");
+    pprof_type(pprof, 1, "inuse_objects", "count");
+    pprof_type(pprof, 1, "inuse_space", "bytes");
+    for (size_t i = 0; i < profile->nr_places; i++)
+        pprof_location(pprof, profile, &profile->places[i], i + 1);
+    for (size_t i = 0; i < profile->nr_stacks; i++)
+        pprof_sampled(pprof, &profile->stacks[i], 0, 1);
+    for (size_t i = 0; before && i < before->nr_places; i++)
+        pprof_location(pprof, profile, &before->places[i], profile->nr_places + i + 1);
+    for (size_t i = 0; before && i < before->nr_stacks; i++)
+        pprof_sampled(pprof, &before->stacks[i], profile->nr_places, -1);
+    for (unsigned i = 0; i < sizeof(pprof_comments) / sizeof(pprof_comments[0]); i++)
+        proto_number(&pprof->out, 13, pprof_string(pprof, pprof_comments[i]));
+}
+
+/* Every object was counted. */
+static void pprof_fill_sites(struct pprof *pprof, const struct profile *profile)
+{
     pprof_type(pprof, 1, "alloc_objects", "count");
     pprof_type(pprof, 1, "alloc_space", "bytes");
     pprof_type(pprof, 1, "peak_objects", "count");
     pprof_type(pprof, 1, "peak_space", "bytes");
     pprof_type(pprof, 1, "inuse_objects", "count");
     pprof_type(pprof, 1, "inuse_space", "bytes");
-    for (size_t i = 1; i <= profile->nr_maps; i++)
-        pprof_mapping(pprof, profile, i);
     for (size_t i = 0; i < profile->nr_sites; i++) {
         pprof_location(pprof, profile, &profile->sites[i], i + 1);
         pprof_samples(pprof, profile, i);
     }
     for (size_t i = 0; i < profile->nr_places; i++)
         pprof_location(pprof, profile, &profile->places[i], profile->nr_sites + i + 1);
+}
+
+static void pprof_fill(struct pprof *pprof, const struct profile *profile, enum profile_by by)
+{
+    bool sampled = profile->sample_every != 0;
+
+    proto_block(&pprof->out, 6, "", 0);
+    pprof->nr_strings = 1;
+    for (size_t i = 1; i <= profile->nr_maps; i++)
+        pprof_mapping(pprof, profile, i);
+    if (sampled)
+        pprof_fill_samples(pprof, profile);
+    else
+        pprof_fill_sites(pprof, profile);
     proto_number(&pprof->out, 9, profile->time_ns);
+    if (profile->compared && profile->before && profile->before->time_ns < profile->time_ns)
+        proto_number(&pprof->out, 10, profile->time_ns - profile->before->time_ns);
     pprof_type(pprof, 11, "space", "bytes");
-    proto_number(&pprof->out, 12, 1); /* every byte is counted */
+    proto_number(&pprof->out, 12,
+                 sampled ? profile->sample_every : 1); /* 1: every byte is counted */
     proto_number(&pprof->out, 14,
-                 pprof_string(pprof, by == BY_PEAK    ? "peak_space"
-                                     : by == BY_CALLS ? "alloc_objects"
-                                                      : "inuse_space"));
+                 pprof_string(pprof, by == BY_PEAK && !sampled ? "peak_space"
+                                     : by == BY_CALLS          ? "alloc_objects"
+                                                               : "inuse_space"));
 }
 
 /* ---- gzip (RFC 1952, RFC 1951 3.2.4) --------------------------------------------------------- */
@@ -279,13 +365,17 @@ static bool gzip_write(const struct bytes *bytes, FILE *to)
 bool profile_pprof(const struct profile *profile, enum profile_by by, FILE *to)
 {
     struct pprof pprof = {.room = 64};
-    size_t most = 16 + 2 * profile->nr_maps;
+    const struct profile *before = profile->compared ? profile->before : NULL;
+    size_t most = 32 + 2 * profile->nr_maps + 3 * profile->nr_stacks;
     bool good;
 
     for (size_t i = 0; i < profile->nr_sites; i++)
         most += 2 * profile->sites[i].nr_frames;
     for (size_t i = 0; i < profile->nr_places; i++)
         most += 2 * profile->places[i].nr_frames;
+    for (size_t i = 0; before && i < before->nr_places; i++)
+        most += 2 * before->places[i].nr_frames;
+    most += before ? 3 * before->nr_stacks : 0;
     while (pprof.room < 2 * most)
         pprof.room *= 2;
     pprof.strings = calloc(pprof.room, sizeof(*pprof.strings));

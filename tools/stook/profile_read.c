@@ -49,6 +49,11 @@ static void profile_read_site(struct profile_site *site, const struct json *json
     const char *file = json_string(json, "file", NULL);
 
     site->address = file ? 0 : json_number(json, "address", 0);
+    if (!file && site->address == 0 && json_member(json, "kind")) {
+        site->frames[0].function = "(call sites that found no place)";
+        site->frames[0].file = "";
+        site->nr_frames = 1;
+    }
     if (file) {
         site->frames[0].file = file;
         site->frames[0].function = json_string(json, "function", "?");
@@ -95,6 +100,11 @@ static bool profile_fill(struct profile *profile)
     profile->time_ns = json_number(profile->json, "time_ns", 0);
     profile->in_use_bytes = json_number(profile->json, "in_use_bytes", ~(uint64_t)0);
     profile->stack_every = json_number(profile->json, "stack_every", 0);
+    if (profile_count(sites) == 0 && profile_count(json_member(profile->json, "samples")) > 0) {
+        sites = json_member(profile->json, "samples");
+        profile->sample_every = json_number(profile->json, "sample_every", 0);
+        profile->stack_every = 0; /* what samples stand for was reckoned when they were taken */
+    }
     profile->nr_sites = profile_count(sites);
     profile->nr_maps = profile_count(maps);
     profile->sites = calloc(profile->nr_sites + 1, sizeof(*profile->sites));

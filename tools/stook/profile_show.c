@@ -146,6 +146,13 @@ static void show_heading(const struct profile *profile, FILE *to)
         double share = show_share(sum->live_bytes, (int64_t)profile->in_use_bytes);
         fprintf(to, ", %.0f %% of what all objects take", share < 100 ? share : 100);
     }
+    if (profile->sample_every != 0) {
+        fprintf(
+            to,
+            ".\nSampled, each %s; allocations are those that took memory from below a CPU's sheaf.\n",
+            show_bytes((int64_t)profile->sample_every, false));
+        return;
+    }
     fprintf(to, "; at the peak %s in %" PRId64 " objects.\n", show_bytes(sum->peak_bytes, false),
             sum->peak_objects);
     if (profile->compared)

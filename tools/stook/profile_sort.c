@@ -116,6 +116,7 @@ void profile_compare(struct profile *later, const struct profile *before)
     free(later->sites);
     later->sites = sites;
     later->nr_sites = n;
+    later->before = before;
     later->compared = true;
 }
 

@@ -123,6 +123,9 @@ bool profile_read_stacks(struct profile *profile, const struct json *sites)
         for (const struct json *one = json->first; stack->depth < depth; one = one->next)
             stack->places[stack->depth++] = stack_place(profile, one->number);
         stack_counts(&stack->counts, site);
+        stack->cache = json_string(site, "cache", NULL);
+        stack->group = json_string(site, "group", NULL);
+        stack->thread = json_string(site, "thread_name", NULL);
         stack_weigh(&stack->counts.live_objects, &stack->counts.live_bytes, profile->stack_every);
         stack_weigh(&stack->counts.peak_objects, &stack->counts.peak_bytes, profile->stack_every);
         stack_weigh(&stack->counts.total_objects, &stack->counts.total_bytes, profile->stack_every);
