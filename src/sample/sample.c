@@ -20,6 +20,8 @@ enum {
 static _Atomic uint64_t sample_mean[SAMPLE_LINES]; /* 0: there are none */
 static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
 
+uint64_t sample_debt_most = 200000;
+
 /* A thread's. */
 static __thread struct {
     uint64_t left[SAMPLE_LINES]; /* bytes to the next point; 0: not drawn yet */
@@ -266,10 +268,10 @@ void sample_paid(uint64_t cost, uint64_t now)
         cost = SAMPLE_COST_MOST;
     sample_own.last = now;
     sample_own.debt = (sample_own.debt > earned ? sample_own.debt - earned : 0) + cost;
-    if (sample_own.debt > SAMPLE_DEBT && sample_own.shift < SAMPLE_SHIFT_MOST) {
+    if (sample_own.debt > sample_debt_most && sample_own.shift < SAMPLE_SHIFT_MOST) {
         sample_own.shift++;
-        sample_own.debt = SAMPLE_DEBT / 2;
-    } else if (sample_own.debt < SAMPLE_DEBT / 4 && sample_own.shift > 0) {
+        sample_own.debt = sample_debt_most / 2;
+    } else if (sample_own.debt < sample_debt_most / 4 && sample_own.shift > 0) {
         sample_own.shift--;
     }
 }

@@ -208,5 +208,6 @@ int main(void)
         cmocka_unit_test(test_children_differ),
     };
 
+    sample_begin(SAMPLE_PROFILE, 0); /* which takes what it is told of */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: whole */
+/*
+ * The sampled profile: what its samples stand for is what was allocated and is in use, by call site, however
+ * objects of a sheaf are freed and allocated again; frees of samples are seen, by any thread; large objects; the
+ * table that is full; typed caches.
+ */
+#include "sample/large_samples.h"
+#include "sample/sample.h"
+#include "sample/shadow.h"
+#include "sample/sites.h"
+
+#include "support/check.h"
+
+#include <stook/kmalloc.h>
+#include <stook/stook.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { MEAN = 16 << 10, KEPT = 300000, SIZE = 64 };
+
+struct sums {
+    double came, live;
+    uint64_t samples, gone;
+};
+
+/* Of the sites of a cache; objects. */
+static struct sums sums(const char *name)
+{
+    struct sums all = {0};
+
+    for (uint32_t i = 0; i < SITES_MOST; i++) {
+        const struct site *site = sites_at(i);
+        double came, went;
+        if (!site || strcmp(site->name, name) != 0)
+            continue;
+        came = (double)atomic_load(&site->came_objects) / SITES_ONE;
+        went = (double)atomic_load(&site->went_objects) / SITES_ONE;
+        all.came += came;
+        all.live += came - went;
+        all.samples += atomic_load(&site->came);
+        all.gone += atomic_load(&site->went);
+    }
+    return all;
+}
+
+/* `found` of `wanted` objects: off by five deviations of samples that stand for `weight` each, once in 10^6 runs. */
+static void check_near(const char *what, double found, double wanted, double weight)
+{
+    double deviation = sqrt(wanted * weight);
+
+    if (fabs(found - wanted) > 5 * deviation)
+        fail_msg("%s: %.0f, where %.0f were to be expected, %.0f more or less", what, found, wanted,
+                 5 * deviation);
+}
+
+static __attribute__((noinline)) void *take(size_t size)
+{
+    void *object = stook_kmalloc(size, STOOK_WAIT);
+
+    assert_non_null(object);
+    memset(object, 0x5a, size);
+    return object;
+}
+
+static void *kept[KEPT];
+
+static void free_kept(void)
+{
+    for (int i = 0; i < KEPT; i++) {
+        stook_free_any(kept[i]);
+        kept[i] = NULL;
+    }
+}
+
+/* Patterns of objects that are kept and others that are freed between them, by their order. */
+static void test_what_is_in_use(void **unused)
+{
+    static const struct {
+        const char *name;
+        int every, many; /* each so many kept ones, so many are allocated before and freed behind */
+        bool pairs;      /* … or one after the other */
+    } patterns[] = {{"kept only", 1, 0, false},
+                    {"a pair before each", 1, 1, true},
+                    {"pairs before each", 1, 5, true},
+                    {"some around each", 1, 5, false},
+                    {"many around some", 100, 300, false},
+                    {"a sheaf around some", 50, 60, false}};
+    double weight = sample_weight(SIZE, MEAN);
+
+    (void)unused;
+    for (size_t p = 0; p < sizeof(patterns) / sizeof(patterns[0]); p++) {
+        struct sums before = sums("kmalloc-64"), after;
+        void *others[300];
+        for (int i = 0; i < KEPT; i++) {
+            int many = i % patterns[p].every == 0 ? patterns[p].many : 0;
+            for (int j = 0; j < many; j++) {
+                others[j] = take(SIZE);
+                if (patterns[p].pairs)
+                    stook_free_any(others[j]);
+            }
+            kept[i] = take(SIZE);
+            for (int j = 0; j < many && !patterns[p].pairs; j++)
+                stook_free_any(others[j]);
+        }
+        after = sums("kmalloc-64");
+        check_near(patterns[p].name, after.live - before.live, KEPT, weight);
+        free_kept();
+        after = sums("kmalloc-64");
+        assert_int_equal(after.samples, after.gone); /* each free of a sample was seen */
+        assert_true(after.live > -0.5 && after.live < 0.5);
+    }
+    assert_int_equal(atomic_load(&sites.lost), 0);
+}
+
+/* Samples are objects like others: as large as their cache's, known to stook_cache_of(), resized in place. */
+static void test_samples_are_objects(void **unused)
+{
+    uint64_t shadows = 0;
+
+    (void)unused;
+    for (int i = 0; i < 20000; i++) {
+        size_t size = 1 + (size_t)i % 3000;
+        unsigned char *object = stook_kmalloc(size, STOOK_ZERO);
+        assert_non_null(object);
+        for (size_t j = 0; j < stook_usable_size(object); j++)
+            assert_int_equal(object[j], 0);
+        assert_int_equal(stook_usable_size(object), stook_kmalloc_size(size));
+        if (strncmp(stook_cache_name(stook_cache_of(object)), "sampled-", 8) == 0) {
+            shadows++;
+            assert_ptr_equal(stook_krealloc(object, stook_kmalloc_size(size), STOOK_WAIT), object);
+        }
+        memset(object, 0xff, stook_usable_size(object));
+        kept[i] = object;
+    }
+    assert_true(shadows > 100);
+    for (int i = 0; i < 20000; i++)
+        stook_free_any(kept[i]);
+    check_all(NULL, 0);
+}
+
+static void *free_all(void *unused)
+{
+    (void)unused;
+    free_kept();
+    return NULL;
+}
+
+static void test_another_thread_frees(void **unused)
+{
+    struct sums sum;
+    pthread_t thread;
+
+    (void)unused;
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = take(SIZE);
+    assert_int_equal(pthread_create(&thread, NULL, free_all, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    sum = sums("kmalloc-64");
+    assert_int_equal(sum.samples, sum.gone);
+}
+
+static void test_large_objects(void **unused)
+{
+    double weight = sample_weight(20 << 10, MEAN);
+    struct sums sum;
+
+    (void)unused;
+    for (int i = 0; i < 2000; i++)
+        kept[i] = take(20 << 10);
+    sum = sums("large");
+    check_near("large objects", sum.live, 2000, weight - 1 > 0.05 ? weight - 1 : 0.05);
+    for (int i = 0; i < 2000; i++) {
+        kept[i] = stook_krealloc(kept[i], 40 << 10, STOOK_WAIT);
+        assert_non_null(kept[i]);
+    }
+    sum = sums("large");
+    check_near("large objects that grew", sum.live, 2000, 0.4);
+    for (int i = 0; i < 2000; i++)
+        stook_free_any(kept[i]);
+    sum = sums("large");
+    assert_int_equal(sum.samples, sum.gone);
+    assert_int_equal(atomic_load(&large_samples_live), 0);
+}
+
+/* Of these, only allocations are known. */
+static void test_typed_caches(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("typed", SIZE, NULL);
+    struct sums sum;
+
+    (void)unused;
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = stook_alloc(cache, STOOK_WAIT);
+    sum = sums("typed");
+    check_near("a typed cache", sum.came, KEPT, sample_weight(SIZE, MEAN));
+    for (int i = 0; i < KEPT; i++)
+        stook_free(cache, kept[i]);
+    sum = sums("typed");
+    assert_int_equal(sum.gone, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* Switched off, none comes, and those there were are still known when they go. */
+static void test_off(void **unused)
+{
+    struct sums before, after;
+
+    (void)unused;
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = take(SIZE);
+    before = sums("kmalloc-64");
+    assert_true(before.samples > before.gone);
+    sample_begin(SAMPLE_PROFILE, 0);
+    for (int i = 0; i < KEPT; i++)
+        stook_free_any(take(SIZE));
+    free_kept();
+    for (int i = 0; i < KEPT; i++)
+        kept[i] = take(SIZE);
+    after = sums("kmalloc-64");
+    assert_true(after.samples <= before.samples + 2); /* tokens that were waiting */
+    assert_int_equal(after.samples, after.gone);
+    free_kept();
+}
+
+static int setup(void **unused)
+{
+    (void)unused;
+    sample_debt_most = UINT64_MAX / 4; /* however long samples take here */
+    sample_begin(SAMPLE_PROFILE, MEAN);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_in_use),       cmocka_unit_test(test_samples_are_objects),
+        cmocka_unit_test(test_another_thread_frees), cmocka_unit_test(test_large_objects),
+        cmocka_unit_test(test_typed_caches),         cmocka_unit_test(test_off),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
