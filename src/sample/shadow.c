@@ -39,6 +39,15 @@ static uint64_t shadow_now(void)
     return (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
 }
 
+/* The sample that began then has been taken. */
+static void shadow_paid(uint64_t begun)
+{
+    uint64_t now = shadow_now();
+
+    sample_paid(now - begun, now);
+    atomic_fetch_add_explicit(&sites.cost, now - begun, memory_order_relaxed);
+}
+
 static uint64_t shadow_key(const void *object)
 {
     return (uintptr_t)object ^ SHADOW_KEY;
@@ -156,7 +165,7 @@ void *shadow_instead(struct stook_cache *cache, void *object, const struct shado
                      const struct sample *sample)
 {
     int saved = errno;
-    uint64_t begun, now;
+    uint64_t begun;
     void *other;
 
     /* What is charged, tagged or traced is known by its slab.  Not in a handler that interrupted the library,
@@ -167,8 +176,7 @@ void *shadow_instead(struct stook_cache *cache, void *object, const struct shado
     other = shadow_take(cache, call, sample, begun);
     if (other)
         shadow_return(cache, object, sample->again);
-    now = shadow_now();
-    sample_paid(now - begun, now);
+    shadow_paid(begun);
     errno = saved;
     return other ? other : object;
 }
@@ -181,15 +189,14 @@ void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group)
                            .group = group,
                            .name = cache->name,
                            .where = where};
-    uint64_t begun, now;
+    uint64_t begun;
     int saved = errno;
 
     if (!(sample.lines & 1u << SAMPLE_PROFILE) || context_self()->depth > 0)
         return;
     begun = shadow_now();
     sites_came(sites_find(&key), sample.weight, cache->layout.stride, cache->object_size);
-    now = shadow_now();
-    sample_paid(now - begun, now);
+    shadow_paid(begun);
     errno = saved;
 }
 

@@ -70,6 +70,7 @@ struct sites {
     _Atomic uint64_t
         lost; /* samples that had no place in a table, in record 0 or without their free */
     _Atomic(struct site *) site;
+    _Atomic uint64_t cost; /* ns that samples took, all threads */
 };
 extern struct sites sites __attribute__((visibility("hidden")));
 

@@ -106,7 +106,7 @@ void slot_unpeek(struct slot *slot, struct sheaf *main);
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 /*
  * Tokens.  An object that is a sample (sample/sample.h) is in no sheaf: a token stands where it would lie.  The
- * allocation that would get it finds main empty, and is told (context_self()->token).  A slot has two at most:
+ * allocation that would get it finds main empty, and learns it (context_self()->token).  A slot has two at most:
  *
  *   bits 0-15    below main: what comes next, of the spare sheaf or from the barn
  *   bits 16-31   between main and the spare sheaf, which was main before: it was freed

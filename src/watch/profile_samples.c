@@ -132,6 +132,7 @@ void profile_samples_write(struct writer *w)
 
     writer_key(w, "sample_every", sample_mean_of(SAMPLE_PROFILE), ", ");
     writer_key(w, "samples_lost", atomic_load_explicit(&sites.lost, memory_order_relaxed), ",\n ");
+    writer_key(w, "samples_ns", atomic_load_explicit(&sites.cost, memory_order_relaxed), ", ");
     writer_print(w, "\"samples\": [");
     for (uint32_t i = 0; i < used; i++) {
         const struct site *site = sites_at(i);

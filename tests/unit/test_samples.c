@@ -15,7 +15,6 @@
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
 
-#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,11 +53,10 @@ static struct sums sums(const char *name)
 /* `found` of `wanted` objects: off by five deviations of samples that stand for `weight` each, once in 10^6 runs. */
 static void check_near(const char *what, double found, double wanted, double weight)
 {
-    double deviation = sqrt(wanted * weight);
+    double off = found - wanted;
 
-    if (fabs(found - wanted) > 5 * deviation)
-        fail_msg("%s: %.0f, where %.0f were to be expected, %.0f more or less", what, found, wanted,
-                 5 * deviation);
+    if (off * off > 25 * wanted * weight)
+        fail_msg("%s: %.0f, where %.0f were to be expected", what, found, wanted);
 }
 
 static __attribute__((noinline)) void *take(size_t size)
