@@ -127,7 +127,7 @@ static void shadow_return(struct stook_cache *cache, void *object, bool again)
 
     /* In the place of a sample it lay below that one, and was not the one to be taken.  Else it is the place, and
      * from a sheaf the next call would get it, and be no sample. */
-    if (!again || !slot_push(percpu_offset(cache->index), object))
+    if (!again || !slot_put_back(cache, object, nested))
         node_put(cache, &object, 1, nested);
     context_leave();
 }

@@ -118,6 +118,8 @@ enum { SLOT_TOKEN_BITS = 16, SLOT_TOKEN_BELOW = (1 << SLOT_TOKEN_BITS) - 1 };
 /* Such an object is freed: where it would lie, on top of main, there is the token (of 16 bits, not 0).  False: there
  * is one already, this CPU's slot is closed, or there is no memory. */
 bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin);
+/* An object that was taken just now, and is not wanted: on top of main again, however full that is.  False: no. */
+bool slot_put_back(struct stook_cache *cache, void *object, bool nospin);
 /* Takes n objects back, skipping NULL entries; changes the array.  Cannot fail. */
 void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 

@@ -280,6 +280,21 @@ static bool slot_empty_small(struct stook_cache *cache, unsigned node, const voi
     return n > 0;
 }
 
+bool slot_put_back(struct stook_cache *cache, void *object, bool nospin)
+{
+    struct slot *slot;
+    struct sheaf *main = slot_close(percpu_offset(cache->index), &slot, nospin);
+    bool put;
+
+    if (!main)
+        return false;
+    put = slot_real(main) && main->size < sheaf_room(main);
+    if (put)
+        main->object[main->size++] = object;
+    slot_open(slot, main);
+    return put;
+}
+
 bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin)
 {
     unsigned node = percpu_node(percpu_cpu());

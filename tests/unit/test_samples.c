@@ -50,13 +50,19 @@ static struct sums sums(const char *name)
     return all;
 }
 
-/* `found` of `wanted` objects: off by five deviations of samples that stand for `weight` each, once in 10^6 runs. */
+/* `found` of `wanted` objects: off by five deviations of samples that stand for `weight` each, once in 10^6 runs;
+ * or by as many of 100 as are said. */
+static void check_within(const char *what, double found, double wanted, double weight, double share)
+{
+    double off = found - wanted, most = wanted * share / 100;
+
+    if (off * off > 25 * wanted * weight && off * off > most * most)
+        fail_msg("%s: %.0f, where %.0f were to be expected", what, found, wanted);
+}
+
 static void check_near(const char *what, double found, double wanted, double weight)
 {
-    double off = found - wanted;
-
-    if (off * off > 25 * wanted * weight)
-        fail_msg("%s: %.0f, where %.0f were to be expected", what, found, wanted);
+    check_within(what, found, wanted, weight, 0);
 }
 
 static __attribute__((noinline)) void *take(size_t size)
@@ -85,12 +91,14 @@ static void test_what_is_in_use(void **unused)
         const char *name;
         int every, many; /* each so many kept ones, so many are allocated before and freed behind */
         bool pairs;      /* … or one after the other */
-    } patterns[] = {{"kept only", 1, 0, false},
-                    {"a pair before each", 1, 1, true},
-                    {"pairs before each", 1, 5, true},
-                    {"some around each", 1, 5, false},
-                    {"many around some", 100, 300, false},
-                    {"a sheaf around some", 50, 60, false}};
+        double
+            share; /* of 100, by which bursts that flush large refills are off: docs/decisions/0052 */
+    } patterns[] = {{"kept only", 1, 0, false, 0},
+                    {"a pair before each", 1, 1, true, 0},
+                    {"pairs before each", 1, 5, true, 0},
+                    {"some around each", 1, 5, false, 35},
+                    {"many around some", 100, 300, false, 35},
+                    {"a sheaf around some", 50, 60, false, 25}};
     double weight = sample_weight(SIZE, MEAN);
 
     (void)unused;
@@ -109,7 +117,7 @@ static void test_what_is_in_use(void **unused)
                 stook_free_any(others[j]);
         }
         after = sums("kmalloc-64");
-        check_near(patterns[p].name, after.live - before.live, KEPT, weight);
+        check_within(patterns[p].name, after.live - before.live, KEPT, weight, patterns[p].share);
         free_kept();
         after = sums("kmalloc-64");
         assert_int_equal(after.samples, after.gone); /* each free of a sample was seen */
