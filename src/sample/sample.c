@@ -20,7 +20,7 @@ enum {
 static _Atomic uint64_t sample_mean[SAMPLE_LINES]; /* 0: there are none */
 static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
 
-uint64_t sample_debt_most = 200000;
+uint64_t sample_debt_most = 100000;
 
 /* A thread's. */
 static __thread struct {
@@ -262,18 +262,15 @@ FIRST_TEXT bool sample_large(size_t size, float *weight)
 
 void sample_paid(uint64_t cost, uint64_t now)
 {
-    uint64_t earned = (now - sample_own.last) / SAMPLE_SHARE;
+    uint64_t earned = (now - sample_own.last) / SAMPLE_SHARE, shift;
 
     if (cost > SAMPLE_COST_MOST)
         cost = SAMPLE_COST_MOST;
     sample_own.last = now;
     sample_own.debt = (sample_own.debt > earned ? sample_own.debt - earned : 0) + cost;
-    if (sample_own.debt > sample_debt_most && sample_own.shift < SAMPLE_SHIFT_MOST) {
-        sample_own.shift++;
-        sample_own.debt = sample_debt_most / 2;
-    } else if (sample_own.debt < sample_debt_most / 4 && sample_own.shift > 0) {
-        sample_own.shift--;
-    }
+    /* The debt settles where samples cost their share: none of it is forgiven. */
+    shift = sample_own.debt / sample_debt_most;
+    sample_own.shift = shift < SAMPLE_SHIFT_MOST ? (unsigned)shift : SAMPLE_SHIFT_MOST;
 }
 
 uint32_t sample_again(float weight, uint64_t size)

@@ -42,7 +42,7 @@ enum sample_line { SAMPLE_GUARD, SAMPLE_PROFILE, SAMPLE_LINES };
 
 enum {
     SAMPLE_SHARE = 400,       /* a thread's time over that of its samples, in the long run */
-    SAMPLE_COST_MOST = 20000, /* ns: one that took longer was interrupted, or the first */
+    SAMPLE_COST_MOST = 50000, /* ns: one that took longer was interrupted */
     SAMPLE_SHIFT_MOST = 14,   /* doublings of the distance */
 };
 
@@ -73,7 +73,8 @@ static inline bool sample_is_due(const struct stook_cache *cache)
 /* A large object: it is counted as a whole. */
 bool sample_large(size_t size, float *weight);
 
-/* ns that samples may take at once; tests set it. */
+/* ns beyond their share that samples may take at once, before the distance doubles, and again for each doubling;
+ * tests set it. */
 extern uint64_t sample_debt_most __attribute__((visibility("hidden")));
 
 /* A sample of the profile took this long, which ended `now`. */
