@@ -30,7 +30,7 @@ noun_of() {
     slab) echo 'slab|cache_table' ;;
     settings | settings_show) echo 'settings?' ;;
     class) echo 'class|fast' ;;
-    slot_drain) echo slot ;;
+    slot_drain | slot_free) echo slot ;;
     slot) echo 'slot|sheaf' ;;
     flags) echo debug ;;
     object) echo 'object|debug' ;;
