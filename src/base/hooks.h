@@ -147,8 +147,8 @@ struct hooks_set {
      * *token stands for (sheaf/slot.h).  Any context, any lock, a closed slot. */
     uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more,
                        uint32_t *token);
-    /* The same.  The calling thread took a sample of the cache (context.h), by a call of stook_alloc() and its
-     * like at `where`.  Outside the context, with no lock. */
+    /* By shadow_begin().  The calling thread took a sample of the cache (context.h), by a call of stook_alloc() and
+     * its like at `where`.  Outside the context, with no lock. */
     void (*sampled)(struct stook_cache *cache, uint64_t where);
 };
 extern struct hooks_set hooks_set __attribute__((visibility("hidden")));
@@ -162,6 +162,16 @@ static inline uint32_t hooks_sample(const struct stook_cache *cache, uint32_t ow
 
     *token = 0;
     return __builtin_expect(sample == NULL, 1) ? more : sample(cache, own, more, token);
+}
+
+/* hooks_set.sampled; nothing where only the guard has samples. */
+static inline void hooks_sampled(struct stook_cache *cache, uint64_t where)
+{
+    void (*sampled)(struct stook_cache * cache, uint64_t where) =
+        __atomic_load_n(&hooks_set.sampled, __ATOMIC_ACQUIRE);
+
+    if (sampled)
+        sampled(cache, where);
 }
 
 /* NULL: the program has set no RCU. */

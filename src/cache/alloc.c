@@ -49,7 +49,7 @@ static __attribute__((noinline, cold)) void *alloc_told(struct stook_cache *cach
     void *object = alloc_plain(cache, flags);
 
     if (__builtin_expect(context_self()->sampled == cache, 0))
-        hooks_set.sampled(cache, where);
+        hooks_sampled(cache, where);
     return object;
 }
 

@@ -98,7 +98,7 @@ static __attribute__((noinline, cold)) size_t bulk_alloc_told(struct stook_cache
     got = got > 0 ? bulk_alloc_slow(cache, flags, n, objects, got)
                   : bulk_alloc_plain(cache, flags, n, objects);
     if (__builtin_expect(context_self()->sampled == cache, 0))
-        hooks_set.sampled(cache, where);
+        hooks_sampled(cache, where);
     return got;
 }
 

@@ -4,7 +4,6 @@
 #include "base/hooks.h"
 #include "base/placed.h"
 #include "percpu/random.h"
-#include "sample/shadow.h"
 #include "sheaf/slot.h"
 
 #include <stdatomic.h>
@@ -288,8 +287,7 @@ uint32_t sample_again(float weight, uint64_t size)
 FIRST_TEXT void sample_begin(enum sample_line line, uint64_t mean)
 {
     atomic_store_explicit(&sample_mean[line], mean, memory_order_relaxed);
-    hooks_set.sampled = shadow_sampled;
-    /* Release: both. */
+    /* Release: the mean. */
     __atomic_store_n(&hooks_set.sample, sample_hand_over, __ATOMIC_RELEASE);
 }
 

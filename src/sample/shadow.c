@@ -200,7 +200,8 @@ void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group)
     errno = saved;
 }
 
-void shadow_sampled(struct stook_cache *cache, uint64_t where)
+/* hooks_set.sampled */
+static void shadow_sampled(struct stook_cache *cache, uint64_t where)
 {
     if (sample_mean_of(SAMPLE_PROFILE) != 0)
         shadow_typed(cache, where, 0);
@@ -248,13 +249,18 @@ void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t 
     errno = saved;
 }
 
+FIRST_TEXT void shadow_begin(uint64_t mean)
+{
+    atomic_store_explicit(&sites.mean, mean, memory_order_relaxed);
+    __atomic_store_n(&hooks_set.sampled, shadow_sampled, __ATOMIC_RELEASE);
+    sample_begin(SAMPLE_PROFILE, mean);
+}
+
 /* Not earlier: the loader may have no tables for the unwinder yet. */
 static FIRST_TEXT __attribute__((constructor(104), used)) void shadow_start(void)
 {
     size_t mean = setting_number(SETTING_SAMPLE);
 
-    if (mean > 0) {
-        sample_begin(SAMPLE_PROFILE, mean);
-        atomic_store_explicit(&sites.mean, mean, memory_order_relaxed);
-    }
+    if (mean > 0)
+        shadow_begin(mean);
 }

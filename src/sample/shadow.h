@@ -36,11 +36,11 @@ struct shadow_call {
 void *shadow_instead(struct stook_cache *cache, void *object, const struct shadow_call *call,
                      const struct sample *sample);
 
+/* Samples for the profile from now on, `mean` bytes apart; 0: no more of them. */
+void shadow_begin(uint64_t mean);
+
 /* A sample of a typed cache, at most, by this thread's last allocation. */
 void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group);
-/* hooks_set.sampled */
-void shadow_sampled(struct stook_cache *cache, uint64_t where);
-
 /* Usable bytes of an object of a shadow cache: those of the cache that it stands in for. */
 size_t shadow_size(const struct stook_cache *cache, const void *object);
 
