@@ -85,7 +85,6 @@ static void test_what_is_in_use(void **unused)
         const char *name;
         int every, many; /* each so many kept ones, so many are allocated before and freed behind */
         bool pairs;      /* … or one after the other */
-        double share;    /* of 100, by which bursts may be off: docs/decisions/0052 */
     } patterns[] = {{"kept only", 1, 0, false},
                     {"a pair before each", 1, 1, true},
                     {"pairs before each", 1, 5, true}};
