@@ -101,7 +101,7 @@ def run_redis(env, folder):
                 got = 0
                 while got < 5000:
                     answer = talk.recv(1 << 20)
-                    got += answer.count(b"\r\n")
+                    got += answer.count(b"\n")
         os.kill(server.pid, signal.SIGUSR2)
         time.sleep(0.5)
     finally:
