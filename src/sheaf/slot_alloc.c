@@ -280,9 +280,10 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
             uint32_t may = hooks_sample(cache, spare->size, true);
-            slot->spare = may < spare->size ? NULL : slot_real(main);
-            slot_open(slot, may < spare->size ? main : spare);
-            if (__builtin_expect(may < spare->size, 0))
+            bool whole = may >= spare->size; /* others change it as soon as the slot is open */
+            slot->spare = whole ? slot_real(main) : NULL;
+            slot_open(slot, whole ? spare : main);
+            if (__builtin_expect(!whole, 0))
                 slot_install_short(cache, node, spare, may, false, nospin);
             stat_add(cache, STAT_sheaf_swap, 1);
         } else {
