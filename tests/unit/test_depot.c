@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /* Stacks by number, of several threads at a time; the stack of a thread; the functions that addresses are in. */
 #include "debug/depot.h"
 #include "debug/symbols.h"
