@@ -168,8 +168,10 @@ struct stook_cache {
     uint64_t *start; /* malloc/: its test of addresses (malloc/fast.h), or NULL; becomes 0 with the
                       * first slab of the minimum order */
     _Atomic uint32_t prefilled; /* reserve/: sheaves that callers hold */
-    uint32_t traced;            /* trace/: the trace that knows it; 0: none */
-    struct cache_node nodes[];  /* one a node, up to the highest number */
+    _Atomic uint32_t
+        switched;    /* debug/: of its CACHE_DEBUG flags, those that are no more as `flags` says */
+    uint32_t traced; /* trace/: the trace that knows it; 0: none */
+    struct cache_node nodes[]; /* one a node, up to the highest number */
 };
 
 /*
