@@ -237,9 +237,10 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     return cache;
 }
 
-/* One that is accounted, or traced: of each byte that was asked for, at least one. */
-static void *private_accounted(struct stook_cache *cache, size_t size, size_t align,
-                               const void *from)
+/* One that is accounted, or traced: of each byte that was asked for, at least one.  Not inlined: malloc's deepest path
+ * goes by its caller. */
+static __attribute__((noinline)) void *private_accounted(struct stook_cache *cache, size_t size,
+                                                         size_t align, const void *from)
 {
     bool traced = (cache_hooks(cache) & CACHE_CLOSED_TRACE) != 0;
     struct debug_asks before;

@@ -310,11 +310,11 @@ static void *class_large(size_t size, size_t align, bool *zeroed, const void *fr
 static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, size_t size,
                                                                 const void *from)
 {
-    unsigned tried = 0, partition = class_partition(from);
+    unsigned tried = 0;
     void *object = NULL;
 
     while (!object && errno != EDQUOT && tried < CLASS_LARGER && ++class < SIZES_CLASSES) {
-        struct stook_cache *cache = class_found(partition, class);
+        struct stook_cache *cache = class_found(class_partition(from), class);
         if (!cache) /* not made yet */
             continue;
         object = stook_private_alloc(cache, size, 0, from);
