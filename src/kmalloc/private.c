@@ -46,6 +46,9 @@ void stook_private_view(struct stook_private_view *view)
     view->rseq_offset = percpu.rseq_offset;
     view->base = pagemap.middle;
     view->entries = pagemap_at((void *)pagemap.middle);
+    view->key = 0;
+    for (unsigned i = 0; i < sizeof(view->key) / sizeof(uint16_t); i++)
+        view->key = view->key << 16 | cache_secret();
 }
 
 void stook_private_on_growing(void (*fn)(size_t bytes))
@@ -189,8 +192,31 @@ void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *sl
     cache->start = start;
     slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
     slab->stride = cache->layout.stride;
-    /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know. */
-    slab->objects = cache->layout.lead ? 0 : cache->layout.objects;
+    /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know, and
+     * it would mark objects. */
+    slab->objects =
+        cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects;
+}
+
+bool stook_private_is_marked(const struct stook_cache *cache)
+{
+    return !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
+}
+
+void stook_private_freed(const struct stook_cache *cache, const void *object, const char *call,
+                         bool is_free)
+{
+    const struct debug_finding finding = {.what = DEBUG_REALLOC_FREED,
+                                          .done = DEBUG_REFUSED,
+                                          .cache = cache,
+                                          .object = object,
+                                          .at = object,
+                                          .call = call};
+
+    if (is_free)
+        wrong_free(cache, object, DEBUG_DOUBLE_FREE);
+    else
+        wrong_found(&finding);
 }
 
 void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
@@ -303,6 +329,8 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
         object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
+    else if (object && stook_private_is_marked(cache))
+        *stook_private_mark(object) = 0;
     return guard_sample(cache, object, size, align, where_address(from));
 }
 

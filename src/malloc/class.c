@@ -283,6 +283,7 @@ void class_make(void)
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
+    fast.key = view.key;
     class_is_parted = stook_private_tokens();
     if (class_is_parted)
         class_closed |= CLASS_PARTED;
@@ -354,10 +355,11 @@ static inline void *class_parted(unsigned partition, unsigned class)
     const void *slot = partition == 0 ? class_slot[class] : class_more_slot[partition - 1][class];
     void *object;
 
-    return __atomic_load_n(&class_closed, __ATOMIC_RELAXED) == CLASS_PARTED &&
-                   stook_rseq_pop(slot, fast.rseq_offset, &object)
-               ? object
-               : NULL;
+    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) != CLASS_PARTED ||
+        !stook_rseq_pop(slot, fast.rseq_offset, &object))
+        return NULL;
+    *stook_private_mark(object) = 0;
+    return object;
 }
 
 static void *class_small(size_t size, const void *from)
@@ -408,6 +410,16 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
     return class_filled(class_large(size, align, NULL, from), size);
 }
 
+/* By its mark the object is free: the report. */
+static bool class_is_freed(const struct stook_cache *cache, const void *object, const char *call,
+                           bool is_free)
+{
+    if (__builtin_expect(*stook_private_mark(object) != fast_marked(object), 1))
+        return false;
+    stook_private_freed(cache, object, call, is_free);
+    return true;
+}
+
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
 {
     struct stook_cache *cache;
@@ -419,8 +431,12 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     start_malloc();
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {
+        if (class_is_freed(cache, object, call, true))
+            return;
         if (__builtin_expect(class_filling() != 0, 0))
             class_fill(object, class_filling(), size);
+        if (stook_private_is_marked(cache))
+            *stook_private_mark(object) = fast_marked(object);
         stook_private_free(cache, object, as, said);
     } else if (cache || !stook_private_large_free(object)) {
         stook_private_bad_pointer(call, object);
@@ -429,13 +445,15 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
 
 size_t class_size(const void *object, const char *call)
 {
+    const struct stook_cache *cache;
     bool start;
     size_t size;
 
     start_malloc();
-    if (stook_private_cache_of(object, &size, &start)) {
+    cache = stook_private_cache_of(object, &size, &start);
+    if (cache) {
         if (start)
-            return size;
+            return class_is_freed(cache, object, call, false) ? 0 : size;
         stook_private_bad_pointer(call, object);
         return 0;
     }

@@ -583,7 +583,11 @@ int main(int argc, char **argv)
     setrlimit(RLIMIT_CORE, &none);
     is_stook = stook_cache_of(probe) != NULL;
     free(probe);
-    said = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    /* Far from what a child may write to. */
+    said = mmap((void *)(uintptr_t)0x10000000, 4096, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (said == MAP_FAILED)
+        return 1;
     for (const struct kind *kind = kinds; kind < kinds + sizeof(kinds) / sizeof(*kinds); kind++) {
         if (argc > 3 && strcmp(argv[3], kind->name) != 0)
             continue;
