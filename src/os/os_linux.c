@@ -116,6 +116,14 @@ bool os_guard(void *address, size_t size)
     return done;
 }
 
+void os_forbid(void *address, size_t size)
+{
+    int saved = errno;
+
+    (void)mprotect(address, size, PROT_NONE);
+    errno = saved;
+}
+
 bool os_unguard(void *address, size_t size)
 {
     int saved = errno;
