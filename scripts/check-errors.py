@@ -39,7 +39,7 @@ GROUPS = {
     "free inside an object": ["inside_16", "inside_half"],
     "free of a misaligned pointer": ["misaligned"],
     "free of a foreign pointer": ["on_stack", "in_data", "mapped", "wild"],
-    "free to the wrong cache, or by `free()`": ["wrong_cache", "not_malloc"],
+    "free to the wrong cache": ["wrong_cache"],
     "sized delete with a wrong size": ["sized_wrong"],
     "mismatched new, delete, malloc and free": ["malloc_delete", "new_free", "array_delete"],
     "use of a destroyed cache": ["destroyed_alloc", "destroyed_free", "destroyed_again"],

@@ -17,6 +17,7 @@
 #include "base/init.h"
 #include "os/topology.h"
 #include "page/arena.h"
+#include "large/edge.h"
 #include "large/large.h"
 #include "page/window.h"
 #include "sheaf/slot.h"
@@ -440,7 +441,7 @@ size_t stook_private_trim(void)
     if (!context_enter())
         bytes = cache_drain_all(private_class,
                                 atomic_load_explicit(&private_classes, memory_order_acquire)) +
-                arena_trim();
+                edge_trim() * PAGE_SIZE + arena_trim();
     context_leave();
     return bytes;
 }

@@ -116,12 +116,13 @@ bool os_guard(void *address, size_t size)
     return done;
 }
 
-void os_forbid(void *address, size_t size)
+bool os_forbid(void *address, size_t size)
 {
     int saved = errno;
+    bool done = mprotect(address, size, PROT_NONE) == 0;
 
-    (void)mprotect(address, size, PROT_NONE);
     errno = saved;
+    return done;
 }
 
 bool os_unguard(void *address, size_t size)

@@ -91,7 +91,7 @@ static void zone_hide(const struct zone *zone, uint32_t from, uint32_t to, unsig
     bytes = (size_t)(zone_address(to) - at);
     if (!zone_is_own(zone))
         os_dump(at, bytes, false);
-    os_forbid(at, bytes);
+    (void)os_forbid(at, bytes); /* refused: it stays as it is */
 }
 
 bool zone_show(struct block *block, unsigned pages)
