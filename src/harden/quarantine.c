@@ -9,6 +9,7 @@
  * A constructed object keeps its contents, and memory that readers may read is not filled: such objects are held and
  * not checked.
  */
+#include "harden/canary.h"
 #include "harden/quarantine.h"
 
 #include "base/context.h"
@@ -50,6 +51,7 @@ static size_t quarantine_most;          /* bytes of a queue */
 FIRST_TEXT void quarantine_start(void)
 {
     quarantine_most = setting_number(SETTING_QUARANTINE);
+    canary_start();
 }
 
 /* ---- where an object is ---------------------------------------------------------------------- */
@@ -76,8 +78,12 @@ static bool quarantine_move(const struct stook_cache *cache, const void *object,
 
 bool quarantine_take(const struct stook_cache *cache, void *object)
 {
-    return !(cache->flags & STOOK_CACHE_QUARANTINE) ||
-           quarantine_move(cache, object, QUARANTINE_FREE, QUARANTINE_LIVE);
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE))
+        return true;
+    if (!quarantine_move(cache, object, QUARANTINE_FREE, QUARANTINE_LIVE))
+        return false;
+    canary_set(cache, object);
+    return true;
 }
 
 void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
@@ -90,6 +96,9 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
             objects[i] = NULL;
         } else if (!quarantine_move(cache, objects[i], QUARANTINE_LIVE, QUARANTINE_HELD)) {
             wrong_free(cache, objects[i], DEBUG_DOUBLE_FREE);
+            objects[i] = NULL;
+        } else if (!canary_check(cache, objects[i])) {
+            (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_LOST);
             objects[i] = NULL;
         }
     }
@@ -246,7 +255,8 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
 /* Without the word.  False: the object must not be used again. */
 static bool quarantine_leave(const struct stook_cache *cache, void *object)
 {
-    bool lost = quarantine_fills(cache) && quarantine_is_changed(cache, object);
+    bool lost = (quarantine_fills(cache) && quarantine_is_changed(cache, object)) ||
+                !canary_check(cache, object);
 
     (void)quarantine_move(cache, object, QUARANTINE_HELD, lost ? QUARANTINE_LOST : QUARANTINE_FREE);
     return !lost;

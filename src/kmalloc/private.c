@@ -494,6 +494,11 @@ bool stook_private_tokens(void)
     return setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
 }
 
+size_t stook_private_canary(void)
+{
+    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE ? CACHE_CANARY : 0;
+}
+
 unsigned char stook_private_perturb(void)
 {
     return (unsigned char)setting_number(SETTING_PERTURB);

@@ -89,6 +89,8 @@ static inline unsigned stook_private_partition(const void *from)
     return token ? token - 1 : (unsigned)(place * 0x9e3779b97f4a7c15u >> 60);
 }
 
+/* Bytes behind each object of malloc's classes that are not the user's (slab/cache.h). */
+STOOK_API size_t stook_private_canary(void);
 /* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition. */
 STOOK_API bool stook_private_tokens(void);
 static inline const void *stook_private_from(const void *address, enum stook_private_call call)

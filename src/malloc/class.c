@@ -31,7 +31,19 @@ enum { CLASS_PARTITIONS = STOOK_PRIVATE_PARTITIONS };
 /* One partition, or all of them (STOOK_HARDEN=tokens): then no two share a slab. */
 static struct stook_cache *class_cache[SIZES_CLASSES];
 static struct stook_cache *class_more[CLASS_PARTITIONS - 1][SIZES_CLASSES] LARGE_BSS;
-static bool class_is_parted; /* constant after the start */
+static bool class_is_parted;  /* constant after the start … */
+static size_t class_canary; /* … as are the bytes behind each object that are not the user's */
+
+/* Of a request that is not large. */
+static unsigned class_of(size_t size)
+{
+    return sizes_class(size + class_canary);
+}
+
+static bool class_is_large(size_t size)
+{
+    return size > SIZES_MAX - class_canary;
+}
 
 static inline struct stook_cache **class_at(unsigned partition, unsigned class)
 {
@@ -285,6 +297,7 @@ void class_make(void)
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
     fast.key = view.key;
     class_is_parted = stook_private_tokens();
+    class_canary = stook_private_canary();
     if (class_is_parted)
         class_closed |= CLASS_PARTED;
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
@@ -364,7 +377,7 @@ static inline void *class_parted(unsigned partition, unsigned class)
 
 static void *class_small(size_t size, const void *from)
 {
-    unsigned class = sizes_class(size), partition = class_partition(from);
+    unsigned class = class_of(size), partition = class_partition(from);
     struct stook_cache *cache = class_found(partition, class);
     void *object;
 
@@ -380,22 +393,22 @@ void *class_alloc(size_t size, const void *from)
 {
     start_malloc();
     return class_filled(
-        size > SIZES_MAX ? class_large(size, 1, NULL, from) : class_small(size, from), size);
+        class_is_large(size) ? class_large(size, 1, NULL, from) : class_small(size, from), size);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
 {
     start_malloc();
     *zeroed = false;
-    return size > SIZES_MAX ? class_large(size, 1, zeroed, from) : class_small(size, from);
+    return class_is_large(size) ? class_large(size, 1, zeroed, from) : class_small(size, from);
 }
 
 void *class_alloc_aligned(size_t align, size_t size, const void *from)
 {
     start_malloc();
-    if (align <= STOOK_ALIGN_MAX && size <= SIZES_MAX) {
+    if (align <= STOOK_ALIGN_MAX && !class_is_large(size)) {
         /* Slabs begin at a page: a class that is a multiple of the alignment has it throughout. */
-        unsigned class = sizes_class(size < align ? align : size);
+        unsigned class = class_of(size < align ? align : size);
         while (class < SIZES_CLASSES && sizes_of(class) % align != 0)
             class ++;
         struct stook_cache *cache =

@@ -50,7 +50,7 @@ static struct said {
     volatile int phase, seen, reused;
 } *said;
 
-static struct stook_cache *typed, *other;
+static struct stook_cache *typed, *other, *cache; /* cache: of the victim */
 static enum api api;
 static size_t size; /* asked for */
 static void *live[MOST];
@@ -88,8 +88,8 @@ static void give_back(void)
         malloc_trim(0);
     else if (api == TYPED)
         (void)stook_cache_shrink(typed);
-    else if (stook_cache_of(victim))
-        (void)stook_cache_shrink(stook_cache_of(victim));
+    else if (cache)
+        (void)stook_cache_shrink(cache);
 }
 
 static bool is_large(void)
@@ -140,9 +140,8 @@ static void make(void)
     victim = live[n / 2];
     before = live[n / 2 - 1];
     behind = live[n / 2 + 1];
-    capacity = 8;
-    if (is_stook && !is_large() && stook_cache_of(victim))
-        capacity = stook_cache_capacity(stook_cache_of(victim));
+    cache = is_stook ? stook_cache_of(victim) : NULL;
+    capacity = cache ? stook_cache_capacity(cache) : 8;
     if (capacity > n / 4 || is_large())
         capacity = is_large() ? 0 : n / 4;
 }
