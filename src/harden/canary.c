@@ -15,58 +15,87 @@ FIRST_TEXT void canary_start(void)
         canary_secret = canary_secret << 8 | random_below(256);
 }
 
-static char *canary_at(const struct stook_cache *cache, const void *object)
-{
-    return (char *)(uintptr_t)object + cache->layout.room;
-}
-
-/* The first byte is not 0, so that the end of a string behind the object's is seen. */
+/* The bytes at addresses that are multiples of 8.  None is 0: so the end of a string is seen. */
 static uint64_t canary_of(const void *object)
 {
-    return (canary_secret ^ (uintptr_t)object) | 1;
+    return (canary_secret ^ (uintptr_t)object) | 0x0101010101010101u;
 }
 
-void canary_set(const struct stook_cache *cache, void *object)
+static unsigned char canary_byte(uint64_t own, const unsigned char *at)
+{
+    return ((const unsigned char *)&own)[(uintptr_t)at % sizeof(own)];
+}
+
+static unsigned char *canary_from(const void *object, size_t used)
+{
+    return (unsigned char *)(uintptr_t)object + used;
+}
+
+static unsigned char *canary_end(const struct stook_cache *cache, const void *object)
+{
+    return canary_from(object, cache->layout.room + CACHE_CANARY);
+}
+
+void canary_set(const struct stook_cache *cache, void *object, size_t used)
 {
     const uint64_t own = canary_of(object);
+    unsigned char *at = canary_from(object, used), *end = canary_end(cache, object);
 
-    if (cache_canary(cache->flags, cache->object_size))
-        memcpy(canary_at(cache, object), &own, sizeof(own));
+    if (!canary_has(cache))
+        return;
+    for (; at < end && (uintptr_t)at % sizeof(own) != 0; at++)
+        *at = canary_byte(own, at);
+    for (; end - at >= (ptrdiff_t)sizeof(own); at += sizeof(own))
+        memcpy(at, &own, sizeof(own));
+    for (; at < end; at++)
+        *at = canary_byte(own, at);
 }
 
-static __attribute__((noinline, cold)) void canary_report(const struct stook_cache *cache,
-                                                          const void *object, uint64_t own)
+/* The first byte that differs; `end`: none. */
+static unsigned char *canary_first(uint64_t own, unsigned char *at, unsigned char *end)
 {
-    const unsigned char *at = (const unsigned char *)canary_at(cache, object), *expected;
+    uint64_t word;
+
+    for (; at < end && (uintptr_t)at % sizeof(own) != 0; at++)
+        if (*at != canary_byte(own, at))
+            return at;
+    for (; end - at >= (ptrdiff_t)sizeof(own); at += sizeof(own)) {
+        memcpy(&word, at, sizeof(word));
+        if (word != own)
+            break;
+    }
+    while (at < end && *at == canary_byte(own, at))
+        at++;
+    return at;
+}
+
+bool canary_check(const struct stook_cache *cache, const void *object, size_t used)
+{
     struct debug_finding finding = {.what = DEBUG_RIGHT_ZONE,
                                     .done = DEBUG_QUARANTINED,
                                     .cache = cache,
                                     .object = object,
-                                    .requested = cache->layout.room};
-    unsigned first = 0, end = sizeof(own);
+                                    .requested = used};
+    const uint64_t own = canary_of(object);
+    unsigned char *end = canary_end(cache, object), *first;
 
-    expected = (const unsigned char *)&own;
-    while (at[first] == expected[first])
-        first++;
-    while (at[end - 1] == expected[end - 1])
+    if (!canary_has(cache))
+        return true;
+    first = canary_first(own, canary_from(object, used), end);
+    if (__builtin_expect(first == end, 1))
+        return true;
+    while (end[-1] == canary_byte(own, end - 1))
         end--;
-    finding.at = at + first;
-    finding.expected = expected[first];
-    finding.changed = end - first;
+    finding.at = first;
+    finding.expected = canary_byte(own, first);
+    finding.changed = (size_t)(end - first);
     finding.slab = slab_find(cache, object, &finding.index);
     wrong_found(&finding);
+    return false;
 }
 
-bool canary_check(const struct stook_cache *cache, const void *object)
+void canary_clear(const struct stook_cache *cache, void *object)
 {
-    const uint64_t own = canary_of(object);
-    uint64_t had;
-
-    if (!cache_canary(cache->flags, cache->object_size))
-        return true;
-    memcpy(&had, canary_at(cache, object), sizeof(had));
-    if (__builtin_expect(had == own, 1))
-        return true;
-    canary_report(cache, object, own);
-    return false;
+    if (canary_has(cache))
+        memset(canary_from(object, cache->layout.room), 0, CACHE_CANARY);
 }

@@ -10,6 +10,7 @@
 #include "charge/accounted.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "harden/quarantine.h"
 #include "guard/guard.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
@@ -321,7 +322,8 @@ size_t stook_usable_size(const void *object)
         return 0;
     cache = slab_user_cache(object);
     if (cache)
-        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : slab_usable(cache);
+        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object)
+                                          : quarantine_usable(cache, object);
     size = stook_private_large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);

@@ -260,6 +260,8 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
         *size = *start ? debug_usable(cache, object) : cache->layout.room;
         *start = true;
+    } else if (__builtin_expect(cache->flags & STOOK_CACHE_QUARANTINE, 0) && *start) {
+        *size = quarantine_usable(cache, object);
     }
     return cache;
 }
@@ -293,6 +295,8 @@ void stook_private_resized(void *object, size_t size)
     }
     if (cache->flags & CACHE_DEBUG)
         debug_resize(cache, object, size);
+    else if (cache->flags & STOOK_CACHE_QUARANTINE)
+        quarantine_resize(cache, object, size);
     if (!(cache->flags & CACHE_MALLOC) || !(cache_hooks(cache) & CACHE_CLOSED_TRACE))
         return;
     trace_free(&object, 1);
