@@ -29,6 +29,11 @@ static struct debug_asks object_asked(const struct stook_cache *cache)
     return cache->flags & CACHE_SIZED ? object_asks : (struct debug_asks){0, DEBUG_CALL_ANY};
 }
 
+size_t debug_asked(const struct stook_cache *cache)
+{
+    return object_asked(cache).size;
+}
+
 /* An object whose word says BUSY, or of a thread that validates. */
 struct object {
     const struct stook_cache *cache;

@@ -53,6 +53,8 @@ struct debug_asks {
 };
 /* What was said before, for the end of a call: a handler may have interrupted another one. */
 struct debug_asks debug_ask(struct debug_asks asks);
+/* The size that this thread asks for; 0: it was not said. */
+size_t debug_asked(const struct stook_cache *cache);
 
 /* Whether n objects may be allocated: the cache is not destroyed, and nothing fails on purpose.  False:
  * errno ENOMEM, or EDQUOT of malloc's. */

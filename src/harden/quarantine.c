@@ -9,12 +9,14 @@
  * A constructed object keeps its contents, and memory that readers may read is not filled: such objects are held and
  * not checked.
  */
+#include "harden/canary.h"
 #include "harden/quarantine.h"
 
 #include "base/context.h"
 #include "base/placed.h"
 #include "base/settings.h"
 #include "cache/alloc.h"
+#include "debug/object.h"
 #include "os/os.h"
 #include "os/topology.h"
 #include "percpu/percpu.h"
@@ -34,7 +36,15 @@ enum {
     QUARANTINE_TRIES = 4,      /* queues that are tried */
 };
 
-enum quarantine_state { QUARANTINE_FREE, QUARANTINE_LIVE, QUARANTINE_HELD, QUARANTINE_LOST };
+/* In an object's word; above them how many bytes of its room are not its user's, QUARANTINE_SPARE at most. */
+enum quarantine_state {
+    QUARANTINE_FREE,
+    QUARANTINE_LIVE,
+    QUARANTINE_HELD,
+    QUARANTINE_LOST,
+    QUARANTINE_STATES
+};
+enum { QUARANTINE_SPARE = UINT16_MAX / QUARANTINE_STATES };
 
 struct quarantine {
     struct lock lock;    /* without a rank: nothing is called under it */
@@ -50,6 +60,7 @@ static size_t quarantine_most;          /* bytes of a queue */
 FIRST_TEXT void quarantine_start(void)
 {
     quarantine_most = setting_number(SETTING_QUARANTINE);
+    canary_start();
 }
 
 /* ---- where an object is ---------------------------------------------------------------------- */
@@ -60,24 +71,85 @@ static _Atomic uint16_t *quarantine_word(const struct stook_cache *cache, const 
     return (_Atomic uint16_t *)column_at(cache, slab, LAYOUT_TRACK, index);
 }
 
-/* The object goes from one state to another; false: it was in none of the first. */
-static bool quarantine_move(const struct stook_cache *cache, const void *object,
-                            enum quarantine_state from, enum quarantine_state to)
+static enum quarantine_state quarantine_state(uint16_t word)
+{
+    return (enum quarantine_state)(word & (QUARANTINE_STATES - 1));
+}
+
+/* The object goes from one state to another; false: it was not in the first.  `spare` >= 0: of its bytes, so many are
+ * not used from here on. */
+static bool quarantine_change(const struct stook_cache *cache, const void *object,
+                              enum quarantine_state from, enum quarantine_state to, long spare)
 {
     uint32_t index;
     const struct slab *slab = slab_find(cache, object, &index);
-    uint16_t old = (uint16_t)from;
+    _Atomic uint16_t *word = quarantine_word(cache, slab, index);
+    uint16_t old = atomic_load_explicit(word, memory_order_relaxed);
+    unsigned next;
 
-    /* Both: stores of the last user come before those of the next. */
-    return atomic_compare_exchange_strong_explicit(quarantine_word(cache, slab, index), &old,
-                                                   (uint16_t)to, memory_order_acq_rel,
-                                                   memory_order_relaxed);
+    do {
+        if (quarantine_state(old) != from)
+            return false;
+        next = (spare < 0 ? old & ~(unsigned)(QUARANTINE_STATES - 1)
+                          : (unsigned)spare * QUARANTINE_STATES) |
+               to;
+        /* Both: stores of the last user come before those of the next. */
+    } while (!atomic_compare_exchange_weak_explicit(
+        word, &old, (uint16_t)next, memory_order_acq_rel, memory_order_relaxed));
+    return true;
+}
+
+static bool quarantine_move(const struct stook_cache *cache, const void *object,
+                            enum quarantine_state from, enum quarantine_state to)
+{
+    return quarantine_change(cache, object, from, to, -1);
+}
+
+/* Bytes of an object's room that are not its user's, where `size` were asked for; 0: it was not said. */
+static long quarantine_spare(const struct stook_cache *cache, size_t size)
+{
+    size_t room = cache->layout.room;
+
+    if (size == 0)
+        size = cache->flags & CACHE_SIZED ? room : cache->object_size;
+    if (!canary_has(cache) || size >= room)
+        return 0;
+    return room - size < QUARANTINE_SPARE ? (long)(room - size) : QUARANTINE_SPARE;
+}
+
+size_t quarantine_usable(const struct stook_cache *cache, const void *object)
+{
+    uint32_t index;
+    const struct slab *slab;
+
+    if (!canary_has(cache))
+        return slab_usable(cache);
+    slab = slab_find(cache, object, &index);
+    return cache->layout.room -
+           atomic_load_explicit(quarantine_word(cache, slab, index), memory_order_relaxed) /
+               QUARANTINE_STATES;
+}
+
+void quarantine_resize(const struct stook_cache *cache, void *object, size_t size)
+{
+    long spare = quarantine_spare(cache, size);
+
+    if (canary_has(cache) &&
+        quarantine_change(cache, object, QUARANTINE_LIVE, QUARANTINE_LIVE, spare))
+        canary_set(cache, object, cache->layout.room - (size_t)spare);
 }
 
 bool quarantine_take(const struct stook_cache *cache, void *object)
 {
-    return !(cache->flags & STOOK_CACHE_QUARANTINE) ||
-           quarantine_move(cache, object, QUARANTINE_FREE, QUARANTINE_LIVE);
+    long spare;
+
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE))
+        return true;
+    spare = quarantine_spare(cache, debug_asked(cache));
+    if (!quarantine_change(cache, object, QUARANTINE_FREE, QUARANTINE_LIVE, spare))
+        return false;
+    canary_set(cache, object, cache->layout.room - (size_t)spare);
+    return true;
 }
 
 void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
@@ -91,6 +163,9 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
         } else if (!quarantine_move(cache, objects[i], QUARANTINE_LIVE, QUARANTINE_HELD)) {
             wrong_free(cache, objects[i], DEBUG_DOUBLE_FREE);
             objects[i] = NULL;
+        } else if (!canary_check(cache, objects[i], quarantine_usable(cache, objects[i]))) {
+            (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_LOST);
+            objects[i] = NULL;
         }
     }
 }
@@ -98,8 +173,8 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
 bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
 {
     return !(cache->flags & STOOK_CACHE_QUARANTINE) ||
-           atomic_load_explicit(quarantine_word(cache, slab, index), memory_order_relaxed) ==
-               QUARANTINE_LIVE;
+           quarantine_state(atomic_load_explicit(quarantine_word(cache, slab, index),
+                                                 memory_order_relaxed)) == QUARANTINE_LIVE;
 }
 
 bool quarantine_live(const struct stook_cache *cache, const void *object)
@@ -178,8 +253,10 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
     for (size_t i = 0; i < n; i++) {
         if (!objects[i])
             continue;
-        if (cache->flags & STOOK_CACHE_ZERO_ON_FREE)
+        if (cache->flags & STOOK_CACHE_ZERO_ON_FREE) {
             memset(objects[i], 0, slab_usable(cache));
+            canary_clear(cache, objects[i]);
+        }
         if (held)
             (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_FREE);
     }
@@ -246,8 +323,13 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
 /* Without the word.  False: the object must not be used again. */
 static bool quarantine_leave(const struct stook_cache *cache, void *object)
 {
-    bool lost = quarantine_fills(cache) && quarantine_is_changed(cache, object);
+    bool lost = (quarantine_fills(cache) && quarantine_is_changed(cache, object)) ||
+                !canary_check(cache, object,
+                              quarantine_fills(cache) ? cache->layout.room
+                                                      : quarantine_usable(cache, object));
 
+    if (!lost && (cache->flags & STOOK_CACHE_ZERO_ON_FREE))
+        canary_clear(cache, object);
     (void)quarantine_move(cache, object, QUARANTINE_HELD, lost ? QUARANTINE_LOST : QUARANTINE_FREE);
     return !lost;
 }

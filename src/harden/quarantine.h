@@ -37,6 +37,11 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
 /* Whether an object may be resized: it is with a user; else that is reported. */
 bool quarantine_live(const struct stook_cache *cache, const void *object);
 
+/* Bytes of it that are its user's. */
+size_t quarantine_usable(const struct stook_cache *cache, const void *object);
+/* It has another size from now on, for which it has room. */
+void quarantine_resize(const struct stook_cache *cache, void *object, size_t size);
+
 /* The same of an object of a slab, without a report; true in a cache without a quarantine. */
 bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
 

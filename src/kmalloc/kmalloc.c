@@ -10,6 +10,7 @@
 #include "charge/accounted.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "harden/quarantine.h"
 #include "guard/guard.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
@@ -293,15 +294,12 @@ void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
 
 size_t stook_kmalloc_size(size_t size)
 {
-    size_t rounded;
-
     if (size == 0)
         return 0;
     if (size <= STOOK_KMALLOC_CACHE_MAX)
         return kmalloc_classes[kmalloc_class(size)].size;
-    /* Above what a block's pages hold whole blocks are taken, as large_alloc() does. */
-    rounded = size <= BLOCK_SIZE ? PAGE_SIZE : BLOCK_SIZE;
-    return size > SIZE_MAX - rounded ? size : (size + rounded - 1) & ~(rounded - 1);
+    /* Whole blocks may have no access behind the last page (large/edge.h). */
+    return size > SIZE_MAX - PAGE_SIZE ? size : (size + PAGE_SIZE - 1) & ~(size_t)(PAGE_SIZE - 1);
 }
 
 void stook_kmem_nap(unsigned tries)
@@ -324,7 +322,8 @@ size_t stook_usable_size(const void *object)
         return 0;
     cache = slab_user_cache(object);
     if (cache)
-        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : slab_usable(cache);
+        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object)
+                                          : quarantine_usable(cache, object);
     size = stook_private_large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);

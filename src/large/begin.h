@@ -15,11 +15,14 @@
 
 #include "page/block.h"
 
+#include <stdbool.h>
+
 enum { BEGIN_BIG = BLOCK_PAGES / BLOCK_BIG };
 
-/* A large object's pages; of a span, those of its blocks.  blocks 0: a run. */
+/* A large object's pages; of a span, those of its blocks.  blocks 0: a run, with edges (edge.h) or without. */
 struct extent {
     uint32_t pages, blocks;
+    bool edges;
 };
 
 /* {0, 0}: no large object begins at `object`, which is any pointer. */

@@ -43,18 +43,31 @@ static struct block *arena_find(struct zone *zone, enum zone_kind kind, unsigned
     return NULL;
 }
 
-/* Takes free pages of a block of runs. */
-static void arena_take_at(struct zone *zone, struct block *block, int at, unsigned pages,
+/* Some of a block's pages are free, or all. */
+static void arena_file(struct zone *zone, struct block *block)
+{
+    if (block->nfree == BLOCK_PAGES)
+        zone_mark_free(zone, block);
+    else
+        zone_file(zone, block);
+}
+
+/* Takes free pages of a block of runs; false: the kernel refuses them. */
+static bool arena_take_at(struct zone *zone, struct block *block, int at, unsigned pages,
                           bool *zeroed)
 {
-    unsigned dirty = block_take(block, (unsigned)at, pages);
+    unsigned dirty;
 
-    if (at + (int)pages > block->shown)
-        zone_show(block, (unsigned)at + pages);
+    if (!zone_show(block, (unsigned)at + pages)) {
+        arena_file(zone, block);
+        return false;
+    }
+    dirty = block_take(block, (unsigned)at, pages);
     zone_account_take(zone, pages, dirty);
     zone_file(zone, block);
     if (zeroed)
         *zeroed = dirty == 0;
+    return true;
 }
 
 /* Takes pages of one block; the lock is held.  NULL without memory. */
@@ -74,8 +87,7 @@ static struct block *arena_take_run(struct zone *zone, const struct arena_ask *a
         if (!block)
             return NULL;
     }
-    arena_take_at(zone, block, *at, ask->pages, zeroed);
-    return block;
+    return arena_take_at(zone, block, *at, ask->pages, zeroed) ? block : NULL;
 }
 
 static void arena_put_run(struct zone *zone, struct block *block, unsigned at, unsigned pages)
@@ -83,10 +95,7 @@ static void arena_put_run(struct zone *zone, struct block *block, unsigned at, u
     block_put(block, at, pages, true);
     zone_set_used(zone, zone->used_pages - pages);
     zone->warm_pages += pages;
-    if (block->nfree == BLOCK_PAGES)
-        zone_mark_free(zone, block);
-    else
-        zone_file(zone, block);
+    arena_file(zone, block);
     zone_settle(zone);
 }
 
@@ -125,8 +134,9 @@ static struct block *arena_take_noted(struct zone *zone, const struct arena_ask 
         block = zone_take_block(zone, ask->dense ? ZONE_DENSE : ZONE_LOOSE, true);
         if (block) {
             *at = block_find(block, ask->pages, ask->align);
-            arena_take_at(zone, block, *at, ask->pages, zeroed);
-            *granule = arena_take_granules(zone, block, ask->meta_bytes);
+            *granule = arena_take_at(zone, block, *at, ask->pages, zeroed)
+                           ? arena_take_granules(zone, block, ask->meta_bytes)
+                           : 0;
         }
     }
     return *granule ? block : NULL;
@@ -186,9 +196,8 @@ bool arena_extend_run(void *run, size_t pages, size_t more)
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
         return false;
-    free = block_is_free(block, at, (unsigned)more);
-    if (free)
-        arena_take_at(zone, block, (int)at, (unsigned)more, NULL);
+    free = block_is_free(block, at, (unsigned)more) &&
+           arena_take_at(zone, block, (int)at, (unsigned)more, NULL);
     lock_drop(&zone->lock, LOCK_ARENA);
     return free;
 }

@@ -37,7 +37,7 @@ struct block {
     uint16_t longest; /* no free run is longer; exact after block_measure() */
     uint8_t state;
     uint8_t runs_at, soiled_at; /* 1 + the bucket it is on, in the zone's lists; 0: on none */
-    uint16_t shown;             /* pages from the first on that core dumps have */
+    uint16_t shown;             /* pages from the first on that may be used, and that core dumps have */
     uint8_t kind;               /* RUNS: the zone_kind that it is cut for */
     bool huge, plain;           /* huge pages were asked for, refused; or nothing was said */
     bool home;                  /* `huge` of the blocks around it: another value splits a mapping */

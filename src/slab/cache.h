@@ -31,6 +31,19 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_HARDENED = STOOK_CACHE_ZERO_ON_FREE | STOOK_CACHE_QUARANTINE,
 };
 
+/*
+ * Bytes behind each object of a cache with a quarantine that harden/ checks; 0: there are none.  kmalloc's objects are
+ * aligned to their size, and would take twice the room.
+ */
+enum { CACHE_CANARY = 8 };
+static inline size_t cache_canary(unsigned flags, size_t size)
+{
+    return (flags & STOOK_CACHE_QUARANTINE) && (flags & (CACHE_SIZED | CACHE_MALLOC)) != CACHE_SIZED &&
+                   size <= STOOK_OBJECT_SIZE_MAX - CACHE_CANARY
+               ? CACHE_CANARY
+               : 0;
+}
+
 /* Slabs of one cache with memory of one node. */
 enum { NODE_PARKED = 4 };
 
