@@ -34,5 +34,8 @@ with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as archive:
 PYTHON
     fi
     [ ! -f "fuzz/dict/$name.dict" ] || cp "fuzz/dict/$name.dict" "$OUT/"
-    cp fuzz/targets.options "$OUT/$name.options"
+    case $name in
+    ops_* | calls) cp fuzz/ops.options "$OUT/$name.options" ;;
+    *) cp fuzz/targets.options "$OUT/$name.options" ;;
+    esac
 done
