@@ -5,7 +5,7 @@
 # scripts/check-fuzz.sh here.
 #
 #   WORK     where objects lie (OSS-Fuzz sets it)
-cd "$(dirname "$0")/.."
+[ -f fuzz/fuzz_ops.h ] || cd "$(dirname "$0")/.." # OSS-Fuzz runs a copy, in the tree
 : "${CC:=clang}" "${CXX:=clang++}" "${LIB_FUZZING_ENGINE:=-fsanitize=fuzzer}"
 export CC CXX
 export CFLAGS=${CFLAGS:-} CXXFLAGS=${CXXFLAGS:-}
