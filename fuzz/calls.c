@@ -271,10 +271,10 @@ static void calls_alloc(void)
              : how == 1 ? stook_alloc_at(of, flags, &site[flags % 2])
              : how == 2 ? stook_alloc_group(of, flags, calls.group[calls_below(CALLS_GROUPS)])
              : how == 3 ? kmem_cache_alloc((struct kmem_cache *)(void *)of, flags & ~__GFP_NOFAIL)
-             : how == 4 ? kmem_cache_alloc_node((struct kmem_cache *)(void *)of,
-                                                flags & ~__GFP_NOFAIL,
-                                                (int)fuzz_number(&calls.bytes))
-                        : stook_alloc(of, flags);
+             : how == 4
+                 ? kmem_cache_alloc_node((struct kmem_cache *)(void *)of, flags & ~__GFP_NOFAIL,
+                                         (int)fuzz_number(&calls.bytes))
+                 : stook_alloc(of, flags);
     if (how == 3 || how == 4)
         flags = flags & __GFP_ZERO ? STOOK_ZERO : 0;
     if (object)
@@ -769,10 +769,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     static const struct stook_rcu_ops rcu = {sizeof(rcu), calls_rcu_call, calls_rcu_barrier,
                                              calls_rcu_synchronize, calls_rcu_reading};
     static void (*const step[])(void) = {
-        calls_create, calls_kmem_create, calls_destroy, calls_alloc, calls_alloc, calls_alloc,
-        calls_free,   calls_free,        calls_free,    calls_kmalloc, calls_kmalloc,
-        calls_krealloc, calls_bulk,      calls_pool,    calls_sheaf, calls_group, calls_group,
-        calls_look,   calls_look,        calls_machine};
+        calls_create,  calls_kmem_create, calls_destroy, calls_alloc, calls_alloc,
+        calls_alloc,   calls_free,        calls_free,    calls_free,  calls_kmalloc,
+        calls_kmalloc, calls_krealloc,    calls_bulk,    calls_pool,  calls_sheaf,
+        calls_group,   calls_group,       calls_look,    calls_look,  calls_machine};
     static int null = -1;
     unsigned before = 0, after = 0;
 

@@ -44,7 +44,8 @@ const char *fuzz_word(struct fuzz_bytes *bytes, char *word, size_t size);
 /* NAME, VALUE in pairs: settings of this process, before the library reads them; once in a target. */
 #define FUZZ_SETTINGS(...)                                                                         \
     _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wprio-ctor-dtor\"") static   \
-        __attribute__((constructor(100), used)) void fuzz_settings(void)                           \
+        __attribute__((constructor(100), used)) void                                               \
+        fuzz_settings(void)                                                                        \
     {                                                                                              \
         static const char *const pairs[][2] = {__VA_ARGS__};                                       \
         for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)                              \

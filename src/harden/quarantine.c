@@ -361,8 +361,8 @@ FIRST_TEXT void quarantine_child(void)
 
 void *quarantine_held(unsigned cpu, uint32_t n)
 {
-    const struct quarantine *queue = cpu < TOPOLOGY_CPUS_MAX ? atomic_load(&quarantine_of[cpu])
-                                                             : NULL;
+    const struct quarantine *queue =
+        cpu < TOPOLOGY_CPUS_MAX ? atomic_load(&quarantine_of[cpu]) : NULL;
 
     return queue && n < queue->end - queue->first
                ? queue->object[(queue->first + n) % QUARANTINE_ENTRIES]

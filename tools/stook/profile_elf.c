@@ -21,7 +21,7 @@ struct elf_file {
     const char *bytes;
     size_t size;
     ElfW(Ehdr) header;
-    const char *segments; /* at any address: elf_segment() */
+    const char *segments;       /* at any address: elf_segment() */
     struct elf_symbol *symbols; /* functions, by start; NULL until they are asked for */
     size_t nr_symbols;
     bool searched;
@@ -99,8 +99,8 @@ struct elf_file *elf_open(const char *path)
     if (memcmp(file->header.e_ident, ELFMAG, SELFMAG) == 0 &&
         file->header.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) &&
         file->header.e_phentsize == sizeof(ElfW(Phdr)))
-        file->segments = elf_at(file, file->header.e_phoff,
-                                (uint64_t)file->header.e_phnum * sizeof(ElfW(Phdr)));
+        file->segments =
+            elf_at(file, file->header.e_phoff, (uint64_t)file->header.e_phnum * sizeof(ElfW(Phdr)));
     if (!file->segments) {
         elf_close(file);
         errno = ENOEXEC;
@@ -165,8 +165,7 @@ static void elf_add_table(struct elf_file *file, const ElfW(Shdr) * table, uint6
         if ((ELF64_ST_TYPE(symbol.st_info) == STT_FUNC ||
              ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC) &&
             symbol.st_shndx != SHN_UNDEF && name && *name)
-            more[file->nr_symbols++] =
-                (struct elf_symbol){symbol.st_value, symbol.st_size, name};
+            more[file->nr_symbols++] = (struct elf_symbol){symbol.st_value, symbol.st_size, name};
     }
 }
 
@@ -181,16 +180,14 @@ static ElfW(Shdr) elf_section(const char *sections, unsigned i)
 static void elf_read_symbols(struct elf_file *file)
 {
     unsigned n = file->header.e_shnum;
-    const char *sections =
-        elf_at(file, file->header.e_shoff, (uint64_t)n * sizeof(ElfW(Shdr)));
+    const char *sections = elf_at(file, file->header.e_shoff, (uint64_t)n * sizeof(ElfW(Shdr)));
 
     file->searched = true;
     if (!sections || file->header.e_shentsize != sizeof(ElfW(Shdr)))
         return;
     for (unsigned i = 0; i < n; i++) {
         ElfW(Shdr) section = elf_section(sections, i);
-        if ((section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM) &&
-            section.sh_link < n)
+        if ((section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM) && section.sh_link < n)
             elf_add_table(file, &section, elf_section(sections, section.sh_link).sh_offset);
     }
     if (file->symbols)

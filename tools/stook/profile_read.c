@@ -86,8 +86,8 @@ void profile_set_map(const struct profile *profile, struct profile_site *site)
 /* Whether all numbers together, added to *all, are such that sums and differences of them are numbers. */
 static bool profile_fits(const struct profile_counts *counts, uint64_t *all)
 {
-    const int64_t each[] = {counts->live_objects,  counts->live_bytes,   counts->total_objects,
-                            counts->total_bytes,   counts->peak_objects, counts->peak_bytes};
+    const int64_t each[] = {counts->live_objects, counts->live_bytes,   counts->total_objects,
+                            counts->total_bytes,  counts->peak_objects, counts->peak_bytes};
 
     for (unsigned i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
         uint64_t size = each[i] < 0 ? 0 - (uint64_t)each[i] : (uint64_t)each[i];
