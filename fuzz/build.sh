@@ -36,6 +36,7 @@ PYTHON
     [ ! -f "fuzz/dict/$name.dict" ] || cp "fuzz/dict/$name.dict" "$OUT/"
     case $name in
     ops_* | calls) cp fuzz/ops.options "$OUT/$name.options" ;;
+    trace) cp fuzz/trace.options "$OUT/" ;;
     *) cp fuzz/targets.options "$OUT/$name.options" ;;
     esac
 done
