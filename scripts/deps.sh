@@ -64,6 +64,11 @@ models      gcc                     gcc
 models      libc6-dev               /usr/include/stdlib.h
 models      python3                 python3
 
+fuzz        clang-16                clang-16
+fuzz        libclang-rt-16-dev      /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-*.a
+fuzz        llvm-16                 llvm-symbolizer-16
+fuzz        python3                 python3
+
 kernel      gcc                     gcc
 kernel      libc6-dev               /usr/include/stdlib.h
 kernel      make                    make

@@ -418,8 +418,10 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
             for (unsigned i = 0; i < n; i++)
                 if (quarantine_leave(cache, leaving[i]))
                     leaving[left++] = leaving[i];
-            if (left > 0)
+            if (left > 0) {
+                stat_add(cache, STAT_free_slowpath, left);
                 node_put(cache, leaving, left, false);
+            }
         }
     }
 }
@@ -437,6 +439,16 @@ FIRST_TEXT void quarantine_child(void)
             bytes += quarantine_size(queue->object[i % QUARANTINE_ENTRIES]);
         quarantine_count(queue, bytes);
     }
+}
+
+void *quarantine_held(unsigned cpu, uint32_t n)
+{
+    const struct quarantine *queue =
+        cpu < TOPOLOGY_CPUS_MAX ? atomic_load(&quarantine_of[cpu]) : NULL;
+
+    return queue && n < queue->end - queue->first
+               ? queue->object[(queue->first + n) % QUARANTINE_ENTRIES]
+               : NULL;
 }
 
 size_t quarantine_bytes(void)

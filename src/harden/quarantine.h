@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* What a held object is filled with, where its cache does not ask for zeros: no pointer of eight of them is one. */
 enum { QUARANTINE_FILL = 0x6d };
@@ -52,6 +53,8 @@ void quarantine_child(void);
 /* Reads STOOK_QUARANTINE, before the first cache. */
 void quarantine_start(void);
 
+/* The n-th object that a CPU's queue holds, or NULL; for a thread that is alone. */
+void *quarantine_held(unsigned cpu, uint32_t n);
 /* Bytes that all CPUs hold now; racy. */
 size_t quarantine_bytes(void);
 
