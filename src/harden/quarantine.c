@@ -4,7 +4,8 @@
  * bytes than STOOK_QUARANTINE.  So an object is not handed out again before that much was freed there.
  *
  * A queue is an array of addresses beside the objects: a write to a freed object cannot change the queue.  Its word is only tried: if another thread has it, or this one in what a handler interrupted, the next CPU's
- * serves; nothing waits.  Objects are checked and given back when the word is free again.
+ * serves; nothing waits.  Objects are checked and given back when the word is free again.  As many leave as make room
+ * for the one that comes: a large one follows thousands of small ones.
  *
  * A constructed object keeps its contents, and memory that readers may read is not filled: such objects are held and
  * not checked.
@@ -32,7 +33,7 @@
 
 enum {
     QUARANTINE_ENTRIES = 8192, /* objects a queue: a power of two */
-    QUARANTINE_LEAVE = 16,     /* objects that leave at most while one comes */
+    QUARANTINE_LEAVE = 16,     /* objects that leave while the word is held once */
     QUARANTINE_TRIES = 4,      /* queues that are tried */
 };
 
@@ -94,8 +95,8 @@ static bool quarantine_change(const struct stook_cache *cache, const void *objec
                           : (unsigned)spare * QUARANTINE_STATES) |
                to;
         /* Both: stores of the last user come before those of the next. */
-    } while (!atomic_compare_exchange_weak_explicit(
-        word, &old, (uint16_t)next, memory_order_acq_rel, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(word, &old, (uint16_t)next,
+                                                    memory_order_acq_rel, memory_order_relaxed));
     return true;
 }
 
@@ -340,6 +341,32 @@ static void quarantine_free(struct stook_cache *cache, void *object)
         free_slow(cache, object);
 }
 
+/* Some objects that are to leave, so that the queue has room for the one that comes, and then that one: it is NULL
+ * then.  How many leave. */
+static unsigned quarantine_come(const struct stook_cache *cache, void **object, void **leaving)
+{
+    size_t bytes = cache->layout.stride;
+    struct quarantine *queue;
+    unsigned due;
+
+    context_enter(); /* a handler here drains no queue */
+    queue = quarantine_enter();
+    if (!queue) {
+        context_leave();
+        return 0;
+    }
+    due = quarantine_due(queue, quarantine_most > bytes ? quarantine_most - bytes : 0, leaving);
+    if (due < QUARANTINE_LEAVE && queue->end - queue->first < QUARANTINE_ENTRIES) {
+        queue->object[queue->end % QUARANTINE_ENTRIES] = *object;
+        quarantine_count(queue, quarantine_has(queue) + bytes);
+        queue->end++;
+        *object = NULL;
+    }
+    lock_word_drop(&queue->lock);
+    context_leave();
+    return due;
+}
+
 void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
 {
     void *leaving[QUARANTINE_LEAVE];
@@ -350,33 +377,21 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        struct quarantine *queue;
         unsigned due;
         if (!objects[i])
             continue;
         if (quarantine_fills(cache))
             memset(objects[i], quarantine_byte(cache), slab_usable(cache));
-        context_enter(); /* a handler here drains no queue */
-        queue = quarantine_enter();
-        if (!queue) {
-            context_leave();
+        do {
+            due = quarantine_come(cache, &objects[i], leaving);
+            for (unsigned k = 0; k < due; k++) {
+                struct stook_cache *own = slab_cache_of(leaving[k]);
+                if (quarantine_leave(own, leaving[k]))
+                    quarantine_free(own, leaving[k]);
+            }
+        } while (due > 0 && objects[i]);
+        if (objects[i]) /* it waits for nothing */
             (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_FREE);
-            continue;
-        }
-        due = quarantine_due(queue, quarantine_most, leaving);
-        if (queue->end - queue->first < QUARANTINE_ENTRIES) {
-            queue->object[queue->end % QUARANTINE_ENTRIES] = objects[i];
-            quarantine_count(queue, quarantine_has(queue) + cache->layout.stride);
-            queue->end++;
-            objects[i] = NULL;
-        }
-        lock_word_drop(&queue->lock);
-        context_leave();
-        for (unsigned k = 0; k < due; k++) {
-            struct stook_cache *own = slab_cache_of(leaving[k]);
-            if (quarantine_leave(own, leaving[k]))
-                quarantine_free(own, leaving[k]);
-        }
     }
     errno = saved;
 }

@@ -62,7 +62,7 @@ static uint64_t sample_next(void)
                            sample_random());
 }
 
-uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own)
+uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, uint32_t some, bool own)
 {
     uint64_t size = cache->layout.stride, before;
     uint32_t taken = 0;
@@ -79,7 +79,7 @@ uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own)
     }
     before = (sample_left - 1) / size; /* objects that end before the point */
     if (before < n)
-        n = (uint32_t)before;
+        n = before < some - taken ? (uint32_t)before : some - taken;
     sample_left -= n * size;
     return taken + n;
 }

@@ -58,7 +58,7 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
 {
     while (n > 0)
-        n -= hooks_sample(cache, n, true);
+        n -= hooks_sample(cache, n, n, true);
 }
 
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
@@ -117,36 +117,61 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
         barn_put_empty(cache, node, empty, nospin);
 }
 
-/* Of the sheaf's objects only the upper `may` are handed over, since a sample comes next.  The others go to
- * the barn, for the next refill.  Without memory for that the sample comes late. */
+/*
+ * Of the sheaf's objects only the upper `may` are handed over, in a sheaf of their own, since a sample comes next; the
+ * others wait as the spare sheaf.  So the order of objects, the barn and its limits are as if there were no samples.
+ * Without memory for that the sample comes late.
+ */
 static __attribute__((noinline, cold)) void slot_install_short(struct stook_cache *cache,
                                                                unsigned node, struct sheaf *full,
                                                                uint32_t may, bool recycled,
                                                                bool nospin)
 {
-    uint32_t capacity = cache_capacity(cache), over = full->size - may;
-    struct sheaf *rest = full;
+    struct sheaf *upper = may > 0 ? barn_make_empty(cache, node, nospin) : NULL;
+    struct sheaf *main = NULL, *spare = NULL;
+    struct slot *slot;
 
-    if (may > 0) {
-        rest = sheaf_alloc_over(capacity, over > capacity ? over : capacity, node, nospin);
-        stat_add(cache, STAT_sheaf_alloc, rest != NULL);
-        if (rest) {
-            memcpy(rest->object, full->object, over * sizeof(void *));
-            memmove(full->object, full->object + over, may * sizeof(void *));
-            rest->size = over;
-            full->size = may;
-        }
+    if (may > 0 && (!upper || upper->capacity < may)) { /* the capacity has changed */
         slot_install(cache, node, full, recycled, nospin);
+        if (upper)
+            barn_put_empty(cache, node, upper, nospin);
+        return;
     }
-    if (rest)
-        barn_return(cache, node, rest, nospin);
+    if (__builtin_expect(cache->permutation != NULL, 0))
+        random_shuffle(full->object, full->size);
+    if (upper) {
+        upper->size = may;
+        full->size -= may;
+        memcpy(upper->object, full->object + full->size, may * sizeof(void *));
+    }
+    main = slot_close(percpu_offset(cache->index), &slot, nospin);
+    if (main) {
+        if (recycled)
+            slot->fill = cache_capacity(cache);
+        if (main->size == 0 && (!slot->spare || slot->spare->size == 0)) {
+            struct sheaf *empty = slot_real(main);
+            spare = slot->spare;
+            slot->spare = full;
+            full = NULL;
+            slot_open(slot, upper ? upper : main);
+            upper = upper ? empty : NULL;
+        } else {
+            slot_open(slot, main);
+        }
+    }
+    if (full)
+        barn_return(cache, node, full, nospin);
+    if (upper)
+        barn_return(cache, node, upper, nospin);
+    if (spare)
+        barn_put_empty(cache, node, spare, nospin);
 }
 
 /* A sheaf with objects, or all that may be handed over of them. */
 static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                               bool recycled, bool nospin)
 {
-    uint32_t may = hooks_sample(cache, full->size, false);
+    uint32_t may = hooks_sample(cache, full->size, cache_capacity(cache), false);
 
     if (__builtin_expect(may < full->size, 0))
         slot_install_short(cache, node, full, may, recycled, nospin);
@@ -279,7 +304,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         if (main->size > 0) { /* another CPU by now, or others were here */
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
-            uint32_t may = hooks_sample(cache, spare->size, true);
+            uint32_t may = hooks_sample(cache, spare->size, cache_capacity(cache), true);
             bool whole = may >= spare->size; /* others change it as soon as the slot is open */
             slot->spare = whole ? slot_real(main) : NULL;
             slot_open(slot, whole ? spare : main);

@@ -317,7 +317,8 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             slot->wary = SLOT_WARY;
             slot_open(slot, spare ? spare : SHEAF_NONE);
             slot_trim(cache, node, main, decline, n > 1, nospin);
-        } else if (spare && spare->size < spare->capacity) {
+        } else if (spare &&
+                   spare->size != spare->capacity) { /* with room; or a surplus, which is next */
             slot->spare = slot_real(main);
             slot_open(slot, spare);
             stat_add(cache, STAT_sheaf_swap, 1);

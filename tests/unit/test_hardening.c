@@ -9,6 +9,7 @@
 
 #include "support/child.h"
 #include "support/environment.h"
+#include "support/stay.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,6 +207,39 @@ static void reuse(void **state)
             unmake(cache);
             assert_int_equal(quarantine_bytes(), 0);
         }
+    SAID(0);
+}
+
+/* What is held is bounded after each free, also where a large object comes after thousands of small ones. */
+static void bound(void **state)
+{
+    enum { SMALL = 9000, LARGE = 40 };
+    static unsigned char *small[SMALL], *large[LARGE];
+    struct stook_cache *few = make(20000, STOOK_CACHE_QUARANTINE),
+                       *many = make(16, STOOK_CACHE_QUARANTINE);
+    cpu_set_t had;
+
+    (void)state;
+    stay_begin(&had);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned i = 0; i < SMALL; i++)
+            small[i] = take(many);
+        for (unsigned i = 0; i < LARGE; i++)
+            large[i] = take(few);
+        for (unsigned i = 0; i < SMALL; i++) {
+            stook_free(many, small[i]);
+            assert_true(quarantine_bytes() <= QUARANTINE);
+        }
+        for (unsigned i = 0; i < LARGE; i++) {
+            stook_free(few, large[i]);
+            assert_true(quarantine_bytes() <= QUARANTINE);
+        }
+        assert_true(quarantine_bytes() > QUARANTINE - few->layout.stride);
+    }
+    stay_end(&had);
+    unmake(few);
+    unmake(many);
+    assert_int_equal(quarantine_bytes(), 0);
     SAID(0);
 }
 
@@ -557,7 +591,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(written),   cmocka_unit_test(constructed),
         cmocka_unit_test(reserves),  cmocka_unit_test(crowd),
         cmocka_unit_test(guards),    cmocka_unit_test(guards_are_capped),
-        cmocka_unit_test(own_pages),
+        cmocka_unit_test(own_pages), cmocka_unit_test(bound),
     };
     char *name = argv[0];
 
