@@ -31,7 +31,7 @@ extern const struct view_name view_names[] __attribute__((visibility("hidden")))
 #define VIEW_STAT(name, what) {"stat." #name, STAT_##name, 0},
 const struct view_name view_names[] __attribute__((used, section(VIEW_SECTION))) = {
 #include "view/view.def"
-    STOOK_STAT_EVENTS(VIEW_STAT) {"STAT_EVENTS", STAT_EVENTS, 0},
+    STOOK_STAT_EVENTS(VIEW_STAT){"STAT_EVENTS", STAT_EVENTS, 0},
 };
 #undef VIEW_VARIABLE
 #undef VIEW_TYPE

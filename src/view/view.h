@@ -19,7 +19,7 @@
 
 #define VIEW_OWNER "Stook"
 enum {
-    VIEW_NOTE = 2, /* 1 is malloc/start.c's */
+    VIEW_NOTE = 2,   /* 1 is malloc/start.c's */
     VIEW_FORMAT = 1, /* grows when the structures hang together in another way */
     VIEW_NAME_MAX = 40,
     VIEW_VARIABLE_MAX = 24,
@@ -28,16 +28,18 @@ enum {
 /* The note's descriptor. */
 struct view_note {
     uint32_t format;
-    uint32_t bytes;                        /* of this, as the library has it: it grows at its end */
-    uint32_t name_bytes, names;            /* of an entry of the table of names; how many */
-    uint32_t variable_bytes, variables;    /* the same of the variables */
-    int32_t name_table[2], variable_table[2]; /* references of 64 bits, lower half first: a note is aligned to 4 */
+    uint32_t bytes;                     /* of this, as the library has it: it grows at its end */
+    uint32_t name_bytes, names;         /* of an entry of the table of names; how many */
+    uint32_t variable_bytes, variables; /* the same of the variables */
+    int32_t name_table[2],
+        variable_table[2]; /* references of 64 bits, lower half first: a note is aligned to 4 */
 };
 
 struct view_name {
-    char name[VIEW_NAME_MAX]; /* "slab", "slab.state", "SLAB_MIN", "stat.alloc_slab"; ends with a NUL */
-    uint32_t value;           /* a field's offset, a constant's or counter's number; of a structure 0 */
-    uint32_t size;            /* of a field or structure; 0: a constant, or an array without an end */
+    char name
+        [VIEW_NAME_MAX]; /* "slab", "slab.state", "SLAB_MIN", "stat.alloc_slab"; ends with a NUL */
+    uint32_t value;      /* a field's offset, a constant's or counter's number; of a structure 0 */
+    uint32_t size;       /* of a field or structure; 0: a constant, or an array without an end */
 };
 
 struct view_variable {

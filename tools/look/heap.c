@@ -18,29 +18,69 @@ void *heap_need(void *memory)
 
 /* What no reader can do without: a library that lacks it hangs together in another way. */
 static const enum view_id heap_needed[] = {
-    VIEW_at_pagemap,        VIEW_at_percpu,      VIEW_at_topology,    VIEW_at_cache_list,
-    VIEW_at_cache_table,    VIEW_pagemap,        VIEW_pagemap_base,   VIEW_pagemap_middle,
-    VIEW_pagemap_size,      VIEW_pagemap_low,    VIEW_pagemap_high,   VIEW_pagemap_entry,
-    VIEW_pagemap_meta,      VIEW_pagemap_header, VIEW_pagemap_zone,   VIEW_PAGE_SHIFT,
-    VIEW_BLOCK_SHIFT,       VIEW_BLOCK_META,     VIEW_BLOCK_HEADER,   VIEW_ARENA_GRANULE,
-    VIEW_cache,             VIEW_cache_layout,   VIEW_cache_name,     VIEW_cache_nodes,
-    VIEW_cache_node,        VIEW_cache_index,    VIEW_cache_users,    VIEW_layout_stride,
-    VIEW_layout_objects,    VIEW_layout_order,   VIEW_slab,           VIEW_slab_state,
-    VIEW_slab_page,         VIEW_slot,           VIEW_slot_main,      VIEW_slot_spare,
-    VIEW_sheaf_size,        VIEW_sheaf_object,   VIEW_percpu_areas,   VIEW_percpu_rows,
-    VIEW_STOOK_AREA_SHIFT,  VIEW_SLOT_SHIFT,     VIEW_topology_nodes, VIEW_cache_list_end,
-    VIEW_cache_object_size, VIEW_cache_flags,    VIEW_block_state,    VIEW_BLOCK_RUNS,
-    VIEW_at_sheaf_closed,   VIEW_at_sheaf_none,  VIEW_SLAB_MIN,       VIEW_SLAB_NONE,
+    VIEW_at_pagemap,
+    VIEW_at_percpu,
+    VIEW_at_topology,
+    VIEW_at_cache_list,
+    VIEW_at_cache_table,
+    VIEW_pagemap,
+    VIEW_pagemap_base,
+    VIEW_pagemap_middle,
+    VIEW_pagemap_size,
+    VIEW_pagemap_low,
+    VIEW_pagemap_high,
+    VIEW_pagemap_entry,
+    VIEW_pagemap_meta,
+    VIEW_pagemap_header,
+    VIEW_pagemap_zone,
+    VIEW_PAGE_SHIFT,
+    VIEW_BLOCK_SHIFT,
+    VIEW_BLOCK_META,
+    VIEW_BLOCK_HEADER,
+    VIEW_ARENA_GRANULE,
+    VIEW_cache,
+    VIEW_cache_layout,
+    VIEW_cache_name,
+    VIEW_cache_nodes,
+    VIEW_cache_node,
+    VIEW_cache_index,
+    VIEW_cache_users,
+    VIEW_layout_stride,
+    VIEW_layout_objects,
+    VIEW_layout_order,
+    VIEW_slab,
+    VIEW_slab_state,
+    VIEW_slab_page,
+    VIEW_slot,
+    VIEW_slot_main,
+    VIEW_slot_spare,
+    VIEW_sheaf_size,
+    VIEW_sheaf_object,
+    VIEW_percpu_areas,
+    VIEW_percpu_rows,
+    VIEW_STOOK_AREA_SHIFT,
+    VIEW_SLOT_SHIFT,
+    VIEW_topology_nodes,
+    VIEW_cache_list_end,
+    VIEW_cache_object_size,
+    VIEW_cache_flags,
+    VIEW_block_state,
+    VIEW_BLOCK_RUNS,
+    VIEW_at_sheaf_closed,
+    VIEW_at_sheaf_none,
+    VIEW_SLAB_MIN,
+    VIEW_SLAB_NONE,
 };
 
 static bool heap_check_view(const struct heap *heap, struct target_error *error)
 {
     for (size_t i = 0; i < sizeof(heap_needed) / sizeof(heap_needed[0]); i++)
         if (!view_knows(&heap->view, heap_needed[i]))
-            return target_fail(error,
-                               "the Stook of process %d (%s), version %s, lacks what this stook needs to know; "
-                               "use the stook of that version",
-                               heap->target->pid, heap->target->name, heap->version);
+            return target_fail(
+                error,
+                "the Stook of process %d (%s), version %s, lacks what this stook needs to know; "
+                "use the stook of that version",
+                heap->target->pid, heap->target->name, heap->version);
     if (view_value(&heap->view, VIEW_PAGE_SHIFT) != 12)
         return target_fail(error, "the Stook of process %d (%s) has pages of another size",
                            heap->target->pid, heap->target->name);
@@ -141,8 +181,8 @@ static bool heap_read_cpus(struct heap *heap)
         !view_read(v, heap->target, topology, VIEW_topology_nodes, &nodes) ||
         !view_read(v, heap->target, topology, VIEW_topology_cpus, &cpus) ||
         !view_read(v, heap->target, topology, VIEW_topology_allowed_cpus, &allowed) ||
-        !view_read(v, heap->target, topology, VIEW_topology_online_nodes, &online) ||
-        rows == 0 || rows > HEAP_CPUS || nodes == 0 || nodes > HEAP_NODES || cpus > rows ||
+        !view_read(v, heap->target, topology, VIEW_topology_online_nodes, &online) || rows == 0 ||
+        rows > HEAP_CPUS || nodes == 0 || nodes > HEAP_NODES || cpus > rows ||
         slots > view_value(v, VIEW_STOOK_CACHES_MAX))
         return false;
     memset(heap->used, 0, sizeof(heap->used));
@@ -308,7 +348,8 @@ static bool heap_read_caches(struct heap *heap)
                               (uint64_t)heap->nodes * view_size(v, VIEW_cache_node));
     for (uint32_t i = 1; i < end; i++) {
         enum heap_found found =
-            pointer[i] ? heap_fill_cache(heap, i, pointer[i], &heap->cache[heap->caches]) : HEAP_NONE;
+            pointer[i] ? heap_fill_cache(heap, i, pointer[i], &heap->cache[heap->caches])
+                       : HEAP_NONE;
         if (found == HEAP_TORN)
             return false;
         heap->caches += found == HEAP_FOUND;
@@ -466,9 +507,10 @@ bool heap_read(struct heap *heap, struct target_error *error)
     heap->tries--;
     if (done)
         return true;
-    return target_fail(error,
-                       heap->target->live
-                           ? "process %d (%s) changes faster than it can be read, or its tables are damaged"
-                           : "the memory of process %d (%s) lacks the library's tables, or they are damaged",
-                       heap->target->pid, heap->target->name);
+    return target_fail(
+        error,
+        heap->target->live
+            ? "process %d (%s) changes faster than it can be read, or its tables are damaged"
+            : "the memory of process %d (%s) lacks the library's tables, or they are damaged",
+        heap->target->pid, heap->target->name);
 }

@@ -62,15 +62,16 @@ struct heap_cache {
     uint32_t link_offset, link_stride;
     uint16_t secret;
     uint64_t account_key;
-    struct heap_column column[2][HEAP_COLUMNS]; /* in slabs of the preferred, of the minimum order */
+    struct heap_column column[2]
+                             [HEAP_COLUMNS]; /* in slabs of the preferred, of the minimum order */
     uint64_t cached_bytes, cached_bytes_max, level, prefilled, aliases;
-    int stat_mode;       /* STOOK_STATS_* */
-    uint64_t stat;       /* where its counters are; 0: it never counted */
+    int stat_mode; /* STOOK_STATS_* */
+    uint64_t stat; /* where its counters are; 0: it never counted */
     struct heap_count count;
     struct heap_node *node; /* heap->nodes of them */
     uint64_t changes;       /* of its lists and barns, ever */
     bool moved;             /* there were some while it was read … */
-    bool torn;              /* … and its sums cannot have been so at one time, whatever was tried */
+    bool torn; /* … and its sums cannot have been so at one time, whatever was tried */
 };
 
 struct heap_slab {
@@ -78,7 +79,8 @@ struct heap_slab {
     uint32_t page;       /* of the window */
     uint16_t cache;      /* index */
     uint16_t objects, inuse, head;
-    uint8_t flags, order, node, state; /* flags: SLAB_* of the library's; state: enum heap_slab_state */
+    uint8_t flags, order, node,
+        state; /* flags: SLAB_* of the library's; state: enum heap_slab_state */
 };
 enum heap_slab_state { HEAP_SLAB_FULL, HEAP_SLAB_PARTIAL, HEAP_SLAB_EMPTY };
 
@@ -110,7 +112,7 @@ struct heap {
     uint64_t membarriers, slot_bytes;
     struct heap_cache *cache; /* in the order of their index */
     size_t caches;
-    struct heap_count total; /* of all caches and large objects */
+    struct heap_count total;             /* of all caches and large objects */
     uint64_t large_objects, large_bytes; /* as the library counts them */
     uint64_t guarded_objects, guarded_bytes, guarded_ever;
     struct heap_arena arena;
@@ -140,7 +142,8 @@ struct heap_cpu {
 };
 struct heap_cpu heap_cpu(const struct heap *heap, const struct heap_cache *cache, unsigned cpu);
 /* A counter of a CPU, -1: of threads without one; the sum.  Of counters by number: heap->view.stat[]. */
-uint64_t heap_stat(const struct heap *heap, const struct heap_cache *cache, int cpu, unsigned event);
+uint64_t heap_stat(const struct heap *heap, const struct heap_cache *cache, int cpu,
+                   unsigned event);
 uint64_t heap_stat_sum(const struct heap *heap, const struct heap_cache *cache, unsigned event);
 
 /* ---- slabs and objects ------------------------------------------------------------------------ */
@@ -174,17 +177,18 @@ enum heap_state {
 bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[HEAP_OBJECTS]);
 
 /* Calls fn for each live object of a cache, and of the large objects (cache NULL), until it returns false. */
-typedef bool (*heap_object_fn)(uint64_t address, uint64_t bytes, const struct heap_slab *slab, uint32_t index,
-                               void *arg);
-bool heap_each_live(struct heap *heap, const struct heap_cache *cache, heap_object_fn fn, void *arg);
+typedef bool (*heap_object_fn)(uint64_t address, uint64_t bytes, const struct heap_slab *slab,
+                               uint32_t index, void *arg);
+bool heap_each_live(struct heap *heap, const struct heap_cache *cache, heap_object_fn fn,
+                    void *arg);
 
 enum heap_kind {
     HEAP_ELSEWHERE, /* not Stook's */
     HEAP_OBJECT,    /* an object, or within one */
     HEAP_BETWEEN,   /* in a slab, and in none of its objects */
     HEAP_LARGE,
-    HEAP_GUARDED,   /* of the sampling guard */
-    HEAP_NOTHING,   /* Stook's: free pages, or the library's own */
+    HEAP_GUARDED, /* of the sampling guard */
+    HEAP_NOTHING, /* Stook's: free pages, or the library's own */
 };
 
 struct heap_who {
@@ -201,10 +205,10 @@ struct heap_what {
     const struct heap_slab *slab;
     uint32_t index;
     enum heap_state state;
-    unsigned place;              /* HEAP_IN_CPU, HEAP_IN_BARN: the CPU, the node */
-    uint32_t requested;          /* bytes asked for; 0: unknown */
-    uint32_t group, tag;         /* who is charged, which call site; 0: unknown */
-    struct heap_who who[2];      /* allocated, freed: caches with STOOK_DEBUG=U, and the guard */
+    unsigned place;         /* HEAP_IN_CPU, HEAP_IN_BARN: the CPU, the node */
+    uint32_t requested;     /* bytes asked for; 0: unknown */
+    uint32_t group, tag;    /* who is charged, which call site; 0: unknown */
+    struct heap_who who[2]; /* allocated, freed: caches with STOOK_DEBUG=U, and the guard */
 };
 void heap_whatis(struct heap *heap, uint64_t address, struct heap_what *what);
 

@@ -11,8 +11,9 @@ enum { OBJECTS_DEPTH = 24, OBJECTS_TAG_DEPTH = 64 };
 
 const char *heap_state_name(enum heap_state state)
 {
-    static const char *const names[] = {"free",         "in use",           "free, in a CPU's sheaf",
-                                        "free, in a barn", "freed under readers", "unknown"};
+    static const char *const names[] = {
+        "free",   "in use", "free, in a CPU's sheaf", "free, in a barn", "freed under readers",
+        "unknown"};
 
     return names[state];
 }
@@ -44,7 +45,8 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
     base += cache->link_offset;
     target_expect(heap->target, base, (uint64_t)cache->link_stride * (slab->objects - 1u) + 2);
     for (unsigned i = 0; i < slab->objects; i++) {
-        if (!target_read(heap->target, base + (uint64_t)i * cache->link_stride, &link, sizeof(link)))
+        if (!target_read(heap->target, base + (uint64_t)i * cache->link_stride, &link,
+                         sizeof(link)))
             return false;
         out[i] = link == mark;
     }
@@ -275,8 +277,8 @@ static void objects_guarded_who(struct heap *heap, uint64_t at, struct heap_who 
 static bool objects_guarded(struct heap *heap, uint64_t address, struct heap_what *what)
 {
     const struct view *v = &heap->view;
-    uint64_t guard = view_value(v, VIEW_at_guard), base, bytes, page, slots, slot, word, start, size,
-             cache, at, kept = view_value(v, VIEW_GUARD_STATE_BITS);
+    uint64_t guard = view_value(v, VIEW_at_guard), base, bytes, page, slots, slot, word, start,
+             size, cache, at, kept = view_value(v, VIEW_GUARD_STATE_BITS);
 
     if (!view_knows(v, VIEW_at_guard) || kept > 8 ||
         !view_read(v, heap->target, guard, VIEW_guard_base, &base) ||

@@ -79,8 +79,8 @@ static bool rest_large(struct heap *heap)
         return true;
     target_expect(heap->target, at, rows * view_size(v, VIEW_large_row));
     for (uint64_t i = 0; i < rows; i++) {
-        if (!view_read(v, heap->target, at + i * view_size(v, VIEW_large_row),
-                       VIEW_large_row_count, &word))
+        if (!view_read(v, heap->target, at + i * view_size(v, VIEW_large_row), VIEW_large_row_count,
+                       &word))
             return false;
         sum += word;
     }
@@ -110,7 +110,8 @@ static void rest_guard(struct heap *heap)
 static void rest_add_group(struct heap *heap, const char *copy, size_t size)
 {
     const struct view *v = &heap->view;
-    size_t lineage = (size_t)view_value(v, VIEW_group_lineage), name = view_value(v, VIEW_group_name);
+    size_t lineage = (size_t)view_value(v, VIEW_group_lineage),
+           name = view_value(v, VIEW_group_name);
     struct heap_group *group;
     uint64_t returned = view_get(v, copy, size, VIEW_group_returned);
 

@@ -34,10 +34,8 @@ static void slabs_add_large(struct heap *heap, uint64_t page, uint64_t pages)
     if (pages == 0 || page + pages > slabs_pages(heap))
         return;
     if (heap->larges % 256 == 0)
-        heap->large =
-            heap_need(realloc(heap->large, (heap->larges + 256) * sizeof(*heap->large)));
-    heap->large[heap->larges++] =
-        (struct heap_large){heap->base + (page << 12), pages << 12};
+        heap->large = heap_need(realloc(heap->large, (heap->larges + 256) * sizeof(*heap->large)));
+    heap->large[heap->larges++] = (struct heap_large){heap->base + (page << 12), pages << 12};
 }
 
 static void slabs_add(struct heap *heap, const struct heap_slab *slab)
@@ -80,9 +78,9 @@ static bool slabs_read(struct heap *heap, const struct slabs_block *block, uint3
     slab->objects = (uint16_t)(small ? cache->min_objects : cache->slab_objects);
     slab->order = (uint8_t)(small ? cache->min_order : cache->order);
     slab->node = (uint8_t)(block->zone & (heap->own->zones / 2 - 1));
-    slab->state = slab->inuse == 0                                   ? HEAP_SLAB_EMPTY
+    slab->state = slab->inuse == 0                              ? HEAP_SLAB_EMPTY
                   : slab->head == view_value(v, VIEW_SLAB_NONE) ? HEAP_SLAB_FULL
-                                                                     : HEAP_SLAB_PARTIAL;
+                                                                : HEAP_SLAB_PARTIAL;
     if (slab->inuse > slab->objects)
         slab->inuse = slab->objects;
     return slab->node < heap->nodes;
@@ -125,8 +123,7 @@ static void slabs_read_big(struct heap *heap, const struct slabs_block *block)
 
     if (n > SLABS_BIG ||
         !target_read(heap->target,
-                     heap->own->header +
-                         (uint64_t)block->index * view_value(v, VIEW_BLOCK_HEADER) +
+                     heap->own->header + (uint64_t)block->index * view_value(v, VIEW_BLOCK_HEADER) +
                          view_value(v, VIEW_block_big),
                      big, n * sizeof(big[0])))
         return;
@@ -167,18 +164,20 @@ static bool slabs_read_batch(struct heap *heap, struct slabs_block *block, size_
 
     for (size_t i = 0; i < n; i++)
         target_expect(heap->target,
-                      heap->own->header + (uint64_t)block[i].index * view_value(v, VIEW_BLOCK_HEADER),
+                      heap->own->header +
+                          (uint64_t)block[i].index * view_value(v, VIEW_BLOCK_HEADER),
                       view_size(v, VIEW_block));
     for (size_t i = 0; i < n; i++) {
-        uint64_t state, header =
-                            heap->own->header + (uint64_t)block[i].index * view_value(v, VIEW_BLOCK_HEADER);
+        uint64_t state, header = heap->own->header +
+                                 (uint64_t)block[i].index * view_value(v, VIEW_BLOCK_HEADER);
         if (!view_read(v, heap->target, header, VIEW_block_state, &state))
             return false;
         block[i].entries = state == view_value(v, VIEW_BLOCK_RUNS);
     }
     for (size_t i = 0; i < n; i++)
         if (block[i].entries)
-            target_expect(heap->target, heap->own->entry + (uint64_t)block[i].index * SLABS_PAGES * 4,
+            target_expect(heap->target,
+                          heap->own->entry + (uint64_t)block[i].index * SLABS_PAGES * 4,
                           SLABS_PAGES * 4);
     for (size_t i = 0; i < n; i++)
         if (block[i].entries)
@@ -219,7 +218,8 @@ bool heap_read_slabs(struct heap *heap)
             i += blocks;
             continue;
         }
-        block[n++] = (struct slabs_block){(uint32_t)i++, (uint8_t)(word & ((1u << bits) - 1)), false};
+        block[n++] =
+            (struct slabs_block){(uint32_t)i++, (uint8_t)(word & ((1u << bits) - 1)), false};
         if (block[n - 1].zone >= heap->own->zones) /* no zone's: a place that was skipped */
             n--;
         if (n == SLABS_BATCH) {

@@ -30,7 +30,8 @@ static bool slots_read(const struct heap *heap, const struct heap_cache *cache, 
     char slot[256];
 
     *one = (struct slots_one){0};
-    if (cpu >= heap->rows || !heap->used[cpu] || cache->index >= heap->slots || size > sizeof(slot) ||
+    if (cpu >= heap->rows || !heap->used[cpu] || cache->index >= heap->slots ||
+        size > sizeof(slot) ||
         !target_read(heap->target, slots_address(heap, cache->index, cpu), slot, size))
         return false;
     one->main = view_get(v, slot, size, heap->own->rseq ? VIEW_slot_main : VIEW_slot_held);
@@ -162,8 +163,8 @@ static uint64_t sheaf_barn(struct heap *heap, const struct heap_cache *cache, un
 {
     const struct view *v = &heap->view;
     uint64_t full = 0, barn = cache->address + view_value(v, VIEW_cache_nodes) +
-                          (uint64_t)node * view_size(v, VIEW_cache_node) +
-                          view_value(v, VIEW_cache_node_barn);
+                              (uint64_t)node * view_size(v, VIEW_cache_node) +
+                              view_value(v, VIEW_cache_node_barn);
 
     (void)view_read(v, heap->target, barn, VIEW_barn_full, &full);
     return full;

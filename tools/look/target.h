@@ -42,8 +42,8 @@ struct target_ops {
     void (*read_pages)(struct target *target, const uint64_t *pages, char *const *to, bool *got,
                        size_t n);
     /* Calls fn for each mapping in the order of addresses until it returns false.  False: there are none to be seen. */
-    bool (*mappings)(struct target *target, bool (*fn)(const struct target_mapping *mapping, void *arg),
-                     void *arg);
+    bool (*mappings)(struct target *target,
+                     bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg);
     /* Whether it is there still, and the same: of a process, that its number was not given to another one. */
     bool (*alive)(struct target *target);
     void (*close)(struct target *target);
@@ -84,7 +84,8 @@ bool target_read_text(struct target *target, uint64_t address, char *to, size_t 
 void target_clean_text(char *text, size_t size);
 
 bool target_for_each_mapping(struct target *target,
-                             bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg);
+                             bool (*fn)(const struct target_mapping *mapping, void *arg),
+                             void *arg);
 
 /* Calls fn for each process of this host until it returns false, in the order of their numbers. */
 void target_for_each_process(bool (*fn)(int pid, void *arg), void *arg);

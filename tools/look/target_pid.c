@@ -193,28 +193,32 @@ static bool pid_refused(int folder, int pid, const char *name, struct target_err
     if (pid_file(folder, "status", status, sizeof(status)) > 0 && (at = strstr(status, "\nUid:")))
         uid = (unsigned)strtoul(at + 5, NULL, 10);
     if (uid != geteuid())
-        return target_fail(error,
-                           "process %d (%s) is of %s: run stook as that user, or with CAP_SYS_PTRACE (as root)",
-                           pid, name, pid_user(uid, who));
+        return target_fail(
+            error,
+            "process %d (%s) is of %s: run stook as that user, or with CAP_SYS_PTRACE (as root)",
+            pid, name, pid_user(uid, who));
     if (yama == 1)
-        return target_fail(error,
-                           "the kernel does not let you look into process %d (%s): kernel.yama.ptrace_scope is 1.  "
-                           "Start it with STOOK_VIEW=1, or run stook with CAP_SYS_PTRACE (as root)",
-                           pid, name);
+        return target_fail(
+            error,
+            "the kernel does not let you look into process %d (%s): kernel.yama.ptrace_scope is 1.  "
+            "Start it with STOOK_VIEW=1, or run stook with CAP_SYS_PTRACE (as root)",
+            pid, name);
     if (yama == 2)
-        return target_fail(error,
-                           "the kernel does not let you look into process %d (%s): kernel.yama.ptrace_scope is 2.  "
-                           "Run stook with CAP_SYS_PTRACE (as root)",
-                           pid, name);
+        return target_fail(
+            error,
+            "the kernel does not let you look into process %d (%s): kernel.yama.ptrace_scope is 2.  "
+            "Run stook with CAP_SYS_PTRACE (as root)",
+            pid, name);
     if (yama >= 3)
         return target_fail(error,
                            "no process can look into process %d (%s) before the next boot: "
                            "kernel.yama.ptrace_scope is %d",
                            pid, name, yama);
-    return target_fail(error,
-                       "the kernel does not let you look into process %d (%s): it has raised privileges, made "
-                       "itself not dumpable, or is in another user namespace.  Run stook with CAP_SYS_PTRACE (as root)",
-                       pid, name);
+    return target_fail(
+        error,
+        "the kernel does not let you look into process %d (%s): it has raised privileges, made "
+        "itself not dumpable, or is in another user namespace.  Run stook with CAP_SYS_PTRACE (as root)",
+        pid, name);
 }
 
 static bool pid_first(const struct target_mapping *mapping, void *arg)
@@ -246,8 +250,7 @@ static bool pid_try(struct target *target, struct target_error *error)
     if (errno == EPERM || errno == EACCES)
         return pid_refused(folder, target->pid, target->name, error);
     if (errno == ENOSYS)
-        return target_fail(error,
-                           "a sandbox, or this kernel, keeps stook from process_vm_readv()");
+        return target_fail(error, "a sandbox, or this kernel, keeps stook from process_vm_readv()");
     return target_fail(error, "process %d (%s) ended, or became another program, just now",
                        target->pid, target->name);
 }

@@ -9,11 +9,11 @@
 #include <string.h>
 
 enum {
-    FIND_HEADERS = 64,      /* of a file that are looked at */
-    FIND_NOTES = 16 << 10,  /* bytes of a segment of notes */
-    FIND_NAMES = 4096,      /* entries of a table */
-    FIND_ENTRY = 256,       /* bytes of one */
-    FIND_FILES = 4096,      /* files of a process */
+    FIND_HEADERS = 64,     /* of a file that are looked at */
+    FIND_NOTES = 16 << 10, /* bytes of a segment of notes */
+    FIND_NAMES = 4096,     /* entries of a table */
+    FIND_ENTRY = 256,      /* bytes of one */
+    FIND_FILES = 4096,     /* files of a process */
 };
 
 enum view_kind { KIND_VARIABLE, KIND_NAME };
@@ -64,9 +64,9 @@ static uint64_t find_note(struct target *target, uint64_t base)
     uint64_t bias = 0, note = 0;
     unsigned n;
 
-    if (!target_read(target, base, &elf, sizeof(elf)) || memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
-        elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_phentsize != sizeof(Elf64_Phdr) ||
-        elf.e_phoff > TARGET_PAGE)
+    if (!target_read(target, base, &elf, sizeof(elf)) ||
+        memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
+        elf.e_phentsize != sizeof(Elf64_Phdr) || elf.e_phoff > TARGET_PAGE)
         return 0;
     n = elf.e_phnum < FIND_HEADERS ? elf.e_phnum : FIND_HEADERS;
     if (!target_read(target, base + elf.e_phoff, header, n * sizeof(header[0])))
@@ -233,18 +233,21 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
     if (!any && !target_alive(target))
         return target_fail(error, "process %d (%s) has ended", target->pid, target->name);
     if (!any)
-        return target_fail(error,
-                           "process %d (%s) does not run on Stook, or on one before version 0.1 that describes "
-                           "itself; start it by `stook run`",
-                           target->pid, target->name);
+        return target_fail(
+            error,
+            "process %d (%s) does not run on Stook, or on one before version 0.1 that describes "
+            "itself; start it by `stook run`",
+            target->pid, target->name);
     if (found == LOAD_NOT_STARTED)
-        return target_fail(error, "process %d (%s) has Stook, but has allocated nothing with it yet",
+        return target_fail(error,
+                           "process %d (%s) has Stook, but has allocated nothing with it yet",
                            target->pid, target->name);
     if (found == LOAD_UNKNOWN)
-        return target_fail(error,
-                           "the Stook of process %d (%s) describes itself in format %u; this stook knows format "
-                           "%d.  Use the stook of that version",
-                           target->pid, target->name, view->format, VIEW_FORMAT);
+        return target_fail(
+            error,
+            "the Stook of process %d (%s) describes itself in format %u; this stook knows format "
+            "%d.  Use the stook of that version",
+            target->pid, target->name, view->format, VIEW_FORMAT);
     return target_fail(error, "the description of Stook in process %d (%s) cannot be read",
                        target->pid, target->name);
 }
@@ -267,9 +270,9 @@ bool view_holds(const struct view *view, struct target *target)
     uint64_t size = 0;
     uint64_t at = view_value(view, VIEW_at_pagemap) + view_value(view, VIEW_pagemap_size);
 
-    return target_read_now(target, view->note, &head, sizeof(head)) && head.format == view->format &&
-           head.bytes >= sizeof(head) && target_read_now(target, at, &size, sizeof(size)) &&
-           size != 0;
+    return target_read_now(target, view->note, &head, sizeof(head)) &&
+           head.format == view->format && head.bytes >= sizeof(head) &&
+           target_read_now(target, at, &size, sizeof(size)) && size != 0;
 }
 
 /* ---- fields ----------------------------------------------------------------------------------- */
@@ -281,7 +284,8 @@ uint64_t view_get(const struct view *view, const void *copy, size_t size, enum v
 
     if (!view->item[field].known || bytes > sizeof(value) || offset > size || bytes > size - offset)
         return 0;
-    memcpy(&value, (const char *)copy + offset, bytes); /* little-endian, as all that Stook runs on */
+    memcpy(&value, (const char *)copy + offset,
+           bytes); /* little-endian, as all that Stook runs on */
     return value;
 }
 

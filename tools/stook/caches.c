@@ -81,8 +81,9 @@ static void caches_head(struct writer *w, const struct heap *heap)
                  heap->mode, heap->why, (unsigned long long)heap->membarriers, heap->cpus_used,
                  heap->cpus, heap->nodes_online, heap->nodes_online == 1 ? "" : "s");
     if (heap->torn > 0)
-        writer_print(w, "%u caches changed faster than they could be read: theirs are no exact sums (~)\n",
-                     heap->torn);
+        writer_print(
+            w, "%u caches changed faster than they could be read: theirs are no exact sums (~)\n",
+            heap->torn);
 }
 
 static void caches_table(struct writer *w, const struct heap *heap, bool all)
