@@ -41,7 +41,9 @@ struct heap_count {
 struct heap_node {
     uint64_t slabs, partial, empty, objects, out; /* out: with users, and in sheaves */
     uint64_t bytes, barn_full, barn_empty, barn_limit, barn_objects;
-    uint64_t peak_pages, made, gone; /* slabs, ever */
+    uint64_t peak_pages;
+    uint64_t made, gone, took; /* slabs, ever; takings of the list's lock */
+    uint64_t barn_get, barn_get_fail, barn_put, barn_put_fail;
 };
 
 struct heap_column {
