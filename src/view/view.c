@@ -5,6 +5,7 @@
 #include "cache/cache_list.h"
 #include "charge/group_table.h"
 #include "debug/depot.h"
+#include "debug/object.h"
 #include "debug/track.h"
 #include "guard/guard.h"
 #include "large/large.h"

@@ -45,12 +45,12 @@ struct core {
     size_t parts;
     struct core_file *file;
     size_t files;
-    const char *exe; /* of --exe */
+    const char *exe;  /* of --exe */
     uint64_t program; /* an address within the executable */
     struct {
         const char *at;
         size_t size;
-    } *note; /* registers */
+    } * note; /* registers */
     size_t notes;
 };
 
@@ -299,8 +299,8 @@ static void core_note_files(struct core *core, const char *note, size_t size)
         return;
     names = at + head[0] * sizeof(entry);
     core->file = core_need(calloc(head[0] + 1, sizeof(*core->file)));
-    core->part = core_need(
-        realloc(core->part, (core->parts + 2 * head[0] + 1) * sizeof(*core->part)));
+    core->part =
+        core_need(realloc(core->part, (core->parts + 2 * head[0] + 1) * sizeof(*core->part)));
     for (uint64_t i = 0; i < head[0] && names < size; i++, at += sizeof(entry)) {
         size_t length = strnlen(note + names, size - names);
         struct core_file *file = NULL;
@@ -387,8 +387,8 @@ void target_core_registers(struct target *target,
 
     for (size_t i = 0; i < core->notes; i++)
         for (size_t at = 0; at + 8 <= core->note[i].size; at += sizeof(words)) {
-            size_t n = core->note[i].size - at < sizeof(words) ? core->note[i].size - at
-                                                               : sizeof(words);
+            size_t n =
+                core->note[i].size - at < sizeof(words) ? core->note[i].size - at : sizeof(words);
             memcpy(words, core->note[i].at + at, n);
             fn(words, n / 8, arg);
         }
@@ -469,8 +469,8 @@ static bool core_parse(struct core *core, struct target *target)
             load[loads++] = (struct core_part){
                 .begin = header[i].p_vaddr,
                 .end = header[i].p_vaddr + header[i].p_memsz,
-                .in_core = header[i].p_filesz < header[i].p_memsz ? header[i].p_filesz
-                                                                  : header[i].p_memsz,
+                .in_core =
+                    header[i].p_filesz < header[i].p_memsz ? header[i].p_filesz : header[i].p_memsz,
                 .core = header[i].p_offset,
                 .flags = header[i].p_flags,
                 .listed = true,

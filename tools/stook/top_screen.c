@@ -14,7 +14,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_LINES = 6, PAIR_USE = 1, PAIR_CACHED, PAIR_WASTED, PAIR_UP, PAIR_DOWN, PAIR_KEY, PAIR_MARK };
+enum {
+    HEAD_LINES = 6,
+    PAIR_USE = 1,
+    PAIR_CACHED,
+    PAIR_WASTED,
+    PAIR_UP,
+    PAIR_DOWN,
+    PAIR_KEY,
+    PAIR_MARK
+};
 enum { KEY_ESCAPE = 27, KEY_DELETE = 127 };
 
 static volatile sig_atomic_t screen_ended;
@@ -61,7 +70,8 @@ bool top_screen_begin(struct top_screen *screen, double delay, enum top_sort sor
         strcmp(terminal, "dumb") == 0)
         return false;
     setlocale(LC_CTYPE, "");
-    if (!newterm(NULL, stdout, stdin)) /* which, unlike initscr(), returns where the terminal is not known */
+    if (!newterm(NULL, stdout,
+                 stdin)) /* which, unlike initscr(), returns where the terminal is not known */
         return false;
     screen_is_on = true;
     sigaction(SIGTERM, &action, NULL);
@@ -108,8 +118,9 @@ static void draw_title(const struct top_screen *screen, const struct top_data *d
 
     strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
     if (data->heap)
-        snprintf(left, sizeof(left), "stook top - %s  process %d (%s), Stook %s, %s mode, %u of %u CPUs used",
-                 clock, data->heap->target->pid, data->heap->target->name, data->heap->version,
+        snprintf(left, sizeof(left),
+                 "stook top - %s  process %d (%s), Stook %s, %s mode, %u of %u CPUs used", clock,
+                 data->heap->target->pid, data->heap->target->name, data->heap->version,
                  data->heap->mode, data->heap->cpus_used, data->heap->cpus);
     else
         snprintf(left, sizeof(left), "stook top - %s  %zu process%s on Stook", clock, data->rows,
@@ -317,7 +328,7 @@ static void draw_rows(struct top_screen *screen, const struct top_data *data)
         mvaddstr(HEAD_LINES, 2,
                  screen->filter[0] ? "nothing has that in its name"
                  : data->heap      ? "the process has no caches of its own (a shows the library's)"
-                                   : "no process on Stook can be seen; stook run -- PROGRAM starts one");
+                              : "no process on Stook can be seen; stook run -- PROGRAM starts one");
 }
 
 /* ---- the foot, the help, the whole ------------------------------------------------------------ */
@@ -481,8 +492,9 @@ static bool key_sorts(struct top_screen *screen, int key)
     static const struct {
         char key;
         enum top_sort sort;
-    } keys[] = {{'b', TOP_BYTES}, {'c', TOP_BYTES}, {'s', TOP_BYTES},   {'g', TOP_GROWTH},  {'r', TOP_RATE},
-                {'w', TOP_WASTE}, {'u', TOP_WASTE}, {'o', TOP_OBJECTS}, {'l', TOP_OBJECTS}, {'n', TOP_NAME}};
+    } keys[] = {{'b', TOP_BYTES},   {'c', TOP_BYTES}, {'s', TOP_BYTES}, {'g', TOP_GROWTH},
+                {'r', TOP_RATE},    {'w', TOP_WASTE}, {'u', TOP_WASTE}, {'o', TOP_OBJECTS},
+                {'l', TOP_OBJECTS}, {'n', TOP_NAME}};
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (keys[i].key == key) {
