@@ -71,7 +71,11 @@ fuzz_one() {
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
         echo "passed $2 ($1): $(find "fuzz/corpus/$2" -type f | wc -l) kept, ${runs:-0} runs"
     else
-        grep -a 'fuzz: .*:\|ERROR\|error:\|SUMMARY\|Test unit written\|^    #' "$log" | tail -n 25
+        grep -a 'ERROR\|error:\|SUMMARY\|Test unit written' "$log" | tail -n 10
+        # Once more, with what it says: the options silence it.  The last kept input, or what was found.
+        for finding in $(sed -n 's/^Running: //p' "$log" | tail -n 1) $(find "$work/findings/$1-$2" -type f -newer "$work/log/begun" ! -name 'slow-*'); do
+            timeout 120 "$work/$1/$2" "$finding" 2>&1 | grep -a 'fuzz: \|ops: \|error:\|^ *#[0-9]* ' | head -n 25
+        done
         echo "failed $2 ($1): build-fuzz/log/$1-$2"
     fi
 }
@@ -88,10 +92,11 @@ if [ "$keep" ]; then
         mkdir -p "$work/corpus/$target"
         rm -rf "$work/kept"
         mkdir "$work/kept"
-        # Inputs that found something are kept under their names whatever they reach.
+        # By edges, not by how often each is taken, which would keep ten times as many.  Inputs that found
+        # something stay whatever they reach.
         find "fuzz/corpus/$target" -name 'found-*' -exec cp {} "$work/kept" \;
-        "$work/$sanitizer/$target" "${options[@]}" -timeout=600 -merge=1 "$work/kept" "fuzz/corpus/$target" \
-            "$work/corpus/$target" >"$work/log/keep-$target" 2>&1 || {
+        "$work/$sanitizer/$target" "${options[@]}" -timeout=600 -set_cover_merge=1 -use_counters=0 "$work/kept" \
+            "fuzz/corpus/$target" "$work/corpus/$target" >"$work/log/keep-$target" 2>&1 || {
             tail -n 20 "$work/log/keep-$target"
             echo "check-fuzz.sh: $target: nothing was changed" >&2
             exit 1
@@ -104,6 +109,7 @@ if [ "$keep" ]; then
     exit 0
 fi
 
+touch "$work/log/begun"
 export -f fuzz_run fuzz_one fuzz_options
 export work seconds
 for target in "${targets[@]}"; do
