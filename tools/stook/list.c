@@ -23,8 +23,9 @@ static void list_head(struct list *list)
     if (list->json)
         writer_print(&list->w, "[");
     else
-        writer_print(&list->w, "%8s %-15s %9s %9s %9s %9s %8s %7s  %-7s %s\n", "PID", "NAME", "RESIDENT",
-                     "ON STOOK", "IN USE", "CACHED", "OBJECTS", "CACHES", "MODE", "VERSION");
+        writer_print(&list->w, "%8s %-15s %9s %9s %9s %9s %8s %7s  %-7s %s\n", "PID", "NAME",
+                     "RESIDENT", "ON STOOK", "IN USE", "CACHED", "OBJECTS", "CACHES", "MODE",
+                     "VERSION");
 }
 
 static void list_size(struct writer *w, uint64_t bytes)
@@ -102,8 +103,10 @@ static int list_run(int argc, char **argv)
     if (writer_finish(&list.w) != 0)
         return complain(STATUS_FAILED, "standard output cannot be written");
     if (list.refused > 0)
-        (void)complain(STATUS_OK, "the kernel did not let stook look into %u other process%s (stook caches PID says why)",
-                       list.refused, list.refused == 1 ? "" : "es");
+        (void)complain(
+            STATUS_OK,
+            "the kernel did not let stook look into %u other process%s (stook caches PID says why)",
+            list.refused, list.refused == 1 ? "" : "es");
     return STATUS_OK;
 }
 
@@ -116,5 +119,5 @@ static const char list_help[] =
     "\n"
     "  --json   as a JSON array; docs/look-inside.md has its keys\n";
 
-const struct command command_list = {"list", "the processes of this host that run on Stook", list_help,
-                                     list_run};
+const struct command command_list = {"list", "the processes of this host that run on Stook",
+                                     list_help, list_run};

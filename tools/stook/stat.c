@@ -21,7 +21,7 @@ enum { STAT_COLUMNS = 16, STAT_HEAD_EVERY = 20 };
 
 struct stat_options {
     const char *pid, *cache;
-    double interval; /* 0: once */
+    double interval;     /* 0: once */
     unsigned long count; /* 0: without end */
 };
 
@@ -154,8 +154,8 @@ static const struct stat_of_node {
     {"objects in the barn", offsetof(struct heap_node, barn_objects)},
 };
 
-static uint64_t stat_node(const struct stat_options *options, const struct heap *heap, unsigned node,
-                          size_t offset)
+static uint64_t stat_node(const struct stat_options *options, const struct heap *heap,
+                          unsigned node, size_t offset)
 {
     uint64_t sum = 0, value;
 
@@ -191,8 +191,9 @@ static void stat_by_node(struct writer *w, const struct stat_options *options,
         writer_print(w, "%-27s %12llu", stat_of_nodes[i].name, (unsigned long long)sum);
         for (unsigned node = 0; node < heap->nodes; node++)
             if (stat_node_used(options, heap, node))
-                writer_print(w, "  %12llu",
-                             (unsigned long long)stat_node(options, heap, node, stat_of_nodes[i].offset));
+                writer_print(
+                    w, "  %12llu",
+                    (unsigned long long)stat_node(options, heap, node, stat_of_nodes[i].offset));
         writer_print(w, "\n");
     }
 }
@@ -270,13 +271,16 @@ static struct stat_line stat_read(const struct stat_options *options, const stru
 
 static void stat_head(struct writer *w, const struct stat_line *line)
 {
-    writer_print(w, "----------------- now ------------------ -- slabs a second - ---- sheaves and barn, a second ----%s\n",
-                 line->known ? " ------ objects a second, by sheaf and by slab -----" : "");
+    writer_print(
+        w,
+        "------------------- now --------------------- slabs, a second ----- lists and barns, a second -----%s\n",
+        line->known ? " ------- objects, a second: by sheaves, by slabs -------" : "");
     writer_print(w, "%10s %8s %8s %8s %7s %7s %7s %7s %7s %7s %7s", "objects", "in use", "cached",
                  "resident", "slabs", "made", "gone", "locks", "get", "miss", "put");
     writer_print(w, " %7s", "refuse");
     if (line->known)
-        writer_print(w, " %12s %12s %12s %12s", "alloc sheaf", "alloc slab", "free sheaf", "free slab");
+        writer_print(w, " %12s %12s %12s %12s", "alloc sheaf", "alloc slab", "free sheaf",
+                     "free slab");
     writer_print(w, "\n");
 }
 
@@ -382,5 +386,5 @@ static const char stat_help[] =
     "shows a line each, COUNT of them or without end: what there is now, and events a second since the line before.\n"
     "A number behind PID is an interval: a cache whose name is a number is named in `stook caches`.\n";
 
-const struct command command_stat = {"stat", "counters of a running process, at intervals", stat_help,
-                                     stat_run};
+const struct command command_stat = {"stat", "counters of a running process, at intervals",
+                                     stat_help, stat_run};

@@ -66,7 +66,8 @@ static int top_parse(int argc, char **argv, struct top_options *options)
         } else if (c != 's') {
             return complain(STATUS_USAGE, "see stook help top");
         } else if (!top_parse_sort(optarg, &options->sort)) {
-            return complain(STATUS_USAGE, "--sort takes bytes, growth, rate, waste, objects or name, not %s",
+            return complain(STATUS_USAGE,
+                            "--sort takes bytes, growth, rate, waste, objects or name, not %s",
                             optarg);
         }
     }
@@ -84,8 +85,9 @@ static int top_run(int argc, char **argv)
 
     return status != STATUS_OK
                ? status
-               : complain(STATUS_FAILED, "this stook was built without ncurses, which top needs; stook caches "
-                                         "and stook stat PID 1 say the same as lines");
+               : complain(STATUS_FAILED,
+                          "this stook was built without ncurses, which top needs; stook caches "
+                          "and stook stat PID 1 say the same as lines");
 }
 #else
 
@@ -187,8 +189,9 @@ static int top_run(int argc, char **argv)
     }
     if (!top_screen_begin(&screen, options.delay, options.sort)) {
         top_leave(&data);
-        return complain(STATUS_FAILED,
-                        "top needs a terminal; stook caches and stook stat PID 1 say the same as lines");
+        return complain(
+            STATUS_FAILED,
+            "top needs a terminal; stook caches and stook stat PID 1 say the same as lines");
     }
     screen.host = options.pid == NULL;
     if (screen.host)
@@ -200,5 +203,5 @@ static int top_run(int argc, char **argv)
 }
 #endif
 
-const struct command command_top = {"top", "a process's caches, or all processes, on the whole screen",
-                                    top_help, top_run};
+const struct command command_top = {
+    "top", "a process's caches, or all processes, on the whole screen", top_help, top_run};

@@ -236,7 +236,8 @@ void top_sort(struct top_data *data, enum top_sort sort, bool inverted)
 
 const char *top_sort_name(enum top_sort sort)
 {
-    static const char *const names[TOP_SORTS] = {"bytes", "growth", "rate", "waste", "objects", "name"};
+    static const char *const names[TOP_SORTS] = {"bytes", "growth",  "rate",
+                                                 "waste", "objects", "name"};
 
     return names[sort];
 }
@@ -255,7 +256,8 @@ const char *top_size(uint64_t bytes, char text[TOP_SIZE])
     }
     for (tenths *= 10; tenths >= 10240; unit++)
         tenths = (tenths + 512) / 1024;
-    snprintf(text, TOP_SIZE, "%u.%u%c", (unsigned)(tenths / 10), (unsigned)(tenths % 10), units[unit]);
+    snprintf(text, TOP_SIZE, "%u.%u%c", (unsigned)(tenths / 10), (unsigned)(tenths % 10),
+             units[unit]);
     return text;
 }
 

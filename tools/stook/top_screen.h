@@ -23,7 +23,7 @@ struct top_screen {
     size_t selected, from; /* rows: the one that is marked, the first on the screen */
     uint64_t selected_key;
     char filter[32], message[256];
-    bool typing; /* what is typed goes to the filter */
+    bool typing;   /* what is typed goes to the filter */
     uint64_t next; /* when the next snapshot is due: CLOCK_MONOTONIC, ns */
 };
 
