@@ -33,7 +33,8 @@ static int find_note(struct dl_phdr_info *info, size_t size, void *arg)
     (void)arg;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        const char *at = (const char *)(info->dlpi_addr + header->p_vaddr), *end = at + header->p_memsz;
+        const char *at = (const char *)(info->dlpi_addr + header->p_vaddr),
+                   *end = at + header->p_memsz;
         if (header->p_type != PT_NOTE || header->p_align > 4)
             continue;
         while (at < end) {

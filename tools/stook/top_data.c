@@ -151,6 +151,7 @@ static bool top_add_process(int pid, void *arg)
         memcpy(row->name, heap->target->name, sizeof(row->name));
         memcpy(row->mode, heap->mode, sizeof(row->mode));
         row->key = (uint64_t)pid;
+        row->is_process = true;
         row->active = heap->total.active;
         row->total = heap->total.total;
         row->slabs = heap->total.slabs;

@@ -175,7 +175,7 @@ static void draw_sums(const struct top_data *data)
     char a[TOP_SIZE], b[TOP_SIZE], c[TOP_SIZE], d[TOP_SIZE], e[TOP_SIZE], f[TOP_SIZE];
     const struct heap_count *n = &data->total;
 
-    draw_line(1, "resident %s; slabs %s: in use %s, cached %s, wasted %s; warm %s",
+    draw_line(1, "resident %s; Stook's pages %s: in use %s, cached %s, wasted %s; warm %s",
               top_size(data->resident, a), top_size(n->bytes.resident, b),
               top_size(n->bytes.in_use, c), top_size(n->bytes.cached, d),
               top_size(n->bytes.wasted, e), top_size(data->warm, f));
@@ -190,7 +190,7 @@ static void draw_sums(const struct top_data *data)
 
 static bool draw_takes(const struct top_screen *screen, const struct top_row *row)
 {
-    return (screen->internal || !row->internal) &&
+    return (screen->internal || row->is_process || (!row->internal && row->resident > 0)) &&
            (!screen->filter[0] || strstr(row->name, screen->filter));
 }
 
@@ -494,7 +494,7 @@ static void draw_help(void)
         "  arrows, j k, Page Up and Down, Home, End   move the mark",
         "  Enter               look into the marked process;  Esc, Backspace: back to the processes",
         "  \\ or F4, / or F3    show only names that have what is typed",
-        "  a                   the library's own caches, too",
+        "  a                   the library's own caches, and those without slabs, too",
         "  + -                 renew the screen more often, less often",
         "  space, F5           renew it now",
         "  q or F10            end",
