@@ -30,7 +30,7 @@ struct top_data {
     struct top_row *row;
     size_t rows;
     struct top_row *before;
-    size_t befores;
+    size_t old_rows;
     uint64_t time, time_before;
     struct heap_count total;
     uint64_t warm, resident;
