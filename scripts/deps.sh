@@ -19,6 +19,7 @@ build       pkg-config              pkg-config
 check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
 check       libdw-dev               pc:libdw
+check       systemtap-sdt-dev       /usr/include/*/sys/sdt.h
 check       python3                 python3
 check       binutils                nm
 check       util-linux              unshare

@@ -6,6 +6,7 @@
 #include "sheaf/slot.h"
 
 #include "base/hooks.h"
+#include "base/probe.h"
 #include "os/topology.h"
 #include "percpu/random.h"
 #include "sheaf/barn.h"
@@ -224,6 +225,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         got += k;
         slot_sample_own(cache, k);
         stat_add(cache, STAT_sheaf_refill, k);
+        PROBE3(sheaf_refilled, &cache->name[0], k, node);
         stat_add(cache, STAT_alloc_slowpath, k);
     }
     full = got < n ? empty = slot_container(cache, node, empty, fill, nospin) : NULL;
@@ -234,6 +236,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         k = n - got < fill ? n - got : fill;
         full->size = nodes_take(cache, node, full->object, k, fill, nospin);
         stat_add(cache, STAT_sheaf_refill, full->size);
+        PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
         if (k > full->size)
             k = full->size;
         stat_add(cache, STAT_alloc_slowpath, k);
