@@ -121,7 +121,8 @@ static void test_weights(void **unused)
     assert_int_equal(otel_weight(100, 112, 0), 100);
 }
 
-#if STOOK_PROBES && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if STOOK_PROBES && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) &&                       \
+    !defined(__SANITIZE_THREAD__)
 
 /* What the child says it did, in memory that both have. */
 struct said {
