@@ -28,7 +28,11 @@
 #include "mail/mail.h"
 #include "sample/sample.h"
 #include "slab/node.h"
+#include "view/reader.h"
 #include "watch/settings_show.h"
+
+/* Links the description of the library's structures (view/view.h) into every program that has this table. */
+__asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
 
 static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
@@ -40,6 +44,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
     tools_report_start();
     quarantine_start();
     fail_start();
+    reader_allow();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
@@ -75,6 +80,7 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     track_child();
     sample_child();
     mail_child();
+    reader_allow();
 }
 
 const struct hooks hooks = {

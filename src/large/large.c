@@ -31,15 +31,7 @@ _Atomic bool large_noted;
 
 _Static_assert(sizeof(struct large_note) == ARENA_NOTE, "a note has its place in the arena");
 
-/*
- * Objects below, pages above: each CPU's word has what was counted there, and may be negative in both;
- * their sum is not.
- */
-enum { LARGE_ROWS = 64, LARGE_OBJECT_BITS = 28 };
-
-static struct {
-    _Atomic uint64_t count;
-} __attribute__((aligned(64))) large_row[LARGE_ROWS] LARGE_BSS;
+struct large_row large_row[LARGE_ROWS] LARGE_BSS;
 
 static size_t large_pages_of(size_t size)
 {

@@ -76,6 +76,7 @@ void mail_take(void)
         if (whole || ++mail_looks >= MAIL_LOOKS) {
             memset(&mail_reply, 0, sizeof(mail_reply));
             if (whole) {
+                __atomic_store_n(&mail_box.taken, number, __ATOMIC_RELEASE);
                 mail_do();
             } else {
                 mail_reply.error = EBADMSG;

@@ -7,7 +7,8 @@
  *   mailbox_waiting is 0: none waits
  *   writes mail_box.message, then
  *   mailbox_waiting = its number        -->      an allocation finds its main sheaf empty, and looks
- *                                                checks the message, does it, writes mail_box.answer,
+ *                                                checks the message, writes mail_box.taken = its number,
+ *                                                does it, writes mail_box.answer,
  *   reads the answer of that number     <--      and then mailbox_waiting = 0
  *
  * A message is taken if it is whole: its magic, its size, its number and the checksum over all before it.  One that is
@@ -37,12 +38,13 @@ enum {
 };
 
 enum mail_verb {
-    MAIL_SHRINK = 1, /* name: a cache's; "": of all; the answer's value: bytes that were given back */
-    MAIL_VALIDATE,   /* the same; what was found wrong */
-    MAIL_STATS,      /* the same; value: STOOK_STATS_*; how many caches */
-    MAIL_SAMPLE,     /* value: bytes from one sample to the next in the mean; 0: none */
-    MAIL_CAPACITY,   /* name; value: objects of a sheaf, 0: as by default; how many caches */
-    MAIL_LIMIT,      /* name: a group's; value: bytes, UINT64_MAX: none; what it has in use */
+    MAIL_SHRINK =
+        1,         /* name: a cache's; "": of all; the answer's value: bytes that were given back */
+    MAIL_VALIDATE, /* the same; what was found wrong */
+    MAIL_STATS,    /* the same; value: STOOK_STATS_*; how many caches */
+    MAIL_SAMPLE,   /* value: bytes from one sample to the next in the mean; 0: none */
+    MAIL_CAPACITY, /* name; value: objects of a sheaf, 0: as by default; how many caches */
+    MAIL_LIMIT,    /* name: a group's; value: bytes, UINT64_MAX: none; what it has in use */
 };
 
 struct mail_message {
@@ -67,6 +69,8 @@ struct mail_answer {
 struct mail_box {
     struct mail_message message;
     struct mail_answer answer;
+    uint32_t taken; /* the number of the message that is being done, or was last */
+    uint32_t reserved;
 };
 extern struct mail_box mail_box __attribute__((visibility("hidden")));
 

@@ -102,9 +102,10 @@ static void verbs_limit(const struct mail_message *message, struct mail_answer *
             same++;
         }
     }
-    if (same != 1)
-        verbs_fail(answer, same ? EEXIST : ENOENT, "%u groups have the name %s", same,
-                   message->name);
+    if (same == 0)
+        verbs_fail(answer, ENOENT, "there is no group %s", message->name);
+    else if (same > 1)
+        verbs_fail(answer, EEXIST, "%u groups have the name %s", same, message->name);
     else if (stook_group_set_limit(found, limit) != 0 || stook_group_stat(found, &stat) != 0)
         verbs_fail(answer, errno, "the group is gone");
     answer->value = stat.usage;
