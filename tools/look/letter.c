@@ -78,10 +78,11 @@ static bool letter_write(struct target *target, uint64_t there, const void *data
         return true;
     if (errno == ESRCH)
         return target_fail(error, "process %d (%s) has ended", target->pid, target->name);
-    return target_fail(error,
-                       "process %d (%s) may not be changed by this user: %s (its owner may, where the "
-                       "kernel lets them trace it; root may)",
-                       target->pid, target->name, strerror(errno));
+    return target_fail(
+        error,
+        "process %d (%s) may not be changed by this user: %s (its owner may, where the "
+        "kernel lets them trace it; root may)",
+        target->pid, target->name, strerror(errno));
 }
 
 static bool letter_find(struct target *target, struct letter_box *box, struct target_error *error)
@@ -144,13 +145,14 @@ static bool letter_withdraw(struct target *target, const struct letter_box *box,
     if (letter_await(target, box, number, LETTER_GRACE, answer))
         return true;
     state = letter_state(target->pid);
-    return target_fail(error,
-                       "process %d (%s) did not take the message in %u ms%s; it is withdrawn.  A process takes "
-                       "one when an allocation finds its CPU's sheaf empty",
-                       target->pid, target->name, waited,
-                       state == 'T' || state == 't' ? ", since it is stopped"
-                       : state == 'S'               ? ", and sleeps now"
-                                                    : "");
+    return target_fail(
+        error,
+        "process %d (%s) did not take the message in %u ms%s; it is withdrawn.  A process takes "
+        "one when an allocation finds its CPU's sheaf empty",
+        target->pid, target->name, waited,
+        state == 'T' || state == 't' ? ", since it is stopped"
+        : state == 'S'               ? ", and sleeps now"
+                                     : "");
 }
 
 static bool letter_exchange(struct target *target, const struct letter_box *box,
