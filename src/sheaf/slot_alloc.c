@@ -6,6 +6,8 @@
 #include "sheaf/slot.h"
 
 #include "base/hooks.h"
+#include "base/mailbox.h"
+#include "base/probe.h"
 #include "os/topology.h"
 #include "percpu/random.h"
 #include "sheaf/barn.h"
@@ -249,6 +251,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         got += k;
         slot_sample_own(cache, k);
         stat_add(cache, STAT_sheaf_refill, k);
+        PROBE3(sheaf_refilled, &cache->name[0], k, node);
         stat_add(cache, STAT_alloc_slowpath, k);
     }
     full = got < n ? empty = slot_container(cache, node, empty, fill, nospin) : NULL;
@@ -259,6 +262,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         k = n - got < fill ? n - got : fill;
         full->size = nodes_take(cache, node, full->object, k, fill, nospin);
         stat_add(cache, STAT_sheaf_refill, full->size);
+        PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
         if (k > full->size)
             k = full->size;
         stat_add(cache, STAT_alloc_slowpath, k);
@@ -292,8 +296,10 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         got = slot_pop_bulk(offset, objects, n);
         stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
-    if (got < n)
+    if (got < n) {
         slot_tick(cpu, nospin);
+        mailbox_look();
+    }
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t more;

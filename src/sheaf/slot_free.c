@@ -5,6 +5,7 @@
  */
 #include "sheaf/slot.h"
 
+#include "base/probe.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/order.h"
@@ -274,6 +275,7 @@ static bool slot_empty_small(struct stook_cache *cache, unsigned node, const voi
             out[i] = NULL;
         }
     stat_add(cache, STAT_sheaf_flush, n);
+    PROBE2(sheaf_flushed, &cache->name[0], n);
     if (n > 0)
         node_put(cache, out, n, nospin);
     barn_shed(cache, node, nospin);
