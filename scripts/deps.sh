@@ -19,12 +19,9 @@ build       pkg-config              pkg-config
 check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
 check       libdw-dev               pc:libdw
-<<<<<<< HEAD
 check       libncurses-dev          pc:ncursesw
 check       tmux                    tmux
-=======
 check       systemtap-sdt-dev       /usr/include/*/sys/sdt.h
->>>>>>> part-probe
 check       python3                 python3
 check       binutils                nm
 check       util-linux              unshare

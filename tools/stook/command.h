@@ -13,11 +13,8 @@ struct command {
 };
 
 extern const struct command command_run, command_info, command_lab, command_plan, command_profile,
-<<<<<<< HEAD
-    command_list, command_caches, command_stat, command_top, command_whatis, command_walk;
-=======
-    command_caches, command_set;
->>>>>>> part-probe
+    command_list, command_caches, command_stat, command_top, command_whatis, command_walk,
+    command_set;
 
 enum { /* exit statuses beside those of the program that `stook run` becomes */
        STATUS_OK = 0,
