@@ -194,6 +194,8 @@ void zone_set_reserve(struct zone *zone, size_t pages);
  * spans they are part of one, and their headers are not written.
  */
 int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind);
+/* Undoes the last zone_grow() for spans, which gave these. */
+void zone_ungrow(struct zone *zone, uint32_t at, uint32_t n);
 /* The first so many pages of a block are in core dumps, and more with them. */
 void zone_show(struct block *block, unsigned pages);
 /* There are no new ones: what is mapped for either kind is free for both. */
