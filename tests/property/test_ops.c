@@ -102,7 +102,7 @@ static void random_programs(void **unused)
     assert_true(sum.charged > 10 * seeds);
 #endif
     assert_true(sum.handled > seeds && sum.inside > 0);
-    assert_true(sum.capacities > 5 * seeds);
+    assert_true(sum.capacities > 5 * seeds || getenv("STOOK_DEBUG")); /* whose caches have none */
     assert_true(sum.of_node > 5 * seeds && (!TOPOLOGIES || sum.moved > 50 * seeds));
 }
 
