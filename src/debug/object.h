@@ -45,11 +45,12 @@ enum debug_call {
 };
 
 /* What a public call says besides the cache: the size that it was asked for, or that a sized delete
- * gives (0: it does not), and the kind of call.  Of the objects of the next calls of this thread whose caches are
- * CACHE_SIZED. */
+ * gives (0: it does not), and the kind of call.  Of the next object that this thread allocates from a cache that
+ * is CACHE_SIZED, or of the one that is freed: handlers and callbacks free others meanwhile. */
 struct debug_asks {
     size_t size;
     enum debug_call call;
+    const void *freed; /* NULL: an allocation */
 };
 /* What was said before, for the end of a call: a handler may have interrupted another one. */
 struct debug_asks debug_ask(struct debug_asks asks);

@@ -177,7 +177,7 @@ static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned fla
         flags |= STOOK_NORECLAIM;
     if (__builtin_expect(!(cache->flags & CACHE_DEBUG), 1))
         return accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
-    before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY});
+    before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY, NULL});
     object = accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
     (void)debug_ask(before);
     return object;

@@ -89,7 +89,7 @@ static __attribute__((noinline, cold)) void private_free_debug(struct stook_cach
                                                                void *object, enum debug_call call,
                                                                size_t size)
 {
-    struct debug_asks before = debug_ask((struct debug_asks){size, call});
+    struct debug_asks before = debug_ask((struct debug_asks){size, call, object});
 
     free_object(cache, object);
     (void)debug_ask(before);
@@ -277,7 +277,7 @@ static __attribute__((noinline)) void *private_accounted(struct stook_cache *cac
 
     if (traced)
         trace_asked(size ? size : 1, align);
-    before = debug_ask((struct debug_asks){size ? size : 1, private_call(from)});
+    before = debug_ask((struct debug_asks){size ? size : 1, private_call(from), NULL});
     object = accounted_alloc(cache, STOOK_WAIT, private_where(from), ACCOUNT_CURRENT);
     (void)debug_ask(before);
     if (traced)

@@ -269,10 +269,16 @@ void arena_span_free_clean(void *span, size_t blocks)
 static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
 {
     const struct zone_tail *tail = &zone->tail[ZONE_SPANS];
+    int64_t got;
 
     if (arena_span_is_free(zone, at, n))
         return zone_remap(zone, at, n) == 0 && arena_span_show(at, n);
-    return tail->next == at && zone_grow(zone, n, 1, ZONE_SPANS) == at;
+    if (tail->next != at)
+        return false;
+    got = zone_grow(zone, n, 1, ZONE_SPANS);
+    if (got >= 0 && got != at) /* the window has other blocks behind the tail */
+        zone_ungrow(zone, (uint32_t)got, n);
+    return got == at;
 }
 
 bool arena_span_extend(void *span, size_t blocks, size_t more)

@@ -194,6 +194,8 @@ void zone_set_reserve(struct zone *zone, size_t pages);
  * spans they are part of one, and their headers are not written.
  */
 int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind);
+/* Undoes the last zone_grow() for spans, which gave these. */
+void zone_ungrow(struct zone *zone, uint32_t at, uint32_t n);
 /*
  * The first so many pages of a block, and more with them, may be used and are in core dumps.  Before they are
  * taken; false: the kernel has no mapping left, or a limit refuses.

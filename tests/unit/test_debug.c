@@ -499,7 +499,7 @@ static struct stook_cache *class_of(size_t size)
 
 static uint8_t *ask(struct stook_cache *cache, size_t size, enum debug_call call, unsigned flags)
 {
-    struct debug_asks before = debug_ask((struct debug_asks){size, call});
+    struct debug_asks before = debug_ask((struct debug_asks){size, call, NULL});
     void *object = stook_alloc(cache, flags);
 
     (void)debug_ask(before);
