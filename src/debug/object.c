@@ -33,7 +33,7 @@ static struct debug_asks object_asked(const struct stook_cache *cache, const voi
 
 size_t debug_asked(const struct stook_cache *cache)
 {
-    return object_asked(cache).size;
+    return object_asked(cache, NULL).size;
 }
 
 /* An object whose word says BUSY, or of a thread that validates. */
