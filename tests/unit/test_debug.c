@@ -510,6 +510,7 @@ static void sizes(void **state)
 {
     struct stook_cache *cache = class_of(32);
     uint8_t *object = ask(cache, 18, DEBUG_CALL_ANY, STOOK_ZERO);
+    struct debug_asks before;
 
     (void)state;
     assert_int_equal(stook_usable_size(object), 18);
@@ -534,6 +535,11 @@ static void sizes(void **state)
     SAID(1, "18 bytes is freed as one of 19");
     object = ask(cache, 18, DEBUG_CALL_NEW, 0);
     stook_private_free(cache, object, STOOK_PRIVATE_NEW, 18);
+    /* A handler that frees another object while one is being freed. */
+    object = ask(cache, 18, DEBUG_CALL_NEW, 0);
+    before = debug_ask((struct debug_asks){19, DEBUG_CALL_MALLOC, cache});
+    stook_free_any(object);
+    (void)debug_ask(before);
     unmake(cache);
     QUIET;
 }
