@@ -94,8 +94,8 @@ static bool quarantine_change(const struct stook_cache *cache, const void *objec
                           : (unsigned)spare * QUARANTINE_STATES) |
                to;
         /* Both: stores of the last user come before those of the next. */
-    } while (!atomic_compare_exchange_weak_explicit(
-        word, &old, (uint16_t)next, memory_order_acq_rel, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(word, &old, (uint16_t)next,
+                                                    memory_order_acq_rel, memory_order_relaxed));
     return true;
 }
 

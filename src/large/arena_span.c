@@ -116,7 +116,8 @@ static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
 static bool arena_span_show(uint32_t at, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (zone_block(at + i)->state != BLOCK_UNUSED && !zone_show(zone_block(at + i), BLOCK_PAGES))
+        if (zone_block(at + i)->state != BLOCK_UNUSED &&
+            !zone_show(zone_block(at + i), BLOCK_PAGES))
             return false;
     return true;
 }

@@ -82,7 +82,7 @@ static void large_release(void *object, struct extent extent)
     if (extent.edges) {
         edge_free(object, extent.pages);
     } else if (extent.blocks > 0) {
-        if (!edge_span_open(object, extent.blocks)) /* without access for good: it is nobody's */
+        if (!edge_span_open(object, extent.blocks)) /* without access for good: it is lost */
             return;
         edge_span_end(object);
         arena_span_free(object, extent.blocks);
@@ -138,9 +138,8 @@ static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed
         blocks = large_blocks_of(pages * PAGE_SIZE);
         if (!ask->nospin)
             (void)arena_kept_drop();
-        object =
-            arena_span_alloc(zone, blocks, ask->align < BLOCK_SIZE ? BLOCK_SIZE : ask->align,
-                             ask->nospin, zeroed);
+        object = arena_span_alloc(zone, blocks, ask->align < BLOCK_SIZE ? BLOCK_SIZE : ask->align,
+                                  ask->nospin, zeroed);
         extent = (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false};
     }
     if (!object)
@@ -314,7 +313,8 @@ static bool large_resize_span(void *object, size_t had, size_t size)
         arena_span_free(end, had - blocks);
         os_release(unused, (size_t)(end - unused));
     }
-    begin_change(object, (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
+    begin_change(object,
+                 (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
     large_advise(object, blocks, size);
     return true;
 }

@@ -31,8 +31,8 @@ enum { CLASS_PARTITIONS = STOOK_PRIVATE_PARTITIONS };
 /* One partition, or all of them (STOOK_HARDEN=tokens): then no two share a slab. */
 static struct stook_cache *class_cache[SIZES_CLASSES];
 static struct stook_cache *class_more[CLASS_PARTITIONS - 1][SIZES_CLASSES] LARGE_BSS;
-static bool class_is_parted;  /* constant after the start … */
-static size_t class_canary; /* … as are the bytes behind each object that are not the user's */
+static bool class_is_parted; /* constant after the start … */
+static size_t class_canary;  /* … as are the bytes behind each object that are not the user's */
 
 /* Of a request that is not large. */
 static unsigned class_of(size_t size)

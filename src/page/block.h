@@ -37,10 +37,10 @@ struct block {
     uint16_t longest; /* no free run is longer; exact after block_measure() */
     uint8_t state;
     uint8_t runs_at, soiled_at; /* 1 + the bucket it is on, in the zone's lists; 0: on none */
-    uint16_t shown;             /* pages from the first on that may be used, and that core dumps have */
-    uint8_t kind;               /* RUNS: the zone_kind that it is cut for */
-    bool huge, plain;           /* huge pages were asked for, refused; or nothing was said */
-    bool home;                  /* `huge` of the blocks around it: another value splits a mapping */
+    uint16_t shown;   /* pages from the first on that may be used, and that core dumps have */
+    uint8_t kind;     /* RUNS: the zone_kind that it is cut for */
+    bool huge, plain; /* huge pages were asked for, refused; or nothing was said */
+    bool home;        /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
     int32_t far; /* blocks from here to where its pages were first mapped (page/zone_move.c) */
     /* Runs of many pages that begin in it (large/begin.c): their owners'.  0: none. */

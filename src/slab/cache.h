@@ -38,7 +38,8 @@ enum { /* internal flags beside STOOK_CACHE_* */
 enum { CACHE_CANARY = 8 };
 static inline size_t cache_canary(unsigned flags, size_t size)
 {
-    return (flags & STOOK_CACHE_QUARANTINE) && (flags & (CACHE_SIZED | CACHE_MALLOC)) != CACHE_SIZED &&
+    return (flags & STOOK_CACHE_QUARANTINE) &&
+                   (flags & (CACHE_SIZED | CACHE_MALLOC)) != CACHE_SIZED &&
                    size <= STOOK_OBJECT_SIZE_MAX - CACHE_CANARY
                ? CACHE_CANARY
                : 0;

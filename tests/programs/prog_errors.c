@@ -48,7 +48,7 @@ enum { MOST = 640 };
 /* Of the child; the parent reads it. */
 static struct said {
     volatile int phase, seen, reused;
-} *said;
+} * said;
 
 static struct stook_cache *typed, *other, *cache; /* cache: of the victim */
 static enum api api;
@@ -454,9 +454,9 @@ static const struct kind {
     {"realloc_freed", realloc_freed, ITSELF, HEAP, FREED, 1, 1 << 30},
 };
 
-static const size_t large_sizes[] = {40000,   70000,   150000,  300000,  600000,   1000000,
-                                     1500000, 2500000, 3000000, 5000000, 9000000,  14000000,
-                                     20000000, 4194304};
+static const size_t large_sizes[] = {40000,   70000,    150000,   300000,  600000,
+                                     1000000, 1500000,  2500000,  3000000, 5000000,
+                                     9000000, 14000000, 20000000, 4194304};
 static const size_t typed_sizes[] = {8,   16,  24,  40,   48,   64,   100,  152,
                                      192, 320, 504, 1000, 2048, 4096, 9000, 40000};
 

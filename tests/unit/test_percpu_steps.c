@@ -87,12 +87,9 @@ static const struct {
     const char *name;
     bool push;
 } ops[OPS] = {
-    {op_pop, "pop", false},
-    {op_push, "push", true},
-    {op_pop_bulk, "pop bulk", false},
-    {op_push_bulk, "push bulk", true},
-    {op_close, "close", false},
-    {op_close_late, "close with a late end", false},
+    {op_pop, "pop", false},           {op_push, "push", true},
+    {op_pop_bulk, "pop bulk", false}, {op_push_bulk, "push bulk", true},
+    {op_close, "close", false},       {op_close_late, "close with a late end", false},
 };
 
 static void add(enum op op, unsigned n, unsigned tokens, unsigned capacity, int null)
