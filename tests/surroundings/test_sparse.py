@@ -5,11 +5,10 @@
 """Objects of which little is touched stay as sparse as with glibc's malloc, page tables included, and a
 heap of many GiB has few mappings, and address space for a quarter more than its objects."""
 from surroundings import (BOTH, GIB, KIB, MIB, can_fake, check, faked, finish, program, run, served,
-
-EDGES = 24  # spans that end in pages without access at one time (EDGE_SPANS of src/large/edge.h), two mappings each
                           skip, works)
 
 MAPPINGS_MOST = 1000
+EDGES = 24  # spans that end in pages without access at a time (EDGE_SPANS, src/large/edge.h), two mappings each
 # KiB that the library itself has resident before the first object (decision 35): 220 of code, which
 # processes share, 170 of its data, of areas, of the window's parts and of first slabs, and what the loader touches
 # in libc to bind two libraries more.
