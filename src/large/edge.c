@@ -62,7 +62,7 @@ void *edge_alloc(unsigned zone, size_t pages, bool *zeroed)
     return NULL;
 }
 
-/* Where the kernel refuses access, they are nobody's for good. */
+/* Pages to which the kernel refuses access are lost. */
 static size_t edge_release(uint64_t word)
 {
     char *run = (char *)(uintptr_t)(word & ~(uint64_t)(PAGE_SIZE - 1));

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { EDGE_FIRST = 8, EDGE_ONE_IN = 64, EDGE_RUNS = 32, EDGE_HELD = 4, EDGE_SPANS = 64 };
+enum { EDGE_FIRST = 8, EDGE_ONE_IN = 64, EDGE_RUNS = 16, EDGE_HELD = 4, EDGE_SPANS = 24 };
 
 /* A run with edges, or NULL: none is due, or the arena or the kernel has none. */
 void *edge_alloc(unsigned zone, size_t pages, bool *zeroed);

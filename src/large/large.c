@@ -74,7 +74,7 @@ static void large_release(void *object, struct extent extent)
     if (extent.edges) {
         edge_free(object, extent.pages);
     } else if (extent.blocks > 0) {
-        if (!edge_span_open(object, extent.blocks)) /* without access for good: it is nobody's */
+        if (!edge_span_open(object, extent.blocks)) /* without access for good: it is lost */
             return;
         edge_span_end(object);
         arena_span_free(object, extent.blocks);

@@ -5,6 +5,7 @@
  * cache's.  What is wrong is reported, and the program goes on, so that reports can be counted.
  */
 #include "harden/quarantine.h"
+#include "page/arena.h"
 #include "slab/runs.h"
 
 #include "support/child.h"
@@ -340,11 +341,13 @@ static void constructed(void **state)
 static void reserves(void **state)
 {
     struct stook_cache *cache = make(200, STOOK_CACHE_QUARANTINE | STOOK_CACHE_ZERO_ON_FREE);
-    struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 30);
+    struct stook_sheaf *sheaf;
     struct stook_pool *pool;
     void *objects[30];
 
     (void)state;
+    (void)arena_trim(); /* pages of other caches may have anything */
+    sheaf = stook_sheaf_prefill(cache, 0, 30);
     assert_non_null(sheaf);
     for (unsigned i = 0; i < 30; i++)
         assert_non_null(objects[i] = stook_sheaf_alloc(cache, 0, sheaf));
@@ -367,6 +370,29 @@ static void reserves(void **state)
     SAID(0);
     unmake(cache);
     SAID(0);
+}
+
+/* What is written behind what was asked for is found by the free, and behind a freed object later. */
+static void canary(void **state)
+{
+    struct stook_cache *cache = make(56, STOOK_CACHE_QUARANTINE);
+    char *object = stook_alloc(cache, 0), *next;
+
+    (void)state;
+    assert_int_equal(stook_usable_size(object), 56);
+    memset(object, 1, 56);
+    object[56] ^= 1;
+    stook_free(cache, object);
+    SAID(1);
+    object = stook_alloc(cache, 0);
+    stook_free(cache, object);
+    object[58] ^= 1; /* it is held */
+    for (unsigned i = 0; i < 100000 && heard == 0; i++)
+        if ((next = stook_alloc(cache, 0)) != NULL)
+            stook_free(cache, next);
+    SAID(1);
+    assert_int_equal(stook_cache_destroy(cache), -1); /* two are out for good */
+    heard = 0;
 }
 
 /* ---- many threads ---------------------------------------------------------------------------- */
@@ -586,12 +612,19 @@ static int hardened_two(void *unused)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order),     cmocka_unit_test(zero),
-        cmocka_unit_test(reuse),     cmocka_unit_test(twice),
-        cmocka_unit_test(written),   cmocka_unit_test(constructed),
-        cmocka_unit_test(reserves),  cmocka_unit_test(crowd),
-        cmocka_unit_test(guards),    cmocka_unit_test(guards_are_capped),
-        cmocka_unit_test(own_pages), cmocka_unit_test(bound),
+        cmocka_unit_test(order),
+        cmocka_unit_test(zero),
+        cmocka_unit_test(reuse),
+        cmocka_unit_test(twice),
+        cmocka_unit_test(written),
+        cmocka_unit_test(constructed),
+        cmocka_unit_test(reserves),
+        cmocka_unit_test(canary),
+        cmocka_unit_test(crowd),
+        cmocka_unit_test(guards),
+        cmocka_unit_test(guards_are_capped),
+        cmocka_unit_test(own_pages),
+        cmocka_unit_test(bound),
     };
     char *name = argv[0];
 
