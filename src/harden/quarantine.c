@@ -37,16 +37,6 @@ enum {
     QUARANTINE_TRIES = 4,      /* queues that are tried */
 };
 
-/* In an object's word; above them how many bytes of its room are not its user's, QUARANTINE_SPARE at most. */
-enum quarantine_state {
-    QUARANTINE_FREE,
-    QUARANTINE_LIVE,
-    QUARANTINE_HELD,
-    QUARANTINE_LOST,
-    QUARANTINE_STATES
-};
-enum { QUARANTINE_SPARE = UINT16_MAX / QUARANTINE_STATES };
-
 struct quarantine {
     struct lock lock;    /* without a rank: nothing is called under it */
     uint32_t first, end; /* numbers of entries, which only grow */

@@ -20,6 +20,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* In an object's word; above them how many bytes of its room are not its user's, QUARANTINE_SPARE at most. */
+enum quarantine_state {
+    QUARANTINE_FREE,
+    QUARANTINE_LIVE,
+    QUARANTINE_HELD,
+    QUARANTINE_LOST,
+    QUARANTINE_STATES
+};
+enum { QUARANTINE_SPARE = UINT16_MAX / QUARANTINE_STATES };
+
 /* What a held object is filled with, where its cache does not ask for zeros: no pointer of eight of them is one. */
 enum { QUARANTINE_FILL = 0x6d };
 

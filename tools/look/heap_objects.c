@@ -16,8 +16,8 @@ const char *heap_state_name(enum heap_state state)
                                         "free, in a CPU's sheaf",
                                         "free, in a barn",
                                         "freed under readers",
-                                        "unknown",
-                                        "freed, and held back"};
+                                        "freed, and held back",
+                                        "unknown"};
 
     return names[state];
 }
@@ -57,8 +57,20 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
     return true;
 }
 
+/* Where an object's element lies; 0: it has none. */
 static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
-                               const struct heap_slab *slab, unsigned which, uint32_t index);
+                               const struct heap_slab *slab, unsigned which, uint32_t index)
+{
+    const struct view *v = &heap->view;
+    const struct heap_column *column =
+        &cache->column[(slab->flags & view_value(v, VIEW_SLAB_MIN)) != 0][which];
+
+    if (column->element == 0 ||
+        (which == HEAP_TAG && !(slab->flags & view_value(v, VIEW_SLAB_TAGGED))))
+        return 0;
+    return (column->outside ? slab->descriptor : heap_slab_base(heap, slab)) + column->offset +
+           (uint64_t)index * column->stride;
+}
 
 /* An object of a debug cache says itself whether a user has it. */
 static bool objects_is_held(struct heap *heap, const struct heap_cache *cache,
@@ -75,6 +87,23 @@ static bool objects_is_held(struct heap *heap, const struct heap_cache *cache,
            (word & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE);
 }
 
+/* An object that is out of its slab and in no sheaf (src/harden/quarantine.h). */
+static enum heap_state objects_held(struct heap *heap, const struct heap_cache *cache,
+                                    const struct heap_slab *slab, uint32_t index)
+{
+    const struct view *v = &heap->view;
+    uint64_t at = 0, states = view_value(v, VIEW_QUARANTINE_STATES);
+    uint16_t word;
+
+    if (cache->flags & view_value(v, VIEW_STOOK_CACHE_QUARANTINE))
+        at = objects_column(heap, cache, slab, HEAP_TRACK, index);
+    if (objects_is_held(heap, cache, slab, index))
+        return HEAP_HELD;
+    if (!at || states == 0 || !target_read(heap->target, at, &word, sizeof(word)))
+        return HEAP_LIVE;
+    return word % states == view_value(v, VIEW_QUARANTINE_LIVE) ? HEAP_LIVE : HEAP_HELD;
+}
+
 bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[HEAP_OBJECTS])
 {
     const struct heap_cache *cache = heap_cache_at(heap, slab->cache);
@@ -84,10 +113,9 @@ bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[
     for (unsigned i = 0; i < slab->objects; i++) {
         const struct heap_sheaf_object *in =
             state[i] ? heap_in_sheaf(heap, heap_object(heap, cache, slab, i)) : NULL;
-        state[i] = !state[i]                               ? HEAP_FREE
-                   : in                                    ? in->state
-                   : objects_is_held(heap, cache, slab, i) ? HEAP_HELD
-                                                           : HEAP_LIVE;
+        state[i] = !state[i] ? HEAP_FREE
+                   : in      ? in->state
+                             : (uint8_t)objects_held(heap, cache, slab, i);
     }
     return true;
 }
@@ -116,21 +144,6 @@ bool heap_each_live(struct heap *heap, const struct heap_cache *cache, heap_obje
 }
 
 /* ---- columns ---------------------------------------------------------------------------------- */
-
-/* Where an object's element lies; 0: it has none. */
-static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
-                               const struct heap_slab *slab, unsigned which, uint32_t index)
-{
-    const struct view *v = &heap->view;
-    const struct heap_column *column =
-        &cache->column[(slab->flags & view_value(v, VIEW_SLAB_MIN)) != 0][which];
-
-    if (column->element == 0 ||
-        (which == HEAP_TAG && !(slab->flags & view_value(v, VIEW_SLAB_TAGGED))))
-        return 0;
-    return (column->outside ? slab->descriptor : heap_slab_base(heap, slab)) + column->offset +
-           (uint64_t)index * column->stride;
-}
 
 /* A group's or a site's number, as src/charge/element.h stores it; 0: none. */
 static uint32_t objects_number(struct heap *heap, const struct heap_cache *cache,
