@@ -28,8 +28,8 @@ static void map_fill(uint8_t page[HEAP_BLOCK_PAGES], uint64_t block, uint64_t fi
 {
     uint64_t begin = block * HEAP_BLOCK_PAGES;
 
-    for (uint64_t i = first < begin ? begin : first;
-         i < first + n && i < begin + HEAP_BLOCK_PAGES; i++)
+    for (uint64_t i = first < begin ? begin : first; i < first + n && i < begin + HEAP_BLOCK_PAGES;
+         i++)
         page[i - begin] = (uint8_t)kind;
 }
 

@@ -26,7 +26,7 @@ struct walk {
     struct {
         uint32_t tag;
         char text[WALK_TEXT];
-    } *site; /* by a hash of the tag: those met so far */
+    } * site; /* by a hash of the tag: those met so far */
     uint64_t shown;
 };
 
@@ -68,8 +68,8 @@ static bool walk_takes(const struct walk *walk, uint8_t state)
 static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t index,
                       uint64_t address, uint8_t state)
 {
-    static const char *const states[] = {"free", "live", "cpu", "barn", "readers", "unknown",
-                                         "held"};
+    static const char *const states[] = {"free",    "live",    "cpu", "barn",
+                                         "readers", "unknown", "held"};
     struct heap_what what;
     struct writer *w = &walk->w;
     char group[HEAP_NAME];
@@ -155,8 +155,9 @@ static int walk_all(struct walk *walk)
         writer_print(&walk->w, "]}\n");
     free(walk->site);
     look_names_free(walk->names);
-    return writer_finish(&walk->w) == 0 ? STATUS_OK
-                                        : complain(STATUS_FAILED, "standard output cannot be written");
+    return writer_finish(&walk->w) == 0
+               ? STATUS_OK
+               : complain(STATUS_FAILED, "standard output cannot be written");
 }
 
 static int walk_run(int argc, char **argv)
