@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 enum {
-    LEAKS_CHUNK = 16 << 10, /* what is read at a time of small objects … */
-    LEAKS_CHUNKS = 4096,    /* … and kept */
+    LEAKS_CHUNK = 16 << 10,   /* what is read at a time of small objects … */
+    LEAKS_CHUNKS = 4096,      /* … and kept */
     LEAKS_MAPPING_SHIFT = 36, /* larger mappings, such as a sanitizer's shadow, are not read */
-    LEAKS_PAGES = 512,      /* words of /proc/PID/pagemap, read at a time */
-    LEAKS_RENEW = 4096,     /* slabs, between which pages that were kept are let go */
+    LEAKS_PAGES = 512,        /* words of /proc/PID/pagemap, read at a time */
+    LEAKS_RENEW = 4096,       /* slabs, between which pages that were kept are let go */
 };
 
 #define LEAKS_PRESENT (UINT64_C(3) << 62) /* in memory, or swapped out */
@@ -71,7 +71,8 @@ static const void *leaks_view(void *context, uint64_t address, size_t size, void
     }
     for (size_t done = 0; done < size;) {
         uint64_t at = address + done, in = at % LEAKS_CHUNK;
-        size_t part = LEAKS_CHUNK - (size_t)in < size - done ? LEAKS_CHUNK - (size_t)in : size - done;
+        size_t part =
+            LEAKS_CHUNK - (size_t)in < size - done ? LEAKS_CHUNK - (size_t)in : size - done;
         memcpy((char *)buffer + done, leaks_chunk(search, at - in) + in, part);
         done += part;
     }
@@ -201,8 +202,7 @@ static void leaks_pages(struct leaks_search *search, uint64_t start, uint64_t en
     for (uint64_t at = start; at < end; at += LEAKS_PAGES * page) {
         uint64_t n = (end - at + page - 1) / page;
         n = n < LEAKS_PAGES ? n : LEAKS_PAGES;
-        if (pread(search->pagemap, word, (size_t)n * 8, (off_t)(at / page * 8)) !=
-            (ssize_t)(n * 8))
+        if (pread(search->pagemap, word, (size_t)n * 8, (off_t)(at / page * 8)) != (ssize_t)(n * 8))
             memset(word, writable ? 0xff : 0, sizeof(word));
         for (uint64_t i = 0; i < n; i++) {
             bool wanted = (word[i] & LEAKS_PRESENT) && (writable || !(word[i] & LEAKS_SHARED));
@@ -285,8 +285,7 @@ static void leaks_found(uint64_t address, uint64_t size, uint32_t number, uint32
         return;
     if (leaks->objects == leaks->room) {
         leaks->room = leaks->room ? 2 * leaks->room : 1024;
-        leaks->object =
-            heap_need(realloc(leaks->object, leaks->room * sizeof(*leaks->object)));
+        leaks->object = heap_need(realloc(leaks->object, leaks->room * sizeof(*leaks->object)));
     }
     object = &leaks->object[leaks->objects++];
     *object = (struct leaks_object){

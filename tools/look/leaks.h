@@ -14,7 +14,7 @@
 
 struct leaks_object {
     uint64_t address, size;
-    uint64_t hash; /* of its contents, and of who has it */
+    uint64_t hash;                /* of its contents, and of who has it */
     const struct heap_slab *slab; /* NULL: a large object */
     uint32_t index;
     uint8_t kind; /* enum reach_kind */
@@ -26,7 +26,7 @@ struct leaks {
     struct {
         uint64_t objects, bytes;
     } sum[REACH_KINDS];
-    uint64_t unread; /* bytes of mappings that were not read: too large */
+    uint64_t unread;  /* bytes of mappings that were not read: too large */
     uint64_t dropped; /* lost in the first search, and not in the second */
     bool all;
 };

@@ -130,14 +130,15 @@ void stop_end(struct stop *stop)
     free(stop);
 }
 
-void stop_registers(const struct stop *stop,
-                    void (*fn)(const uint64_t *words, size_t n, void *arg), void *arg)
+void stop_registers(const struct stop *stop, void (*fn)(const uint64_t *words, size_t n, void *arg),
+                    void *arg)
 {
-    static const unsigned sets[] = {NT_PRSTATUS,
+    static const unsigned sets[] = {
+        NT_PRSTATUS,
 #if defined(__x86_64__)
-                                    NT_X86_XSTATE,
+        NT_X86_XSTATE,
 #else
-                                    NT_FPREGSET,
+        NT_FPREGSET,
 #endif
     };
     uint64_t words[STOP_WORDS];
@@ -145,9 +146,8 @@ void stop_registers(const struct stop *stop,
     for (size_t i = 0; i < stop->threads; i++)
         for (size_t j = 0; j < sizeof(sets) / sizeof(sets[0]); j++) {
             struct iovec to = {words, sizeof(words)};
-            if (stop->thread[i].stopped &&
-                ptrace(PTRACE_GETREGSET, stop->thread[i].number, (void *)(uintptr_t)sets[j],
-                       &to) == 0)
+            if (stop->thread[i].stopped && ptrace(PTRACE_GETREGSET, stop->thread[i].number,
+                                                  (void *)(uintptr_t)sets[j], &to) == 0)
                 fn(words, to.iov_len / 8, arg);
         }
 }

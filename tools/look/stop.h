@@ -13,7 +13,7 @@ struct stop;
 struct stop *stop_begin(int pid, struct target_error *error);
 void stop_end(struct stop *stop);
 /* Calls fn with the registers of each thread, as words. */
-void stop_registers(const struct stop *stop,
-                    void (*fn)(const uint64_t *words, size_t n, void *arg), void *arg);
+void stop_registers(const struct stop *stop, void (*fn)(const uint64_t *words, size_t n, void *arg),
+                    void *arg);
 
 #endif

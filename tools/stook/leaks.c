@@ -42,7 +42,8 @@ struct leaks_report {
     uint64_t seconds; /* between two searches */
     struct leaks_group **group;
     size_t groups;
-    struct leaks_group *table[1 << LEAKS_BITS]; /* by key; further ones count with those of no known place */
+    struct leaks_group
+        *table[1 << LEAKS_BITS]; /* by key; further ones count with those of no known place */
     struct look_names *names;
 };
 
@@ -87,9 +88,8 @@ static void leaks_count(struct leaks_report *report, const struct leaks_object *
         what.who[0] = (struct heap_who){0};
     }
     key = leaks_key(&what, object->kind);
-    for (at = key >> (64 - LEAKS_BITS); (group = report->table[at % (1 << LEAKS_BITS)]) != NULL &&
-                                        group->key != key;
-         at++)
+    for (at = key >> (64 - LEAKS_BITS);
+         (group = report->table[at % (1 << LEAKS_BITS)]) != NULL && group->key != key; at++)
         ;
     if (!group) {
         group = calloc(1, sizeof(*group));
@@ -172,7 +172,8 @@ static void leaks_how(struct writer *w, const struct leaks_report *report)
     if (report->heap->target->live && !report->alone) {
         writer_print(w, "two searches, ");
         leaks_seconds(w, report->seconds);
-        writer_print(w, " apart, while the process ran: what is lost is older than that\n");
+        writer_print(w, " apart, while the process ran: what is lost is older than that, or only a "
+                        "register points to it (see --stop)\n");
     } else if (report->heap->target->live) {
         writer_print(w, "the process stood still meanwhile\n");
     }
