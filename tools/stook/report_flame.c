@@ -164,8 +164,7 @@ static void flame_free(struct flame_node *node)
 
 void report_flame(const struct report *report, FILE *to)
 {
-    struct flame flame = {
-        .heap = report->heap, .names = look_names_new(report->heap), .to = to};
+    struct flame flame = {.heap = report->heap, .names = look_names_new(report->heap), .to = to};
     struct flame_node root = {.name = "all call sites"};
     char text[32];
 
@@ -175,9 +174,10 @@ void report_flame(const struct report *report, FILE *to)
     for (size_t i = 0; i < flame.tags; i++)
         flame_add(&flame, &root, &flame.tag[i]);
     if (root.bytes == 0) {
-        fputs("<p class=\"soft\">The process counts no call sites: start it with STOOK_TAGS=1, and with "
-              "STOOK_PROFILE_STACKS=64K for whole stacks.</p>\n",
-              to);
+        fputs(
+            "<p class=\"soft\">The process counts no call sites: start it with STOOK_TAGS=1, and with "
+            "STOOK_PROFILE_STACKS=64K for whole stacks.</p>\n",
+            to);
     } else {
         fprintf(to,
                 "<p class=\"soft\">%s in use by %zu call sites; callers are below what they "

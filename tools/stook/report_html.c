@@ -231,7 +231,7 @@ static void html_line(const struct report *report, FILE *to, const struct report
     for (size_t i = 0; i < report->snapshots; i++) {
         const struct report_snapshot *one = &report->snapshot[i];
         const struct report_cache *of = cache ? html_find(one, cache) : NULL;
-        value = cache                        ? of ? of->bytes.resident : 0
+        value = cache                         ? of ? of->bytes.resident : 0
                 : strcmp(name, "in use") == 0 ? one->total.in_use
                                               : one->total.resident;
         fprintf(to, "%.1f,%.1f ",
@@ -366,11 +366,12 @@ static void html_blocks(const struct report *report, FILE *to)
     char text[32];
 
     heap_each_block(report->heap, html_block, &map);
-    fprintf(to,
-            "<h2>Blocks</h2>\n<p class=\"soft\">%zu blocks of 2 MiB, each of 512 pages; %zu of "
-            "them are fragmented: at least a quarter of their pages are free, without a run of half "
-            "of those.</p>\n<p>",
-            map.blocks, map.broken);
+    fprintf(
+        to,
+        "<h2>Blocks</h2>\n<p class=\"soft\">%zu blocks of 2 MiB, each of 512 pages; %zu of "
+        "them are fragmented: at least a quarter of their pages are free, without a run of half "
+        "of those.</p>\n<p>",
+        map.blocks, map.broken);
     for (unsigned kind = 0; kind < HEAP_PAGES; kind++)
         if (map.pages[kind] > 0)
             fprintf(to, "<span class=\"key\" style=\"background:%s\"></span>%s %s",
