@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report_flame.c - a flame graph of what call sites have in use: callers below, allocating code above.
+ * report_flame.c - a flame graph of what call sites have in use: callers above, allocating code below.
  */
 #include "stook/report.h"
 
@@ -122,7 +122,7 @@ static unsigned flame_hue(const char *name)
 static void flame_draw(struct flame *flame, const struct flame_node *node, double x, double width,
                        unsigned level, uint64_t all)
 {
-    double y = (double)(flame->depth - level) * FLAME_ROW, at = x;
+    double y = (double)level * FLAME_ROW, at = x;
     size_t room = width > 14 ? (size_t)((width - 8) / 6.4) : 0;
     char bytes[32], text[FLAME_NAME];
 
@@ -180,7 +180,7 @@ void report_flame(const struct report *report, FILE *to)
             to);
     } else {
         fprintf(to,
-                "<p class=\"soft\">%s in use by %zu call sites; callers are below what they "
+                "<p class=\"soft\">%s in use by %zu call sites; callers are above what they "
                 "call.</p>\n<svg width=\"%d\" height=\"%u\">\n",
                 report_bytes(root.bytes, text), flame.tags, FLAME_WIDTH,
                 (flame.depth + 1) * FLAME_ROW);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum {
+    HTML_ROWS = 20,    /* of the table that is open */
     HTML_BLOCKS = 600, /* drawn one by one */
     HTML_CHART = 1000, /* width */
     HTML_CHART_HEIGHT = 220,
@@ -26,7 +27,7 @@ static const struct {
     [HEAP_PAGE_PARTIAL] = {"partial slab", "#7fb2dd"},
     [HEAP_PAGE_FULL] = {"full slab", "#2f6ea8"},
     [HEAP_PAGE_LARGE] = {"large object", "#4f9d69"},
-    [HEAP_PAGE_OTHER] = {"the library's own", "#7d8894"},
+    [HEAP_PAGE_OTHER] = {"free, kept by a CPU", "#c99a3f"},
 };
 
 static const char html_style[] =
@@ -194,6 +195,8 @@ static void html_caches(const struct report *report, const struct report_cache *
     for (; shown < n && cache[shown].bytes.resident > 0; shown++) {
         const struct report_cache *one = &cache[shown];
         const struct heap_cache *of = heap_cache_at(report->heap, one->index);
+        if (shown == HTML_ROWS)
+            fputs("</table>\n<details><summary>smaller caches</summary>\n<table>\n", to);
         fputs("<tr><td>", to);
         report_text(to, one->name);
         fputs("</td><td>", to);
@@ -214,8 +217,8 @@ static void html_caches(const struct report *report, const struct report_cache *
         }
         fputs("</tr>\n", to);
     }
-    fprintf(to, "</table>\n<p class=\"soft\">%zu caches without slabs are left out.</p>\n",
-            n - shown);
+    fprintf(to, "</table>\n%s<p class=\"soft\">%zu caches without slabs are left out.</p>\n",
+            shown > HTML_ROWS ? "</details>\n" : "", n - shown);
 }
 
 /* ---- growth ----------------------------------------------------------------------------------- */
