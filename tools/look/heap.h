@@ -168,10 +168,11 @@ static inline uint64_t heap_object(const struct heap *heap, const struct heap_ca
 
 enum heap_state {
     HEAP_FREE,    /* in its slab */
-    HEAP_LIVE,    /* a user has it; or a quarantine, or a prefilled sheaf */
+    HEAP_LIVE,    /* a user has it, or a prefilled sheaf */
     HEAP_IN_CPU,  /* in a sheaf of a CPU: heap_place says which */
     HEAP_IN_BARN, /* … of a barn: of which node */
     HEAP_IN_RCU,  /* freed under readers, in a sheaf of a CPU */
+    HEAP_HELD,    /* freed, and held back by its cache's quarantine */
     HEAP_UNKNOWN, /* it was moved while it was read */
     HEAP_HELD,    /* freed, and a quarantine has it, or readers may */
 };

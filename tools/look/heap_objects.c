@@ -16,8 +16,13 @@ const char *heap_state_name(enum heap_state state)
                                         "free, in a CPU's sheaf",
                                         "free, in a barn",
                                         "freed under readers",
+<<<<<<< HEAD
                                         "unknown",
                                         "freed, and held back"};
+=======
+                                        "in quarantine",
+                                        "unknown"};
+>>>>>>> part-view
 
     return names[state];
 }
@@ -57,6 +62,7 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
     return true;
 }
 
+<<<<<<< HEAD
 static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
                                const struct heap_slab *slab, unsigned which, uint32_t index);
 
@@ -73,6 +79,36 @@ static bool objects_is_held(struct heap *heap, const struct heap_cache *cache,
            (head = objects_column(heap, cache, slab, HEAP_TRACK, index)) != 0 &&
            view_read(v, heap->target, head, VIEW_track_head_kind, &word) &&
            (word & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE);
+=======
+/* Where an object's element lies; 0: it has none. */
+static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
+                               const struct heap_slab *slab, unsigned which, uint32_t index)
+{
+    const struct view *v = &heap->view;
+    const struct heap_column *column =
+        &cache->column[(slab->flags & view_value(v, VIEW_SLAB_MIN)) != 0][which];
+
+    if (column->element == 0 ||
+        (which == HEAP_TAG && !(slab->flags & view_value(v, VIEW_SLAB_TAGGED))))
+        return 0;
+    return (column->outside ? slab->descriptor : heap_slab_base(heap, slab)) + column->offset +
+           (uint64_t)index * column->stride;
+}
+
+/* An object that is out of its slab and in no sheaf (src/harden/quarantine.h). */
+static enum heap_state objects_held(struct heap *heap, const struct heap_cache *cache,
+                                    const struct heap_slab *slab, uint32_t index)
+{
+    const struct view *v = &heap->view;
+    uint64_t at = 0;
+    uint16_t word;
+
+    if (cache->flags & view_value(v, VIEW_STOOK_CACHE_QUARANTINE))
+        at = objects_column(heap, cache, slab, HEAP_TRACK, index);
+    if (!at || !target_read(heap->target, at, &word, sizeof(word)))
+        return HEAP_LIVE;
+    return word == view_value(v, VIEW_QUARANTINE_LIVE) ? HEAP_LIVE : HEAP_HELD;
+>>>>>>> part-view
 }
 
 bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[HEAP_OBJECTS])
@@ -84,10 +120,16 @@ bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[
     for (unsigned i = 0; i < slab->objects; i++) {
         const struct heap_sheaf_object *in =
             state[i] ? heap_in_sheaf(heap, heap_object(heap, cache, slab, i)) : NULL;
+<<<<<<< HEAD
         state[i] = !state[i]                               ? HEAP_FREE
                    : in                                    ? in->state
                    : objects_is_held(heap, cache, slab, i) ? HEAP_HELD
                                                            : HEAP_LIVE;
+=======
+        state[i] = !state[i] ? HEAP_FREE
+                   : in      ? in->state
+                             : (uint8_t)objects_held(heap, cache, slab, i);
+>>>>>>> part-view
     }
     return true;
 }
@@ -116,21 +158,6 @@ bool heap_each_live(struct heap *heap, const struct heap_cache *cache, heap_obje
 }
 
 /* ---- columns ---------------------------------------------------------------------------------- */
-
-/* Where an object's element lies; 0: it has none. */
-static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
-                               const struct heap_slab *slab, unsigned which, uint32_t index)
-{
-    const struct view *v = &heap->view;
-    const struct heap_column *column =
-        &cache->column[(slab->flags & view_value(v, VIEW_SLAB_MIN)) != 0][which];
-
-    if (column->element == 0 ||
-        (which == HEAP_TAG && !(slab->flags & view_value(v, VIEW_SLAB_TAGGED))))
-        return 0;
-    return (column->outside ? slab->descriptor : heap_slab_base(heap, slab)) + column->offset +
-           (uint64_t)index * column->stride;
-}
 
 /* A group's or a site's number, as src/charge/element.h stores it; 0: none. */
 static uint32_t objects_number(struct heap *heap, const struct heap_cache *cache,

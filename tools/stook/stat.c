@@ -271,12 +271,34 @@ static struct stat_line stat_read(const struct stat_options *options, const stru
     return line;
 }
 
+/* The title of some columns, between dashes. */
+static void stat_title(struct writer *w, const char *title, int width)
+{
+    static const char dashes[] = "------------------------------";
+    int left = (width - (int)strlen(title) - 2) / 2, right = width - (int)strlen(title) - 2 - left;
+
+    writer_print(w, "%.*s %s %.*s", left, dashes, title, right, dashes);
+}
+
 static void stat_head(struct writer *w, const struct stat_line *line)
 {
+<<<<<<< HEAD
     writer_print(
         w,
         "----------------- now ------------------ -- slabs a second - ---- sheaves and barn, a second ----%s\n",
         line->known ? " ------ objects a second, by sheaf and by slab -----" : "");
+=======
+    stat_title(w, "now", 45);
+    writer_print(w, " ");
+    stat_title(w, "slabs/s", 15);
+    writer_print(w, " ");
+    stat_title(w, "lists and barns, a second", 39);
+    if (line->known) {
+        writer_print(w, " ");
+        stat_title(w, "objects a second, by sheaves and by slabs", 51);
+    }
+    writer_print(w, "\n");
+>>>>>>> part-view
     writer_print(w, "%10s %8s %8s %8s %7s %7s %7s %7s %7s %7s %7s", "objects", "in use", "cached",
                  "resident", "slabs", "made", "gone", "locks", "get", "miss", "put");
     writer_print(w, " %7s", "refuse");

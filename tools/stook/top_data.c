@@ -30,7 +30,7 @@ static void top_begin(struct top_data *data)
 {
     free(data->before);
     data->before = data->row;
-    data->befores = data->rows;
+    data->old_rows = data->rows;
     data->time_before = data->time;
     data->row = NULL;
     data->rows = 0;
@@ -42,7 +42,7 @@ static void top_begin(struct top_data *data)
 
 static const struct top_row *top_before(const struct top_data *data, const struct top_row *row)
 {
-    for (size_t i = 0; i < data->befores; i++)
+    for (size_t i = 0; i < data->old_rows; i++)
         if (data->before[i].key == row->key && strcmp(data->before[i].name, row->name) == 0)
             return &data->before[i];
     return NULL;
@@ -78,7 +78,7 @@ void top_forget(struct top_data *data)
     free(data->row);
     free(data->before);
     data->row = data->before = NULL;
-    data->rows = data->befores = 0;
+    data->rows = data->old_rows = 0;
     data->time = data->time_before = 0;
 }
 
@@ -151,6 +151,7 @@ static bool top_add_process(int pid, void *arg)
         memcpy(row->name, heap->target->name, sizeof(row->name));
         memcpy(row->mode, heap->mode, sizeof(row->mode));
         row->key = (uint64_t)pid;
+        row->is_process = true;
         row->active = heap->total.active;
         row->total = heap->total.total;
         row->slabs = heap->total.slabs;

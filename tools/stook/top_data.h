@@ -13,7 +13,7 @@ enum { TOP_SIZE = 12 };
 struct top_row {
     char name[HEAP_NAME];
     uint64_t key; /* of a cache: its address; of a process: its number */
-    bool internal, torn;
+    bool is_process, internal, torn;
     uint64_t size, active, total, slabs, resident, in_use, waste; /* waste: resident less in use */
     uint64_t process_resident; /* of a process, as the kernel counts */
     uint64_t events, allocs;   /* ever; allocs where they are counted */
@@ -30,7 +30,7 @@ struct top_data {
     struct top_row *row;
     size_t rows;
     struct top_row *before;
-    size_t befores;
+    size_t old_rows;
     uint64_t time, time_before;
     struct heap_count total;
     uint64_t warm, resident;

@@ -8,6 +8,7 @@
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,24 +111,37 @@ void top_screen_home(struct top_screen *screen)
 
 /* ---- the head --------------------------------------------------------------------------------- */
 
+/* A line from the left, cut at the right. */
+static __attribute__((format(printf, 2, 3))) int draw_line(int y, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    mvaddnstr(y, 0, text, COLS);
+    return (int)strlen(text);
+}
+
 static void draw_title(const struct top_screen *screen, const struct top_data *data)
 {
-    char left[200], right[64], clock[16];
+    char right[64], clock[16];
     time_t now = time(NULL);
     struct tm local;
+    int used;
 
     strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
     if (data->heap)
-        snprintf(left, sizeof(left),
-                 "stook top - %s  process %d (%s), Stook %s, %s mode, %u of %u CPUs used", clock,
-                 data->heap->target->pid, data->heap->target->name, data->heap->version,
-                 data->heap->mode, data->heap->cpus_used, data->heap->cpus);
+        used =
+            draw_line(0, "stook top - %s  process %d (%s), Stook %s, %s mode, %u of %u CPUs used",
+                      clock, data->heap->target->pid, data->heap->target->name, data->heap->version,
+                      data->heap->mode, data->heap->cpus_used, data->heap->cpus);
     else
-        snprintf(left, sizeof(left), "stook top - %s  %zu process%s on Stook", clock, data->rows,
-                 data->rows == 1 ? "" : "es");
+        used = draw_line(0, "stook top - %s  %zu process%s on Stook", clock, data->rows,
+                         data->rows == 1 ? "" : "es");
     snprintf(right, sizeof(right), "every %g s", screen->delay);
-    mvaddnstr(0, 0, left, COLS);
-    if ((int)strlen(left) + (int)strlen(right) + 2 <= COLS)
+    if (used + (int)strlen(right) + 2 <= COLS)
         mvaddstr(0, COLS - (int)strlen(right), right);
 }
 
@@ -161,15 +175,14 @@ static void draw_sums(const struct top_data *data)
     char a[TOP_SIZE], b[TOP_SIZE], c[TOP_SIZE], d[TOP_SIZE], e[TOP_SIZE], f[TOP_SIZE];
     const struct heap_count *n = &data->total;
 
-    mvprintw(1, 0, "resident %s, of that slabs %s: in use %s, cached %s, wasted %s; warm pages %s",
-             top_size(data->resident, a), top_size(n->bytes.resident, b),
-             top_size(n->bytes.in_use, c), top_size(n->bytes.cached, d),
-             top_size(n->bytes.wasted, e), top_size(data->warm, f));
-    mvprintw(2, 0, "objects  %llu in use, %llu in sheaves, %llu free in slabs",
-             (unsigned long long)n->active, (unsigned long long)n->in_sheaves,
-             (unsigned long long)n->in_slabs);
-    if (top_growth(data->growth, a)[0])
-        printw("; growth %s/s", a);
+    draw_line(1, "resident %s; Stook's pages %s: in use %s, cached %s, wasted %s; warm %s",
+              top_size(data->resident, a), top_size(n->bytes.resident, b),
+              top_size(n->bytes.in_use, c), top_size(n->bytes.cached, d),
+              top_size(n->bytes.wasted, e), top_size(data->warm, f));
+    top_growth(data->growth, a);
+    draw_line(2, "objects  %llu in use, %llu in sheaves, %llu free in slabs%s%s%s",
+              (unsigned long long)n->active, (unsigned long long)n->in_sheaves,
+              (unsigned long long)n->in_slabs, a[0] ? "; growth " : "", a, a[0] ? "/s" : "");
     draw_meter(&n->bytes);
 }
 
@@ -177,7 +190,7 @@ static void draw_sums(const struct top_data *data)
 
 static bool draw_takes(const struct top_screen *screen, const struct top_row *row)
 {
-    return (screen->internal || !row->internal) &&
+    return (screen->internal || row->is_process || (!row->internal && row->resident > 0)) &&
            (!screen->filter[0] || strstr(row->name, screen->filter));
 }
 
@@ -206,110 +219,196 @@ static int draw_lines(void)
     return lines > 0 ? lines : 0;
 }
 
-/* The name's column takes what the others leave. */
-static int draw_name_width(const struct top_data *data)
-{
-    int others = data->heap ? 72 : 76, width = COLS - others - (data->counted ? 10 : 0);
+/* ---- columns ---------------------------------------------------------------------------------- */
 
-    return width < 12 ? 12 : width > 40 ? 40 : width;
+enum column_of { OF_BOTH, OF_PROCESS, OF_HOST };
+
+/* In their order.  Where the terminal has no room for all, those with the highest number in `drop` go first. */
+static const struct column {
+    const char *title;
+    int width; /* with the space before it */
+    int drop;
+    enum column_of of;
+    int sort; /* enum top_sort; -1: no key sorts by it */
+} columns[] = {
+    {"PID", 8, 0, OF_HOST, -1},
+    {"", 0, 0, OF_BOTH, TOP_NAME},
+    {"RESIDENT", 9, 3, OF_HOST, -1},
+    {"SIZE", 7, 4, OF_PROCESS, -1},
+    {"IN USE", 11, 2, OF_BOTH, TOP_OBJECTS},
+    {"TOTAL", 11, 8, OF_BOTH, -1},
+    {"USE", 5, 1, OF_BOTH, -1},
+    {"SLABS", 8, 7, OF_PROCESS, -1},
+    {"MODE", 8, 6, OF_HOST, -1},
+    {"BYTES", 9, 0, OF_BOTH, TOP_BYTES},
+    {"WASTE", 9, 0, OF_BOTH, TOP_WASTE},
+    {"GROWTH/s", 9, 0, OF_BOTH, TOP_GROWTH},
+    {"ALLOCS/s", 11, 5, OF_BOTH, TOP_RATE},
+    {"EVENTS/s", 9, 5, OF_BOTH, TOP_RATE},
+};
+enum {
+    COLUMN_PID,
+    COLUMN_NAME,
+    COLUMN_RESIDENT,
+    COLUMN_SIZE,
+    COLUMN_ACTIVE,
+    COLUMN_TOTAL,
+    COLUMN_USE,
+    COLUMN_SLABS,
+    COLUMN_MODE,
+    COLUMN_BYTES,
+    COLUMN_WASTE,
+    COLUMN_GROWTH,
+    COLUMN_ALLOCS,
+    COLUMN_EVENTS,
+    COLUMNS_ALL,
+    COLUMN_NAME_LEAST = 16,
+    COLUMN_NAME_MOST = 44,
+};
+
+/* The columns that are shown, a bit each; the width of the name's. */
+struct columns_shown {
+    unsigned bits;
+    int name;
+};
+
+static struct columns_shown columns_choose(const struct top_data *data)
+{
+    struct columns_shown shown = {0};
+    int width = 1; /* the mark of a torn row */
+
+    for (unsigned i = 0; i < COLUMNS_ALL; i++) {
+        if (columns[i].of == (data->heap ? OF_HOST : OF_PROCESS) ||
+            (i == COLUMN_ALLOCS && !data->counted))
+            continue;
+        shown.bits |= 1u << i;
+        width += columns[i].width;
+    }
+    for (int drop = 8; drop > 0 && width + COLUMN_NAME_LEAST > COLS; drop--)
+        for (unsigned i = 0; i < COLUMNS_ALL; i++)
+            if (columns[i].drop == drop && (shown.bits >> i & 1)) {
+                shown.bits &= ~(1u << i);
+                width -= columns[i].width;
+            }
+    shown.name = COLS - width;
+    if (shown.name > COLUMN_NAME_MOST)
+        shown.name = COLUMN_NAME_MOST;
+    if (shown.name < 1)
+        shown.name = 1;
+    return shown;
 }
 
-/* A column's head, marked where rows are in its order. */
-static void draw_column(const struct top_screen *screen, enum top_sort sort, const char *text)
+static void draw_columns(const struct top_screen *screen, const struct top_data *data,
+                         const struct columns_shown *shown)
 {
-    if (screen->sort == sort)
-        attron(A_UNDERLINE | A_BOLD);
-    addstr(text);
-    if (screen->sort == sort)
-        attroff(A_UNDERLINE | A_BOLD);
-}
-
-static void draw_columns(const struct top_screen *screen, const struct top_data *data)
-{
-    int width = draw_name_width(data);
-    char text[64];
+    bool by_allocs = data->counted && (shown->bits >> COLUMN_ALLOCS & 1);
 
     attron(A_REVERSE);
     mvhline(HEAD_LINES - 1, 0, ' ', COLS);
     move(HEAD_LINES - 1, 0);
-    if (!data->heap)
-        printw("%8s ", "PID");
-    snprintf(text, sizeof(text), "%-*s", width, data->heap ? "CACHE" : "PROCESS");
-    draw_column(screen, TOP_NAME, text);
-    if (data->heap)
-        printw(" %6s", "SIZE");
-    else
-        printw(" %8s", "RESIDENT");
-    draw_column(screen, TOP_OBJECTS, "     IN USE");
-    printw(" %10s %4s", "TOTAL", "USE");
-    printw(" %7s", data->heap ? "SLABS" : "MODE");
-    draw_column(screen, TOP_BYTES, "    BYTES");
-    draw_column(screen, TOP_WASTE, "    WASTE");
-    draw_column(screen, TOP_GROWTH, " GROWTH/s");
-    if (data->counted)
-        draw_column(screen, TOP_RATE, "  ALLOCS/s");
-    printw(" %8s", "EVENTS/s");
+    for (unsigned i = 0; i < COLUMNS_ALL; i++) {
+        bool sorted = columns[i].sort == (int)screen->sort && !(i == COLUMN_EVENTS && by_allocs);
+        if (!(shown->bits >> i & 1))
+            continue;
+        if (sorted)
+            attron(A_UNDERLINE | A_BOLD);
+        if (i == COLUMN_NAME)
+            printw("%s%-*s", data->heap ? "" : " ", shown->name - !data->heap,
+                   data->heap ? "CACHE" : "PROCESS");
+        else
+            printw("%*s", columns[i].width, columns[i].title);
+        if (sorted)
+            attroff(A_UNDERLINE | A_BOLD);
+    }
     attroff(A_REVERSE);
 }
 
-static void draw_size(uint64_t bytes, int width)
+/* The text of a row's cell, but for the name. */
+static void draw_text(const struct top_row *row, unsigned column, char text[32])
 {
-    char text[TOP_SIZE];
+    char size[TOP_SIZE];
 
-    printw(" %*s", width, top_size(bytes, text));
+    text[0] = '\0';
+    switch (column) {
+    case COLUMN_PID:
+        snprintf(text, 32, "%u", (unsigned)row->key);
+        break;
+    case COLUMN_RESIDENT:
+        snprintf(text, 32, "%s", top_size(row->process_resident, size));
+        break;
+    case COLUMN_SIZE:
+        snprintf(text, 32, row->size ? "%u" : "-", (unsigned)row->size);
+        break;
+    case COLUMN_ACTIVE:
+        snprintf(text, 32, "%llu", (unsigned long long)row->active);
+        break;
+    case COLUMN_TOTAL:
+        snprintf(text, 32, "%llu", (unsigned long long)row->total);
+        break;
+    case COLUMN_USE:
+        if (row->resident)
+            snprintf(text, 32, "%u%%",
+                     (unsigned)((double)row->in_use / (double)row->resident * 100 + 0.5));
+        break;
+    case COLUMN_SLABS:
+        snprintf(text, 32, "%llu", (unsigned long long)row->slabs);
+        break;
+    case COLUMN_MODE:
+        snprintf(text, 32, "%s", row->mode);
+        break;
+    case COLUMN_BYTES:
+        snprintf(text, 32, "%s", top_size(row->resident, size));
+        break;
+    case COLUMN_WASTE:
+        snprintf(text, 32, "%s", top_size(row->waste, size));
+        break;
+    case COLUMN_GROWTH:
+        snprintf(text, 32, "%s", top_growth(row->growth, size));
+        break;
+    case COLUMN_ALLOCS:
+        snprintf(text, 32, row->counted ? "%.0f" : "-", row->alloc_rate);
+        break;
+    case COLUMN_EVENTS:
+        snprintf(text, 32, "%.0f", row->event_rate);
+        break;
+    default:
+        break;
+    }
 }
 
-static void draw_growth(double growth, bool marked)
+static void draw_row(const struct top_data *data, const struct top_row *row,
+                     const struct columns_shown *shown, int line, bool marked)
 {
-    char text[TOP_SIZE];
-    int pair = growth > 0 ? PAIR_UP : PAIR_DOWN;
-
-    top_growth(growth, text);
-    if (text[0] && !marked)
-        attron(COLOR_PAIR(pair));
-    printw(" %8s", text);
-    if (text[0] && !marked)
-        attroff(COLOR_PAIR(pair));
-}
-
-static void draw_row(const struct top_data *data, const struct top_row *row, int line, bool marked)
-{
-    int width = draw_name_width(data);
+    char text[32];
 
     if (marked)
         attron(A_REVERSE);
     mvhline(line, 0, ' ', COLS);
     move(line, 0);
-    if (!data->heap)
-        printw("%8llu ", (unsigned long long)row->key);
-    printw("%-*.*s", width, width, row->name);
-    if (!data->heap)
-        draw_size(row->process_resident, 8);
-    else if (row->size)
-        printw(" %6llu", (unsigned long long)row->size);
-    else
-        printw(" %6s", "-");
-    printw(" %10llu %10llu %3u%%", (unsigned long long)row->active, (unsigned long long)row->total,
-           row->resident ? (unsigned)((double)row->in_use / (double)row->resident * 100 + 0.5) : 0);
-    if (data->heap)
-        printw(" %7llu", (unsigned long long)row->slabs);
-    else
-        printw(" %7s", row->mode);
-    draw_size(row->resident, 8);
-    draw_size(row->waste, 8);
-    draw_growth(row->growth, marked);
-    if (data->counted && row->counted)
-        printw(" %9.0f", row->alloc_rate);
-    else if (data->counted)
-        printw(" %9s", "-");
-    printw(" %8.0f", row->event_rate);
+    for (unsigned i = 0; i < COLUMNS_ALL; i++) {
+        int pair = i != COLUMN_GROWTH || marked ? 0 : row->growth > 0 ? PAIR_UP : PAIR_DOWN;
+        if (!(shown->bits >> i & 1))
+            continue;
+        if (i == COLUMN_NAME) {
+            printw("%s%-*.*s", data->heap ? "" : " ", shown->name - !data->heap,
+                   shown->name - !data->heap, row->name);
+            continue;
+        }
+        draw_text(row, i, text);
+        if (pair)
+            attron(COLOR_PAIR(pair));
+        printw(" %*s", columns[i].width - 1, text);
+        if (pair)
+            attroff(COLOR_PAIR(pair));
+    }
     if (row->torn)
         addch('~');
     if (marked)
         attroff(A_REVERSE);
 }
 
-static void draw_rows(struct top_screen *screen, const struct top_data *data)
+static void draw_rows(struct top_screen *screen, const struct top_data *data,
+                      const struct columns_shown *shown)
 {
     size_t n = draw_count(screen, data), lines = (size_t)draw_lines();
     const struct top_row *row;
@@ -323,7 +422,7 @@ static void draw_rows(struct top_screen *screen, const struct top_data *data)
     row = draw_row_at(screen, data, screen->selected);
     screen->selected_key = row ? row->key : 0;
     for (size_t i = 0; i < lines && (row = draw_row_at(screen, data, screen->from + i)); i++)
-        draw_row(data, row, HEAD_LINES + (int)i, screen->from + i == screen->selected);
+        draw_row(data, row, shown, HEAD_LINES + (int)i, screen->from + i == screen->selected);
     if (n == 0 && lines > 0)
         mvaddstr(HEAD_LINES, 2,
                  screen->filter[0] ? "nothing has that in its name"
@@ -335,9 +434,11 @@ static void draw_rows(struct top_screen *screen, const struct top_data *data)
 
 static void draw_key(const char *key, const char *what)
 {
-    addstr(key);
+    if (getcurx(stdscr) + 7 + (int)strlen(key) >= COLS)
+        return;
+    printw(" %s", key);
     attron(COLOR_PAIR(PAIR_KEY) | (has_colors() ? 0 : A_REVERSE));
-    printw("%-7s", what);
+    printw("%-6s", what);
     attroff(COLOR_PAIR(PAIR_KEY) | (has_colors() ? 0 : A_REVERSE));
 }
 
@@ -348,8 +449,8 @@ static void draw_foot(const struct top_screen *screen, const struct top_data *da
         mvaddnstr(LINES - 2, 0, screen->message, COLS);
         attroff(A_BOLD | COLOR_PAIR(PAIR_WASTED));
     } else if (!data->heap && data->refused > 0) {
-        mvprintw(LINES - 2, 0, "the kernel does not let stook look into %u other processes",
-                 data->refused);
+        draw_line(LINES - 2, "the kernel does not let stook look into %u other process%s",
+                  data->refused, data->refused == 1 ? "" : "es");
     }
     move(LINES - 1, 0);
     if (screen->typing) {
@@ -357,6 +458,7 @@ static void draw_foot(const struct top_screen *screen, const struct top_data *da
         return;
     }
     draw_key("h", "Help");
+    draw_key("q", "Quit");
     draw_key("b", "Bytes");
     draw_key("g", "Growth");
     draw_key("r", "Rate");
@@ -369,7 +471,6 @@ static void draw_foot(const struct top_screen *screen, const struct top_data *da
         draw_key("Enter", "Look in");
     else if (screen->host)
         draw_key("Esc", "Back");
-    draw_key("q", "Quit");
     if (screen->filter[0])
         printw(" filter: %s", screen->filter);
 }
@@ -393,7 +494,7 @@ static void draw_help(void)
         "  arrows, j k, Page Up and Down, Home, End   move the mark",
         "  Enter               look into the marked process;  Esc, Backspace: back to the processes",
         "  \\ or F4, / or F3    show only names that have what is typed",
-        "  a                   the library's own caches, too",
+        "  a                   the library's own caches, and those without slabs, too",
         "  + -                 renew the screen more often, less often",
         "  space, F5           renew it now",
         "  q or F10            end",
@@ -407,6 +508,8 @@ static void draw_help(void)
 
 void top_screen_draw(struct top_screen *screen, struct top_data *data)
 {
+    struct columns_shown shown;
+
     erase();
     if (screen->help) {
         draw_help();
@@ -416,8 +519,9 @@ void top_screen_draw(struct top_screen *screen, struct top_data *data)
         top_sort(data, screen->sort, screen->inverted);
         draw_title(screen, data);
         draw_sums(data);
-        draw_columns(screen, data);
-        draw_rows(screen, data);
+        shown = columns_choose(data);
+        draw_columns(screen, data, &shown);
+        draw_rows(screen, data, &shown);
         draw_foot(screen, data);
     }
     refresh();
