@@ -242,7 +242,7 @@ enum heap_page {
     HEAP_PAGE_PARTIAL,
     HEAP_PAGE_FULL,
     HEAP_PAGE_LARGE,
-    HEAP_PAGE_OTHER, /* the library's own, or moved while it was read */
+    HEAP_PAGE_OTHER, /* freed last, and kept by a CPU; or moved while it was read */
     HEAP_PAGES
 };
 enum { HEAP_BLOCK_PAGES = 512 };

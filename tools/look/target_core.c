@@ -394,6 +394,13 @@ void target_core_registers(struct target *target,
         }
 }
 
+uint64_t target_core_has(struct target *target, uint64_t begin)
+{
+    const struct core_part *part = core_part(target->own, begin);
+
+    return part && part->begin == begin ? part->in_core : 0;
+}
+
 /* ---- parts ------------------------------------------------------------------------------------ */
 
 static int core_order(const void *a, const void *b)

@@ -20,6 +20,9 @@ extern const char target_core_lacks[];
 void target_core_registers(struct target *target,
                            void (*fn)(const uint64_t *words, size_t n, void *arg), void *arg);
 
+/* Bytes that the core itself has of the mapping that begins there. */
+uint64_t target_core_has(struct target *target, uint64_t begin);
+
 /* The file on this machine of a path that was mapped; "": none, or it is another build. */
 const char *target_core_file(struct target *target, const char *path);
 
