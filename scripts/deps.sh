@@ -20,6 +20,8 @@ check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
 check       libdw-dev               pc:libdw
 check       systemtap-sdt-dev       /usr/include/*/sys/sdt.h
+check       libncurses-dev          pc:ncursesw
+check       tmux                    tmux
 check       python3                 python3
 check       binutils                nm
 check       util-linux              unshare
@@ -41,11 +43,14 @@ check       libc6-dev-arm64-cross   /usr/aarch64-linux-gnu/include/stdlib.h
 coverage    libcmocka-dev           pc:cmocka
 coverage    liburcu-dev             pc:liburcu-memb
 coverage    libdw-dev               pc:libdw
+coverage    libncurses-dev          pc:ncursesw
+coverage    tmux                    tmux
 coverage    python3                 python3
 coverage    gcovr                   gcovr
 
 run         python3                 python3
 run         libdw-dev               pc:libdw
+run         libncurses-dev          pc:ncursesw
 
 bench       python3                 python3
 bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so

@@ -34,8 +34,6 @@ enum {
     QUARANTINE_TRIES = 4,      /* queues that are tried */
 };
 
-enum quarantine_state { QUARANTINE_FREE, QUARANTINE_LIVE, QUARANTINE_HELD, QUARANTINE_LOST };
-
 struct quarantine {
     struct lock lock;    /* without a rank: nothing is called under it */
     uint32_t first, end; /* numbers of entries, which only grow */

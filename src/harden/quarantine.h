@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum quarantine_state { QUARANTINE_FREE, QUARANTINE_LIVE, QUARANTINE_HELD, QUARANTINE_LOST };
+
 /* What a held object is filled with, where its cache does not ask for zeros: no pointer of eight of them is one. */
 enum { QUARANTINE_FILL = 0x6d };
 

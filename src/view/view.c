@@ -7,6 +7,7 @@
 #include "debug/depot.h"
 #include "debug/track.h"
 #include "guard/guard.h"
+#include "harden/quarantine.h"
 #include "large/large.h"
 #include "page/arena_kept.h"
 #include "page/zone.h"

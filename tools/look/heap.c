@@ -262,11 +262,14 @@ static void heap_fill_node(const struct view *v, const char *copy, size_t size,
         .peak_pages = view_get(v, node, nodes, VIEW_node_peak) << cache->order,
         .made = view_get(v, node, nodes, VIEW_node_made),
         .gone = view_get(v, node, nodes, VIEW_node_gone),
+        .took = view_get(v, node, nodes, VIEW_node_took),
+        .barn_get = view_get(v, barn, barns, VIEW_barn_get),
+        .barn_get_fail = view_get(v, barn, barns, VIEW_barn_get_fail),
+        .barn_put = view_get(v, barn, barns, VIEW_barn_put),
+        .barn_put_fail = view_get(v, barn, barns, VIEW_barn_put_fail),
     };
-    *changes += to->made + to->gone + view_get(v, node, nodes, VIEW_node_took) +
-                view_get(v, barn, barns, VIEW_barn_get) + view_get(v, barn, barns, VIEW_barn_put) +
-                view_get(v, barn, barns, VIEW_barn_get_fail) +
-                view_get(v, barn, barns, VIEW_barn_put_fail);
+    *changes += to->made + to->gone + to->took + to->barn_get + to->barn_put + to->barn_get_fail +
+                to->barn_put_fail;
 }
 
 enum heap_found { HEAP_TORN, HEAP_NONE, HEAP_FOUND };

@@ -41,7 +41,9 @@ struct heap_count {
 struct heap_node {
     uint64_t slabs, partial, empty, objects, out; /* out: with users, and in sheaves */
     uint64_t bytes, barn_full, barn_empty, barn_limit, barn_objects;
-    uint64_t peak_pages, made, gone; /* slabs, ever */
+    uint64_t peak_pages;
+    uint64_t made, gone, took; /* slabs, ever; takings of the list's lock */
+    uint64_t barn_get, barn_get_fail, barn_put, barn_put_fail;
 };
 
 struct heap_column {
@@ -166,10 +168,11 @@ static inline uint64_t heap_object(const struct heap *heap, const struct heap_ca
 
 enum heap_state {
     HEAP_FREE,    /* in its slab */
-    HEAP_LIVE,    /* a user has it; or a quarantine, or a prefilled sheaf */
+    HEAP_LIVE,    /* a user has it, or a prefilled sheaf */
     HEAP_IN_CPU,  /* in a sheaf of a CPU: heap_place says which */
     HEAP_IN_BARN, /* … of a barn: of which node */
     HEAP_IN_RCU,  /* freed under readers, in a sheaf of a CPU */
+    HEAP_HELD,    /* freed, and held back by its cache's quarantine */
     HEAP_UNKNOWN, /* it was moved while it was read */
 };
 

@@ -11,9 +11,13 @@ enum { OBJECTS_DEPTH = 24, OBJECTS_TAG_DEPTH = 64 };
 
 const char *heap_state_name(enum heap_state state)
 {
-    static const char *const names[] = {
-        "free",   "in use", "free, in a CPU's sheaf", "free, in a barn", "freed under readers",
-        "unknown"};
+    static const char *const names[] = {"free",
+                                        "in use",
+                                        "free, in a CPU's sheaf",
+                                        "free, in a barn",
+                                        "freed under readers",
+                                        "in quarantine",
+                                        "unknown"};
 
     return names[state];
 }
@@ -53,6 +57,36 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
     return true;
 }
 
+/* Where an object's element lies; 0: it has none. */
+static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
+                               const struct heap_slab *slab, unsigned which, uint32_t index)
+{
+    const struct view *v = &heap->view;
+    const struct heap_column *column =
+        &cache->column[(slab->flags & view_value(v, VIEW_SLAB_MIN)) != 0][which];
+
+    if (column->element == 0 ||
+        (which == HEAP_TAG && !(slab->flags & view_value(v, VIEW_SLAB_TAGGED))))
+        return 0;
+    return (column->outside ? slab->descriptor : heap_slab_base(heap, slab)) + column->offset +
+           (uint64_t)index * column->stride;
+}
+
+/* An object that is out of its slab and in no sheaf (src/harden/quarantine.h). */
+static enum heap_state objects_held(struct heap *heap, const struct heap_cache *cache,
+                                    const struct heap_slab *slab, uint32_t index)
+{
+    const struct view *v = &heap->view;
+    uint64_t at = 0;
+    uint16_t word;
+
+    if (cache->flags & view_value(v, VIEW_STOOK_CACHE_QUARANTINE))
+        at = objects_column(heap, cache, slab, HEAP_TRACK, index);
+    if (!at || !target_read(heap->target, at, &word, sizeof(word)))
+        return HEAP_LIVE;
+    return word == view_value(v, VIEW_QUARANTINE_LIVE) ? HEAP_LIVE : HEAP_HELD;
+}
+
 bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[HEAP_OBJECTS])
 {
     const struct heap_cache *cache = heap_cache_at(heap, slab->cache);
@@ -62,7 +96,9 @@ bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[
     for (unsigned i = 0; i < slab->objects; i++) {
         const struct heap_sheaf_object *in =
             state[i] ? heap_in_sheaf(heap, heap_object(heap, cache, slab, i)) : NULL;
-        state[i] = !state[i] ? HEAP_FREE : in ? in->state : HEAP_LIVE;
+        state[i] = !state[i] ? HEAP_FREE
+                   : in      ? in->state
+                             : (uint8_t)objects_held(heap, cache, slab, i);
     }
     return true;
 }
@@ -91,21 +127,6 @@ bool heap_each_live(struct heap *heap, const struct heap_cache *cache, heap_obje
 }
 
 /* ---- columns ---------------------------------------------------------------------------------- */
-
-/* Where an object's element lies; 0: it has none. */
-static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
-                               const struct heap_slab *slab, unsigned which, uint32_t index)
-{
-    const struct view *v = &heap->view;
-    const struct heap_column *column =
-        &cache->column[(slab->flags & view_value(v, VIEW_SLAB_MIN)) != 0][which];
-
-    if (column->element == 0 ||
-        (which == HEAP_TAG && !(slab->flags & view_value(v, VIEW_SLAB_TAGGED))))
-        return 0;
-    return (column->outside ? slab->descriptor : heap_slab_base(heap, slab)) + column->offset +
-           (uint64_t)index * column->stride;
-}
 
 /* A group's or a site's number, as src/charge/element.h stores it; 0: none. */
 static uint32_t objects_number(struct heap *heap, const struct heap_cache *cache,

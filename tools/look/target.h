@@ -19,6 +19,7 @@ enum { TARGET_PAGE = 4096, TARGET_ERROR = 512, TARGET_NAME = 64 };
 
 struct target_error {
     char text[TARGET_ERROR];
+    bool refused; /* the kernel does not let this process look into that one */
 };
 /* For `return target_fail(error, "...", ...)`. */
 bool target_fail(struct target_error *error, const char *format, ...)

@@ -184,7 +184,7 @@ static int pid_yama(void)
                : 0;
 }
 
-static bool pid_refused(int folder, int pid, const char *name, struct target_error *error)
+static bool pid_say_refused(int folder, int pid, const char *name, struct target_error *error)
 {
     char status[4096], who[64], *at;
     unsigned uid = geteuid();
@@ -219,6 +219,13 @@ static bool pid_refused(int folder, int pid, const char *name, struct target_err
         "the kernel does not let you look into process %d (%s): it has raised privileges, made "
         "itself not dumpable, or is in another user namespace.  Run stook with CAP_SYS_PTRACE (as root)",
         pid, name);
+}
+
+static bool pid_refused(int folder, int pid, const char *name, struct target_error *error)
+{
+    (void)pid_say_refused(folder, pid, name, error);
+    error->refused = true;
+    return false;
 }
 
 static bool pid_first(const struct target_mapping *mapping, void *arg)

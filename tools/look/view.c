@@ -235,8 +235,8 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
     if (!any)
         return target_fail(
             error,
-            "process %d (%s) does not run on Stook, or on one before version 0.1 that describes "
-            "itself; start it by `stook run`",
+            "process %d (%s) does not run on Stook, or on a version that does not describe "
+            "itself; `stook run` starts programs on Stook",
             target->pid, target->name);
     if (found == LOAD_NOT_STARTED)
         return target_fail(error,
