@@ -12,6 +12,10 @@
 #define STOOK_BASE_PROBE_H
 
 #if STOOK_PROBES
+#ifdef __clang__
+/* Of "nor", the header's own, clang takes memory, and stores each argument there first. */
+#define STAP_SDT_ARG_CONSTRAINT nr
+#endif
 #include <sys/sdt.h>
 #define PROBE2(name, a, b) STAP_PROBE2(stook, name, a, b)
 #define PROBE3(name, a, b, c) STAP_PROBE3(stook, name, a, b, c)

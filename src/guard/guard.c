@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* What guard_begin() was told. */
-static uint64_t guard_mean;
+static _Atomic uint64_t guard_mean;
 static uint32_t guard_wanted;
 
 /* The first sample makes the pool.  A child whose parent's other thread was at it goes without. */

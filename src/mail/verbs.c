@@ -2,7 +2,7 @@
 #include "mail/verbs.h"
 
 #include "base/settings.h"
-#include "sample/sample.h"
+#include "guard/guard.h"
 #include "slab/cache.h"
 
 #include <stook/group.h>
@@ -85,7 +85,8 @@ static void verbs_sample(const struct mail_message *message, struct mail_answer 
     if (setting_number(SETTING_GUARD) == 0)
         verbs_fail(answer, ENOTSUP, "nothing samples: the program was started without STOOK_GUARD");
     else
-        sample_begin(message->value ? message->value : (uint64_t)1 << VERBS_NEVER);
+        guard_begin(message->value ? message->value : (uint64_t)1 << VERBS_NEVER,
+                    (uint32_t)setting_number(SETTING_GUARD_SLOTS));
 }
 
 static void verbs_limit(const struct mail_message *message, struct mail_answer *answer)

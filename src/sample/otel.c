@@ -4,12 +4,13 @@
 #include "base/probe.h"
 
 /* Nothing but the probe: it must not be inlined, nor must its arguments be dropped. */
-__attribute__((noipa)) void otel_alloc(const void *object, size_t size, uint64_t weighted_bytes)
+__attribute__((noinline, noipa)) void otel_alloc(const void *object, size_t size,
+                                                 uint64_t weighted_bytes)
 {
     PROBE3_OF(otel_memory, alloc, object, size, weighted_bytes);
 }
 
-__attribute__((noipa)) void otel_free(const void *object)
+__attribute__((noinline, noipa)) void otel_free(const void *object)
 {
     PROBE1_OF(otel_memory, free, object);
 }

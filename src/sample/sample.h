@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Samples from now on, `mean` bytes apart (not 0). */
+/* Samples from now on, `mean` bytes apart (not 0); also another mean than before. */
 void sample_begin(uint64_t mean);
 
 /* hooks_set.sample */

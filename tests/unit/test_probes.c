@@ -218,6 +218,11 @@ static void see(pid_t child, const struct probe_note *note, struct seen *seen)
     name = expected[place].name;
     seen->hits[place]++;
     if (strcmp(expected[place].provider, "otel_memory") == 0) {
+        struct user_regs_struct regs;
+        assert_int_equal(ptrace(PTRACE_GETREGS, child, NULL, &regs), 0);
+        assert_true(arg[0] == regs.rdi && (n == 1 || (arg[1] == regs.rsi && arg[2] == regs.rdx)));
+    }
+    if (strcmp(expected[place].provider, "otel_memory") == 0) {
         if (n == 3) {
             seen->object = arg[0];
             seen->size = arg[1];

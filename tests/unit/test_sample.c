@@ -249,6 +249,21 @@ static void test_children_differ(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* A thread that is far from its next point comes to one of the new mean. */
+static void test_the_mean_changes(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("changed", SIZE, NULL);
+
+    (void)unused;
+    sample_begin((uint64_t)1 << 48);
+    assert_int_equal(sample_hand_over(cache, 1000, false), 1000);
+    sample_begin(1);
+    assert_int_equal(sample_hand_over(cache, 1000, false), 0);
+    sample_begin((uint64_t)1 << 48);
+    assert_int_equal(sample_hand_over(cache, 1000, false), 1000);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_pairs_are_not_counted),
         cmocka_unit_test(test_points_move_nothing),
         cmocka_unit_test(test_children_differ),
+        cmocka_unit_test(test_the_mean_changes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,9 +184,10 @@ static bool letter_exchange(struct target *target, const struct letter_box *box,
 bool letter_send(struct target *target, const struct letter *letter, unsigned wait,
                  struct mail_answer *answer, struct target_error *error)
 {
+    struct timespec pause = {0, LETTER_PAUSE * 1000000l};
     struct letter_box box;
     char path[64];
-    bool done;
+    bool done, locked = false;
     int lock;
 
     if (!letter_find(target, &box, error))
@@ -194,7 +195,12 @@ bool letter_send(struct target *target, const struct letter *letter, unsigned wa
     /* One writer at a time, as far as they see the same /proc. */
     (void)snprintf(path, sizeof(path), "/proc/%d", target->pid);
     lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    for (unsigned waited = 0; lock >= 0 && waited <= wait && !locked; waited += LETTER_PAUSE) {
+        locked = flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+        if (!locked)
+            (void)nanosleep(&pause, NULL);
+    }
+    if (lock >= 0 && !locked) {
         (void)close(lock);
         return target_fail(error, "another stook set is sending a message to process %d (%s)",
                            target->pid, target->name);
