@@ -256,11 +256,11 @@ static void test_the_mean_changes(void **unused)
 
     (void)unused;
     sample_begin((uint64_t)1 << 48);
-    assert_int_equal(sample_hand_over(cache, 1000, false), 1000);
+    assert_int_equal(sample_hand_over(cache, 1000, 1000, false), 1000);
     sample_begin(1);
-    assert_int_equal(sample_hand_over(cache, 1000, false), 0);
+    assert_int_equal(sample_hand_over(cache, 1000, 1000, false), 0);
     sample_begin((uint64_t)1 << 48);
-    assert_int_equal(sample_hand_over(cache, 1000, false), 1000);
+    assert_int_equal(sample_hand_over(cache, 1000, 1000, false), 1000);
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
