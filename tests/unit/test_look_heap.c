@@ -66,8 +66,8 @@ struct live {
     size_t n;
 };
 
-static bool take_live(uint64_t address, uint64_t bytes, const struct heap_slab *slab, uint32_t index,
-                      void *arg)
+static bool take_live(uint64_t address, uint64_t bytes, const struct heap_slab *slab,
+                      uint32_t index, void *arg)
 {
     struct live *live = arg;
 
@@ -306,14 +306,10 @@ static void test_snapshots_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states),
-        cmocka_unit_test(test_places_of_free_objects),
-        cmocka_unit_test(test_large_objects),
-        cmocka_unit_test(test_other_addresses),
-        cmocka_unit_test(test_tracks),
-        cmocka_unit_test(test_sites_and_groups),
-        cmocka_unit_test(test_quarantine),
-        cmocka_unit_test(test_snapshots_stay),
+        cmocka_unit_test(test_states),        cmocka_unit_test(test_places_of_free_objects),
+        cmocka_unit_test(test_large_objects), cmocka_unit_test(test_other_addresses),
+        cmocka_unit_test(test_tracks),        cmocka_unit_test(test_sites_and_groups),
+        cmocka_unit_test(test_quarantine),    cmocka_unit_test(test_snapshots_stay),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -172,9 +172,8 @@ enum heap_state {
     HEAP_IN_CPU,  /* in a sheaf of a CPU: heap_place says which */
     HEAP_IN_BARN, /* … of a barn: of which node */
     HEAP_IN_RCU,  /* freed under readers, in a sheaf of a CPU */
-    HEAP_HELD,    /* freed, and held back by its cache's quarantine */
+    HEAP_HELD,    /* freed, and held back: a quarantine, or readers, may have it */
     HEAP_UNKNOWN, /* it was moved while it was read */
-    HEAP_HELD,    /* freed, and a quarantine has it, or readers may */
 };
 
 /* The states of all objects of a slab; false: the library keeps no marks, or it is gone. */

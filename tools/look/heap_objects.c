@@ -16,13 +16,8 @@ const char *heap_state_name(enum heap_state state)
                                         "free, in a CPU's sheaf",
                                         "free, in a barn",
                                         "freed under readers",
-<<<<<<< HEAD
-                                        "unknown",
-                                        "freed, and held back"};
-=======
-                                        "in quarantine",
+                                        "freed, and held back",
                                         "unknown"};
->>>>>>> part-view
 
     return names[state];
 }
@@ -62,24 +57,6 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
     return true;
 }
 
-<<<<<<< HEAD
-static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
-                               const struct heap_slab *slab, unsigned which, uint32_t index);
-
-/* An object of a debug cache says itself whether a user has it. */
-static bool objects_is_held(struct heap *heap, const struct heap_cache *cache,
-                            const struct heap_slab *slab, uint32_t index)
-{
-    const struct view *v = &heap->view;
-    uint64_t head, word;
-
-    return (cache->flags & (view_value(v, VIEW_STOOK_CACHE_DEBUG_USER) |
-                            view_value(v, VIEW_STOOK_CACHE_DEBUG_RED_ZONE))) &&
-           view_knows(v, VIEW_OBJECT_STATE) &&
-           (head = objects_column(heap, cache, slab, HEAP_TRACK, index)) != 0 &&
-           view_read(v, heap->target, head, VIEW_track_head_kind, &word) &&
-           (word & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE);
-=======
 /* Where an object's element lies; 0: it has none. */
 static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
                                const struct heap_slab *slab, unsigned which, uint32_t index)
@@ -95,20 +72,28 @@ static uint64_t objects_column(const struct heap *heap, const struct heap_cache 
            (uint64_t)index * column->stride;
 }
 
-/* An object that is out of its slab and in no sheaf (src/harden/quarantine.h). */
+/* An object that is out of its slab and in no sheaf (src/debug/object.h, src/harden/quarantine.h). */
 static enum heap_state objects_held(struct heap *heap, const struct heap_cache *cache,
                                     const struct heap_slab *slab, uint32_t index)
 {
     const struct view *v = &heap->view;
-    uint64_t at = 0;
+    uint32_t debug = (uint32_t)(view_value(v, VIEW_STOOK_CACHE_DEBUG_USER) |
+                                view_value(v, VIEW_STOOK_CACHE_DEBUG_RED_ZONE));
+    uint64_t at, state;
     uint16_t word;
 
-    if (cache->flags & view_value(v, VIEW_STOOK_CACHE_QUARANTINE))
-        at = objects_column(heap, cache, slab, HEAP_TRACK, index);
-    if (!at || !target_read(heap->target, at, &word, sizeof(word)))
+    if (!(cache->flags & (debug | view_value(v, VIEW_STOOK_CACHE_QUARANTINE))) ||
+        (at = objects_column(heap, cache, slab, HEAP_TRACK, index)) == 0)
+        return HEAP_LIVE;
+    if (cache->flags & debug) /* as leak/inventory.c */
+        return view_knows(v, VIEW_OBJECT_STATE) &&
+                       view_read(v, heap->target, at, VIEW_track_head_kind, &state) &&
+                       (state & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE)
+                   ? HEAP_HELD
+                   : HEAP_LIVE;
+    if (!target_read(heap->target, at, &word, sizeof(word)))
         return HEAP_LIVE;
     return word == view_value(v, VIEW_QUARANTINE_LIVE) ? HEAP_LIVE : HEAP_HELD;
->>>>>>> part-view
 }
 
 bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[HEAP_OBJECTS])
@@ -120,16 +105,9 @@ bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[
     for (unsigned i = 0; i < slab->objects; i++) {
         const struct heap_sheaf_object *in =
             state[i] ? heap_in_sheaf(heap, heap_object(heap, cache, slab, i)) : NULL;
-<<<<<<< HEAD
-        state[i] = !state[i]                               ? HEAP_FREE
-                   : in                                    ? in->state
-                   : objects_is_held(heap, cache, slab, i) ? HEAP_HELD
-                                                           : HEAP_LIVE;
-=======
         state[i] = !state[i] ? HEAP_FREE
                    : in      ? in->state
                              : (uint8_t)objects_held(heap, cache, slab, i);
->>>>>>> part-view
     }
     return true;
 }

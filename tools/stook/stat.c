@@ -282,12 +282,6 @@ static void stat_title(struct writer *w, const char *title, int width)
 
 static void stat_head(struct writer *w, const struct stat_line *line)
 {
-<<<<<<< HEAD
-    writer_print(
-        w,
-        "----------------- now ------------------ -- slabs a second - ---- sheaves and barn, a second ----%s\n",
-        line->known ? " ------ objects a second, by sheaf and by slab -----" : "");
-=======
     stat_title(w, "now", 45);
     writer_print(w, " ");
     stat_title(w, "slabs/s", 15);
@@ -298,7 +292,6 @@ static void stat_head(struct writer *w, const struct stat_line *line)
         stat_title(w, "objects a second, by sheaves and by slabs", 51);
     }
     writer_print(w, "\n");
->>>>>>> part-view
     writer_print(w, "%10s %8s %8s %8s %7s %7s %7s %7s %7s %7s %7s", "objects", "in use", "cached",
                  "resident", "slabs", "made", "gone", "locks", "get", "miss", "put");
     writer_print(w, " %7s", "refuse");
