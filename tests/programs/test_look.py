@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# needs: tool
+# needs: tool preload
 # modes: default locked
-"""What `stook caches` reads from outside of a process: at rest the sums of its own report, exactly; under load sums that
+"""(preload: not where a sanitizer makes every cache a debug cache.)  What `stook caches` reads from outside of a process: at rest the sums of its own report, exactly; under load sums that
 can be; and nothing that stops the process."""
 import json
 import os

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 TESTS = os.environ["STOOK_TEST_DIR"]
@@ -170,11 +171,20 @@ PLANTED = {("lost", "lose_point"): 3, ("lost", "lose_string"): 1, ("lost", "lose
            ("lost", "lose_ring"): 1, ("lost_behind", "lose_ring"): 1, ("lost", "lose_pages"): 1}
 
 
+def switches(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        text = file.read()
+    return [re.search(rf"^{key}:\s+(\w+)", text, re.M)[1] for key in ("State", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")]
+
+
 def leaks(*arguments, cores=True, **environment):
     program = Program(STOOK, "run", "--", os.path.join(TESTS, "prog_leaks"), "wait", *arguments, STOOK_CORE_DUMP="all", **environment)
     assert not program.lines, program.lines
-    where = [("live", as_json("leaks", "--json", "--wait", "0.2", program.pid)),
-             ("stopped", as_json("leaks", "--json", "--stop", program.pid))]
+    while (before := switches(program.pid))[0] != "S":  # it is about to wait for its input
+        time.sleep(0.01)
+    where = [("live", as_json("leaks", "--json", "--wait", "0.2", program.pid))]
+    assert switches(program.pid) == before, (before, switches(program.pid))  # it ran for none of this
+    where += [("stopped", as_json("leaks", "--json", "--stop", program.pid))]
     with open(f"/proc/{program.pid}/status", encoding="utf-8") as file:
         assert "TracerPid:\t0\n" in file.read()  # it goes on
     if cores:

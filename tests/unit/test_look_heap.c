@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: tool native */
+/* needs: tool native preload */
 /* link: look */
 /*
  * Single objects, as tools/look/ sees them from outside: this process looks into itself.  Which are in use and where the free

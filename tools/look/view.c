@@ -231,7 +231,7 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
     free(files.file);
     if (found == LOAD_DONE)
         return true;
-    if (!any && !target_alive(target))
+    if (!target_alive(target))
         return target_fail(error, "process %d (%s) has ended", target->pid, target->name);
     if (!any)
         return target_fail(
