@@ -27,6 +27,7 @@ check       binutils                nm
 check       util-linux              unshare
 check       strace                  strace
 check       gdb                     gcore
+check       chromium                chromium
 check       musl-tools              musl-gcc
 check       procps                  ps
 check       git                     git

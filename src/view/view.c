@@ -10,6 +10,7 @@
 #include "guard/guard.h"
 #include "harden/quarantine.h"
 #include "large/large.h"
+#include "mail/mail.h"
 #include "page/arena_kept.h"
 #include "page/zone.h"
 #include "sheaf/slot.h"

@@ -8,12 +8,14 @@ import collections
 import glob
 import json
 import os
+import random
 import re
 import resource
 import shutil
 import signal
 import subprocess
 import tempfile
+import time
 
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 TESTS = os.environ["STOOK_TEST_DIR"]
@@ -123,6 +125,31 @@ if not locked:
     for live, slab in run_inspect("tags", STOOK_TAGS="1", STOOK_CORE_DUMP="all"):
         assert live["cache"] == "widgets", live
 
+# A core that was cut short, or has wrong bytes, is read or refused; nothing crashes.
+program = Program(os.path.join(TESTS, "prog_inspect"), STOOK_CORE_DUMP="all", STOOK_TAGS="1")
+large = next(line[1] for line in program.lines if line[0] == "large")
+core = program.die()
+if core:
+    with open(core, "rb") as file:
+        whole = file.read()
+    chance = random.Random(15)
+    broken, ends = core + ".broken", collections.Counter()
+    for turn in range(14):
+        text = bytearray(whole if turn % 2 else whole[:len(whole) * turn // 14])
+        # Where a core is not zeros: bytes of pointers and tables.
+        for _ in range(3000 if turn % 2 else 0):
+            at = chance.randrange(4096, len(text))
+            if any(text[at - 8:at + 8]):
+                text[at] = chance.randrange(256)
+        with open(broken, "wb") as file:
+            file.write(text)
+        for command in (["caches", "--json"], ["whatis", large], ["walk", "--all", "widgets"], ["leaks", "--json"], ["report", "--html", broken + ".html"]):
+            done = subprocess.run([STOOK, *command[:1], "--core", broken, *command[1:]], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+            assert done.returncode in (0, 1) and (done.returncode == 0 or done.stderr.startswith("stook: ")), (turn, command, done)
+            ends[done.returncode] += 1
+    assert ends[1] > 0, ends
+
 assert "no address" in stook("whatis", "1", "x", status=2) and "process number" in stook("walk", "1", status=2)
 assert "--core" in stook("caches", "--exe", "/bin/true", "1", status=2)
 assert "no core file" in stook("caches", "--core", "/bin/true", status=1)
@@ -144,11 +171,20 @@ PLANTED = {("lost", "lose_point"): 3, ("lost", "lose_string"): 1, ("lost", "lose
            ("lost", "lose_ring"): 1, ("lost_behind", "lose_ring"): 1, ("lost", "lose_pages"): 1}
 
 
+def switches(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        text = file.read()
+    return [re.search(rf"^{key}:\s+(\w+)", text, re.M)[1] for key in ("State", "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")]
+
+
 def leaks(*arguments, cores=True, **environment):
     program = Program(STOOK, "run", "--", os.path.join(TESTS, "prog_leaks"), "wait", *arguments, STOOK_CORE_DUMP="all", **environment)
     assert not program.lines, program.lines
-    where = [("live", as_json("leaks", "--json", "--wait", "0.2", program.pid)),
-             ("stopped", as_json("leaks", "--json", "--stop", program.pid))]
+    while (before := switches(program.pid))[0] != "S":  # it is about to wait for its input
+        time.sleep(0.01)
+    where = [("live", as_json("leaks", "--json", "--wait", "0.2", program.pid))]
+    assert switches(program.pid) == before, (before, switches(program.pid))  # it ran for none of this
+    where += [("stopped", as_json("leaks", "--json", "--stop", program.pid))]
     with open(f"/proc/{program.pid}/status", encoding="utf-8") as file:
         assert "TracerPid:\t0\n" in file.read()  # it goes on
     if cores:
@@ -202,6 +238,7 @@ if shutil.which("python3"):
 program = Program(STOOK, "run", "--", os.path.join(TESTS, "prog_leaks"), "wait", STOOK_TAGS="1")
 page = os.path.join(work.name, "page.html")
 stook("report", "--html", page, "--snapshots", "3", "--every", "0.1", program.pid)
+caches = as_json("caches", "--json", program.pid)
 program.end()
 with open(page, encoding="utf-8") as file:
     text = file.read()
@@ -210,6 +247,10 @@ for needed in ("<h1>prog_leaks</h1>", "Caches by bytes", "3 snapshots", "<polyli
 assert not re.search(r"<script|https?://|src=", text), "the page is not self-contained"
 for tag in ("div", "table", "tr", "td", "svg", "g", "p", "span"):
     assert len(re.findall(rf"<{tag}[ >]", text)) == text.count(f"</{tag}>"), tag
+pages = {name: int(n) for n, name in re.findall(r"title=\"(\d+) pages\">(\D*?) [\d.]+ [KMGB]", text)}
+assert sum(n for name, n in pages.items() if name.endswith(" slab")) * 4096 == sum(c["resident_bytes"] for c in caches["caches"]), pages
+assert pages["large object"] * 4096 == caches["large"]["resident_bytes"], pages
+assert pages.get("free, warm", 0) * 4096 + pages.get("free, kept by a CPU", 0) * 4096 == caches["arena"]["warm_bytes"], (pages, caches["arena"])
 assert "--html FILE" in stook("report", "1", status=2)
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /* The description of the library's structures (src/view/), read as a stranger reads it: from the notes of this program. */
+#include "base/mailbox.h"
 #include "base/settings.h"
 #include "cache/cache_list.h"
 #include "charge/group_table.h"

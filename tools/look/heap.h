@@ -172,7 +172,7 @@ enum heap_state {
     HEAP_IN_CPU,  /* in a sheaf of a CPU: heap_place says which */
     HEAP_IN_BARN, /* … of a barn: of which node */
     HEAP_IN_RCU,  /* freed under readers, in a sheaf of a CPU */
-    HEAP_HELD,    /* freed, and a quarantine has it, or readers may */
+    HEAP_HELD,    /* freed, and held back: a quarantine, or readers, may have it */
     HEAP_UNKNOWN, /* it was moved while it was read */
 };
 

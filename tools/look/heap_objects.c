@@ -72,34 +72,26 @@ static uint64_t objects_column(const struct heap *heap, const struct heap_cache 
            (uint64_t)index * column->stride;
 }
 
-/* An object of a debug cache says itself whether a user has it. */
-static bool objects_is_held(struct heap *heap, const struct heap_cache *cache,
-                            const struct heap_slab *slab, uint32_t index)
-{
-    const struct view *v = &heap->view;
-    uint64_t head, word;
-
-    return (cache->flags & (view_value(v, VIEW_STOOK_CACHE_DEBUG_USER) |
-                            view_value(v, VIEW_STOOK_CACHE_DEBUG_RED_ZONE))) &&
-           view_knows(v, VIEW_OBJECT_STATE) &&
-           (head = objects_column(heap, cache, slab, HEAP_TRACK, index)) != 0 &&
-           view_read(v, heap->target, head, VIEW_track_head_kind, &word) &&
-           (word & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE);
-}
-
-/* An object that is out of its slab and in no sheaf (src/harden/quarantine.h). */
+/* An object that is out of its slab and in no sheaf (src/debug/object.h, src/harden/quarantine.h). */
 static enum heap_state objects_held(struct heap *heap, const struct heap_cache *cache,
                                     const struct heap_slab *slab, uint32_t index)
 {
     const struct view *v = &heap->view;
-    uint64_t at = 0, states = view_value(v, VIEW_QUARANTINE_STATES);
+    uint32_t debug = (uint32_t)(view_value(v, VIEW_STOOK_CACHE_DEBUG_USER) |
+                                view_value(v, VIEW_STOOK_CACHE_DEBUG_RED_ZONE));
+    uint64_t at, state, states = view_value(v, VIEW_QUARANTINE_STATES);
     uint16_t word;
 
-    if (cache->flags & view_value(v, VIEW_STOOK_CACHE_QUARANTINE))
-        at = objects_column(heap, cache, slab, HEAP_TRACK, index);
-    if (objects_is_held(heap, cache, slab, index))
-        return HEAP_HELD;
-    if (!at || states == 0 || !target_read(heap->target, at, &word, sizeof(word)))
+    if (!(cache->flags & (debug | view_value(v, VIEW_STOOK_CACHE_QUARANTINE))) ||
+        (at = objects_column(heap, cache, slab, HEAP_TRACK, index)) == 0)
+        return HEAP_LIVE;
+    if (cache->flags & debug) /* as leak/inventory.c */
+        return view_knows(v, VIEW_OBJECT_STATE) &&
+                       view_read(v, heap->target, at, VIEW_track_head_kind, &state) &&
+                       (state & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE)
+                   ? HEAP_HELD
+                   : HEAP_LIVE;
+    if (states == 0 || !target_read(heap->target, at, &word, sizeof(word)))
         return HEAP_LIVE;
     return word % states == view_value(v, VIEW_QUARANTINE_LIVE) ? HEAP_LIVE : HEAP_HELD;
 }

@@ -377,8 +377,10 @@ static void html_blocks(const struct report *report, FILE *to)
         map.blocks, map.broken);
     for (unsigned kind = 0; kind < HEAP_PAGES; kind++)
         if (map.pages[kind] > 0)
-            fprintf(to, "<span class=\"key\" style=\"background:%s\"></span>%s %s",
-                    html_pages[kind].fill, html_pages[kind].name,
+            fprintf(to,
+                    "<span class=\"key\" style=\"background:%s\"></span>"
+                    "<span title=\"%" PRIu64 " pages\">%s %s</span>",
+                    html_pages[kind].fill, map.pages[kind], html_pages[kind].name,
                     report_bytes(map.pages[kind] << 12, text));
     fputs("</p>\n<div class=\"blocks\">\n", to);
     map = (struct html_map){.to = to, .report = report};

@@ -68,8 +68,8 @@ static bool walk_takes(const struct walk *walk, uint8_t state)
 static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t index,
                       uint64_t address, uint8_t state)
 {
-    static const char *const states[] = {"free",    "live",    "cpu", "barn",
-                                         "readers", "unknown", "held"};
+    static const char *const states[] = {"free",    "live", "cpu",    "barn",
+                                         "readers", "held", "unknown"};
     struct heap_what what;
     struct writer *w = &walk->w;
     char group[HEAP_NAME];

@@ -132,8 +132,8 @@ static void whatis_json(struct writer *w, const struct whatis *one)
 {
     static const char *const kinds[] = {"elsewhere", "object",  "between",
                                         "large",     "guarded", "nothing"};
-    static const char *const states[] = {"free",    "live",    "cpu", "barn",
-                                         "readers", "unknown", "held"};
+    static const char *const states[] = {"free",    "live", "cpu",    "barn",
+                                         "readers", "held", "unknown"};
     const struct heap_what *what = &one->what;
     char group[HEAP_NAME];
 
