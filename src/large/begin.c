@@ -5,10 +5,7 @@
 
 #include <string.h>
 
-enum {
-    BEGIN_AT_SHIFT = 16,   /* in a word of a block's header: the page in the block, the pages */
-    BEGIN_EDGES = 1 << 15, /* beside a run's pages: it has edges */
-};
+enum { BEGIN_AT_SHIFT = 16 }; /* in a word of a block's header: the page in the block, the pages */
 _Static_assert((int)BLOCK_PAGES < (int)BEGIN_EDGES,
                "a run's pages have their place beside the bit");
 

@@ -17,7 +17,10 @@
 
 #include <stdbool.h>
 
-enum { BEGIN_BIG = BLOCK_PAGES / BLOCK_BIG };
+enum {
+    BEGIN_BIG = BLOCK_PAGES / BLOCK_BIG,
+    BEGIN_EDGES = 1 << 15, /* beside a run's pages: it has edges */
+};
 
 /* A large object's pages; of a span, those of its blocks.  blocks 0: a run, with edges (edge.h) or without. */
 struct extent {

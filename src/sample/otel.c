@@ -3,14 +3,19 @@
 
 #include "base/probe.h"
 
+#if defined(__has_attribute) && __has_attribute(noipa)
+#define OTEL_KEPT __attribute__((noinline, noipa))
+#else
+#define OTEL_KEPT __attribute__((noinline))
+#endif
+
 /* Nothing but the probe: it must not be inlined, nor must its arguments be dropped. */
-__attribute__((noinline, noipa)) void otel_alloc(const void *object, size_t size,
-                                                 uint64_t weighted_bytes)
+OTEL_KEPT void otel_alloc(const void *object, size_t size, uint64_t weighted_bytes)
 {
     PROBE3_OF(otel_memory, alloc, object, size, weighted_bytes);
 }
 
-__attribute__((noinline, noipa)) void otel_free(const void *object)
+OTEL_KEPT void otel_free(const void *object)
 {
     PROBE1_OF(otel_memory, free, object);
 }

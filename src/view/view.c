@@ -9,6 +9,7 @@
 #include "debug/track.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
+#include "large/begin.h"
 #include "large/large.h"
 #include "mail/mail.h"
 #include "page/arena_kept.h"

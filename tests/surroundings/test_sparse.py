@@ -8,7 +8,7 @@ from surroundings import (BOTH, GIB, KIB, MIB, can_fake, check, faked, finish, p
                           skip, works)
 
 MAPPINGS_MOST = 1000
-EDGES = 24  # spans that end in pages without access at a time (EDGE_SPANS, src/large/edge.h), two mappings each
+EDGES = 16  # large objects between pages without access at a time (EDGE_RUNS, src/large/edge.h), a few mappings each
 # KiB that the library itself has resident before the first object (decision 35): 220 of code, which
 # processes share, 170 of its data, of areas, of the window's parts and of first slabs, and what the loader touches
 # in libc to bind two libraries more.

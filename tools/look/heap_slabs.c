@@ -127,10 +127,11 @@ static void slabs_read_big(struct heap *heap, const struct slabs_block *block)
                          view_value(v, VIEW_block_big),
                      big, n * sizeof(big[0])))
         return;
-    for (size_t i = 0; i < n; i++)
-        if (big[i] && (big[i] >> 16) + (big[i] & 0xffff) <= SLABS_PAGES)
-            slabs_add_large(heap, (uint64_t)block->index * SLABS_PAGES + (big[i] >> 16),
-                            big[i] & 0xffff);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t pages = big[i] & 0xffff & ~(uint32_t)view_value(v, VIEW_BEGIN_EDGES);
+        if (big[i] && (big[i] >> 16) + pages <= SLABS_PAGES)
+            slabs_add_large(heap, (uint64_t)block->index * SLABS_PAGES + (big[i] >> 16), pages);
+    }
 }
 
 static bool slabs_read_block(struct heap *heap, const struct slabs_block *block)
@@ -143,7 +144,8 @@ static bool slabs_read_block(struct heap *heap, const struct slabs_block *block)
         return false;
     for (unsigned i = 0; i < SLABS_PAGES;) {
         if ((entry[i] & 0xffff) == 0) {
-            slabs_add_large(heap, first + i, entry[i] >> 16);
+            slabs_add_large(heap, first + i,
+                            entry[i] >> 16 & ~view_value(&heap->view, VIEW_BEGIN_EDGES));
             i++;
         } else if (slabs_read(heap, block, first + i, entry[i], &slab)) {
             slabs_add(heap, &slab);
