@@ -291,6 +291,8 @@ static void calls_kmalloc(void)
 
     if (calls.objects == CALLS_OBJECTS)
         return;
+    if (size > 1 << 20 || how == 1) /* it waits until there is as much */
+        flags &= ~STOOK_NOFAIL;
     errno = 0;
     if (how == 0) {
         object = stook_kmalloc_node(size, flags, (int)fuzz_number(&calls.bytes));

@@ -208,7 +208,8 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
 {
     void *object = NULL;
 
-    if (size > PTRDIFF_MAX || (flags & STOOK_SIGNAL_SAFE)) {
+    /* No process has as many bytes: it would wait for ever. */
+    if (size >> 47 != 0 || (flags & STOOK_SIGNAL_SAFE)) {
         errno = flags & STOOK_SIGNAL_SAFE ? EINVAL : ENOMEM;
         return NULL;
     }

@@ -88,6 +88,7 @@ enum heap_slab_state { HEAP_SLAB_FULL, HEAP_SLAB_PARTIAL, HEAP_SLAB_EMPTY };
 
 struct heap_large {
     uint64_t address, bytes;
+    bool edges; /* it lies between two pages without access */
 };
 
 struct heap_arena {

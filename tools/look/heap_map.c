@@ -66,7 +66,8 @@ void heap_each_block(struct heap *heap,
                      n = heap->large[large].bytes >> 12;
             if (at >= limit)
                 break;
-            map_fill(page, block, at, n, HEAP_PAGE_LARGE);
+            map_fill(page, block, at - heap->large[large].edges, n + 2 * heap->large[large].edges,
+                     HEAP_PAGE_LARGE);
             if (at + n > limit) /* it goes on in the next */
                 break;
         }
