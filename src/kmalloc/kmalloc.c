@@ -295,12 +295,15 @@ void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where)
 
 size_t stook_kmalloc_size(size_t size)
 {
+    size_t rounded;
+
     if (size == 0)
         return 0;
     if (size <= STOOK_KMALLOC_CACHE_MAX)
         return kmalloc_classes[kmalloc_class(size)].size;
-    /* Whole blocks may have no access behind the last page (large/edge.h). */
-    return size > SIZE_MAX - PAGE_SIZE ? size : (size + PAGE_SIZE - 1) & ~(size_t)(PAGE_SIZE - 1);
+    /* Above what a block's pages hold whole blocks are taken, as large_alloc() does. */
+    rounded = size <= BLOCK_SIZE ? PAGE_SIZE : BLOCK_SIZE;
+    return size > SIZE_MAX - rounded ? size : (size + rounded - 1) & ~(rounded - 1);
 }
 
 void stook_kmem_nap(unsigned tries)
