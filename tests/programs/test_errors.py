@@ -10,5 +10,5 @@ import sys
 SCRIPT = os.path.join(os.environ["STOOK_SOURCE_DIR"], "scripts/check-errors.py")
 
 subprocess.run([sys.executable, SCRIPT, "--self-test"], check=True)
-sys.exit(subprocess.run([sys.executable, SCRIPT, "--build", os.environ["STOOK_BUILD_DIR"], "--step", "7"],
+sys.exit(subprocess.run([sys.executable, SCRIPT, "--build", os.environ["STOOK_BUILD_DIR"], "--step", "29"],
                         check=False).returncode)
