@@ -259,7 +259,7 @@ static void test_sites_and_groups(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-/* ---- objects that a quarantine holds are nobody's ------------------------------------------------ */
+/* ---- objects that a quarantine holds have no user --------------------------------------------- */
 
 static void test_quarantine(void **state)
 {

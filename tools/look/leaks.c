@@ -251,7 +251,7 @@ static uint64_t leaks_mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 29;
 }
 
-/* Whoever has lost it writes to it no more. */
+/* A program that has lost it writes to it no more. */
 static uint64_t leaks_hash(struct leaks_search *search, const struct leaks_object *object)
 {
     struct heap_what what;
