@@ -23,7 +23,7 @@ static void standalone_file(const char *path)
     FILE *file = fopen(path, "re");
     uint8_t *bytes;
     size_t n;
-    long size;
+    long size = 0;
 
     if (!file || fseek(file, 0, SEEK_END) != 0 || (size = ftell(file)) < 0 ||
         fseek(file, 0, SEEK_SET) != 0)
