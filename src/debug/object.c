@@ -253,7 +253,7 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
         return 0;
     if (tools_watch) /* which sees writes when they are made */
         return 0;
-    /* Without the lock first, which nobody is to wait for where all is well. */
+    /* Without the lock first: where all is well no thread has to wait for it. */
     if (!(debug_of(cache) & DEBUG_Z &&
           (zone_differs(object.at - left, left, zone, &change) ||
            (zone_end(cache) > from &&
