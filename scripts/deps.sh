@@ -19,11 +19,15 @@ build       pkg-config              pkg-config
 check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
 check       libdw-dev               pc:libdw
+check       libncurses-dev          pc:ncursesw
+check       tmux                    tmux
+check       systemtap-sdt-dev       /usr/include/*/sys/sdt.h
 check       python3                 python3
 check       binutils                nm
 check       util-linux              unshare
 check       strace                  strace
 check       gdb                     gcore
+check       chromium                chromium
 check       musl-tools              musl-gcc
 check       procps                  ps
 check       git                     git
@@ -40,11 +44,14 @@ check       libc6-dev-arm64-cross   /usr/aarch64-linux-gnu/include/stdlib.h
 coverage    libcmocka-dev           pc:cmocka
 coverage    liburcu-dev             pc:liburcu-memb
 coverage    libdw-dev               pc:libdw
+coverage    libncurses-dev          pc:ncursesw
+coverage    tmux                    tmux
 coverage    python3                 python3
 coverage    gcovr                   gcovr
 
 run         python3                 python3
 run         libdw-dev               pc:libdw
+run         libncurses-dev          pc:ncursesw
 
 bench       python3                 python3
 bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so
@@ -63,6 +70,11 @@ models      spin                    spin
 models      gcc                     gcc
 models      libc6-dev               /usr/include/stdlib.h
 models      python3                 python3
+
+fuzz        clang-16                clang-16
+fuzz        libclang-rt-16-dev      /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-*.a
+fuzz        llvm-16                 llvm-symbolizer-16
+fuzz        python3                 python3
 
 kernel      gcc                     gcc
 kernel      libc6-dev               /usr/include/stdlib.h

@@ -12,24 +12,10 @@
 
 enum {
     DEPOT_BUCKETS = 1 << 16,
-    DEPOT_CHUNK_SHIFT = 17, /* words: a MiB */
     DEPOT_CHUNK = 1 << DEPOT_CHUNK_SHIFT,
-    DEPOT_CHUNKS = 1024,
 };
 
-/* A stack's number is the place of its record: words from the first chunk's start on. */
-struct depot_record {
-    uint32_t next; /* of the same bucket; 0: the last.  Constant once the record is in its list */
-    uint32_t hash;
-    uint64_t depth, frames[];
-};
-_Static_assert(sizeof(struct depot_record) == 2 * sizeof(uint64_t), "in words");
-
-static struct {
-    _Atomic(_Atomic uint32_t *) bucket; /* the first number of each */
-    _Atomic uint64_t used;              /* words that were given; the first one never is */
-    _Atomic(uint64_t *) chunk[DEPOT_CHUNKS];
-} depot LARGE_BSS;
+struct depot depot LARGE_BSS;
 
 /* Fresh pages at *place, or what another thread has put there first; NULL without memory. */
 static void *depot_map(void *place, size_t size)

@@ -25,9 +25,14 @@
 #include "large/arena_span.h"
 #include "large/large.h"
 #include "leak/leak.h"
+#include "mail/mail.h"
 #include "sample/sample.h"
 #include "slab/node.h"
+#include "view/reader.h"
 #include "watch/settings_show.h"
+
+/* Links the description of the library's structures (view/view.h) into every program that has this table. */
+__asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
 
 static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
@@ -39,6 +44,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
     tools_report_start();
     quarantine_start();
     fail_start();
+    reader_allow();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
@@ -73,6 +79,8 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     debug_report_child();
     track_child();
     sample_child();
+    mail_child();
+    reader_allow();
 }
 
 const struct hooks hooks = {
@@ -101,6 +109,7 @@ const struct hooks hooks = {
     .tagged_slab_gone = account_slab_gone,
     .reclaim = callbacks_reclaim,
     .scan = hotplug_scan,
+    .mail = mail_take,
     .fork_take = hooks_fork_take,
     .fork_drop = hooks_fork_drop,
     .fork_renew = hooks_fork_renew,

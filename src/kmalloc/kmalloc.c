@@ -11,6 +11,7 @@
 #include "charge/group.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "harden/quarantine.h"
 #include "guard/guard.h"
 #include "sample/large_samples.h"
 #include "sample/shadow.h"
@@ -181,13 +182,13 @@ static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned fla
         flags |= STOOK_NORECLAIM;
     if (__builtin_expect(!(cache->flags & CACHE_DEBUG), 1))
         return accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
-    before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY});
+    before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY, NULL});
     object = accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
     (void)debug_ask(before);
     return object;
 }
 
-/* A sample of the guard, of the profile, or of both. */
+/* A sample of the profile or of the guard; of both: the profile has all of its own. */
 static __attribute__((noinline, cold)) void *kmalloc_sampled(struct stook_cache *cache,
                                                              void *object, size_t size,
                                                              unsigned flags, uint64_t where)
@@ -198,10 +199,10 @@ static __attribute__((noinline, cold)) void *kmalloc_sampled(struct stook_cache 
 
     if (flags & STOOK_SIGNAL_SAFE)
         return object;
-    if (sample.lines & 1u << SAMPLE_GUARD)
-        other = guard_instead(cache, object, size, 1, where);
-    if (other == object && (sample.lines & 1u << SAMPLE_PROFILE))
+    if (sample.lines & 1u << SAMPLE_PROFILE)
         other = shadow_instead(cache, object, &call, &sample);
+    if (other == object && (sample.lines & 1u << SAMPLE_GUARD))
+        other = guard_instead(cache, object, size, 1, where);
     return other;
 }
 
@@ -230,7 +231,8 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
 {
     void *object = NULL;
 
-    if (size > PTRDIFF_MAX || (flags & STOOK_SIGNAL_SAFE)) {
+    /* No process has as many bytes: it would wait for ever. */
+    if (size >> 47 != 0 || (flags & STOOK_SIGNAL_SAFE)) {
         errno = flags & STOOK_SIGNAL_SAFE ? EINVAL : ENOMEM;
         return NULL;
     }
@@ -349,7 +351,8 @@ size_t stook_usable_size(const void *object)
     if (cache && __builtin_expect(cache->flags & CACHE_SHADOW, 0))
         return shadow_size(cache, object);
     if (cache)
-        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : slab_usable(cache);
+        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object)
+                                          : quarantine_usable(cache, object);
     size = stook_private_large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);

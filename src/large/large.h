@@ -47,6 +47,17 @@ extern _Atomic bool large_noted __attribute__((visibility("hidden")));
 /* False: not now (arena_set_note()), and never of an object of which something was said already. */
 bool large_set_note(void *object, struct large_note note);
 
+/*
+ * Objects below, pages above: each CPU's word has what was counted there, and may be negative in both;
+ * their sum is not.
+ */
+enum { LARGE_ROWS = 64, LARGE_OBJECT_BITS = 28 };
+
+struct large_row {
+    _Atomic uint64_t count;
+} __attribute__((aligned(64)));
+extern struct large_row large_row[LARGE_ROWS] __attribute__((visibility("hidden")));
+
 /* The large objects alive and the bytes of their pages: racy sums. */
 void large_count(uint64_t *objects, uint64_t *bytes);
 

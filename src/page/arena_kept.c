@@ -13,19 +13,14 @@ enum {
 _Static_assert(BLOCK_PAGES < 1 << KEPT_PAGES_BITS,
                "a run's length has its place below its address");
 
-struct kept {
-    _Atomic uint64_t run[KEPT_RUNS]; /* 0: none */
-} __attribute__((aligned(64)));
-
-/* A row a CPU, and behind them what is kept for all. */
-static struct kept kept_rows[KEPT_CPUS + 1] LARGE_BSS;
+struct arena_kept arena_kept_row[KEPT_CPUS + 1] LARGE_BSS;
 
 /* A bit each of rows in which something may be kept: the thread that clears it looks there. */
 static _Atomic uint64_t kept_some[2];
 
-static void kept_mark(const struct kept *row)
+static void kept_mark(const struct arena_kept *row)
 {
-    unsigned i = (unsigned)(row - kept_rows);
+    unsigned i = (unsigned)(row - arena_kept_row);
     uint64_t bit = (uint64_t)1 << i % 64;
 
     /* Behind the run's own word: a thread that clears the bit before this sees the run, or the bit is set. */
@@ -33,9 +28,9 @@ static void kept_mark(const struct kept *row)
         atomic_fetch_or_explicit(&kept_some[i / 64], bit, memory_order_seq_cst);
 }
 
-static struct kept *kept_row(int cpu, size_t pages)
+static struct arena_kept *kept_row(int cpu, size_t pages)
 {
-    return &kept_rows[pages <= KEPT_SHORT ? (unsigned)cpu % KEPT_CPUS : KEPT_CPUS];
+    return &arena_kept_row[pages <= KEPT_SHORT ? (unsigned)cpu % KEPT_CPUS : KEPT_CPUS];
 }
 
 static unsigned kept_places(size_t pages)
@@ -53,7 +48,7 @@ static size_t kept_pages(uint64_t word)
     return word & (((uint64_t)1 << KEPT_PAGES_BITS) - 1);
 }
 
-static size_t kept_drop_row(struct kept *row)
+static size_t kept_drop_row(struct arena_kept *row)
 {
     size_t pages = 0;
 
@@ -71,7 +66,7 @@ static size_t kept_drop_row(struct kept *row)
 
 void *arena_kept_take(int cpu, unsigned zone, size_t pages, bool nospin, size_t *had)
 {
-    struct kept *row = kept_row(cpu, pages);
+    struct arena_kept *row = kept_row(cpu, pages);
 
     for (unsigned i = 0; i < kept_places(pages); i++) {
         uint64_t word = atomic_load_explicit(&row->run[i], memory_order_relaxed);
@@ -87,15 +82,15 @@ void *arena_kept_take(int cpu, unsigned zone, size_t pages, bool nospin, size_t 
     }
     if (!nospin) {
         (void)kept_drop_row(row);
-        if (row != &kept_rows[KEPT_CPUS])
-            (void)kept_drop_row(&kept_rows[KEPT_CPUS]);
+        if (row != &arena_kept_row[KEPT_CPUS])
+            (void)kept_drop_row(&arena_kept_row[KEPT_CPUS]);
     }
     return NULL;
 }
 
 bool arena_kept_put(int cpu, void *run, size_t pages)
 {
-    struct kept *row = kept_row(cpu, pages);
+    struct arena_kept *row = kept_row(cpu, pages);
     uint64_t own = (uint64_t)(uintptr_t)run | pages;
 
     for (unsigned i = 0; i < kept_places(pages); i++) {
@@ -119,7 +114,7 @@ size_t arena_kept_drop(void)
         if (some != 0)
             some = atomic_exchange_explicit(&kept_some[i], 0, memory_order_seq_cst);
         for (; some != 0; some &= some - 1)
-            pages += kept_drop_row(&kept_rows[i * 64 + (unsigned)__builtin_ctzll(some)]);
+            pages += kept_drop_row(&arena_kept_row[i * 64 + (unsigned)__builtin_ctzll(some)]);
     }
     return pages;
 }
@@ -130,7 +125,7 @@ size_t arena_kept(unsigned zone)
 
     for (unsigned i = 0; i <= KEPT_CPUS; i++)
         for (unsigned j = 0; j < KEPT_RUNS; j++) {
-            uint64_t word = atomic_load_explicit(&kept_rows[i].run[j], memory_order_relaxed);
+            uint64_t word = atomic_load_explicit(&arena_kept_row[i].run[j], memory_order_relaxed);
             if (word != 0 && pagemap_zone(kept_run(word)) == zone)
                 pages += kept_pages(word);
         }

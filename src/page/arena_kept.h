@@ -15,11 +15,20 @@
 
 #include "page/arena.h"
 
+#include <stdatomic.h>
+
 enum {
     KEPT_CPUS = 64, /* rows; CPUs beyond share them */
     KEPT_RUNS = 2,  /* a CPU */
     KEPT_SHORT = 32 /* pages of a run that is kept for a CPU; one for all if it is longer */
 };
+
+struct arena_kept {
+    _Atomic uint64_t run[KEPT_RUNS]; /* its address, and below that its pages; 0: none */
+} __attribute__((aligned(64)));
+
+/* A row a CPU, and behind them what is kept for all. */
+extern struct arena_kept arena_kept_row[KEPT_CPUS + 1] __attribute__((visibility("hidden")));
 
 /* A run of a zone with so many pages, or a sixteenth more: *had; NULL: none fits.  cpu: any number.  In a context
  * that may not spin nothing goes back. */

@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "os/os.h"
+#include "sample/otel.h"
 #include "sample/sample.h"
 #include "sample/sites.h"
 
@@ -98,6 +99,7 @@ void large_samples_find(const void *object, size_t bytes, size_t asked, uint64_t
     sample.time = large_samples_now();
     sample.site = sites_find(&key);
     sites_came(sample.site, sample.weight, bytes, asked);
+    otel_alloc(object, asked, (uint64_t)((double)sample.weight * (double)asked));
     large_samples_add(object, &sample);
     now = large_samples_now();
     sample_paid(now - sample.time, now);
@@ -126,7 +128,9 @@ void large_samples_remove(const void *object)
     struct large_sample sample;
     int saved = errno;
 
-    if (large_samples_take(object, &sample))
-        sites_went(sample.site, sample.weight, sample.bytes, large_samples_now() - sample.time);
+    if (!large_samples_take(object, &sample))
+        return;
+    otel_free(object);
+    sites_went(sample.site, sample.weight, sample.bytes, large_samples_now() - sample.time);
     errno = saved;
 }

@@ -17,15 +17,18 @@ enum {
 };
 
 static _Atomic uint64_t sample_mean[SAMPLE_LINES]; /* 0: there are none */
+/* How often a line began: distances of another mean are drawn anew. */
+static _Atomic uint32_t sample_begun[SAMPLE_LINES];
 static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
 
 uint64_t sample_debt_most = 100000;
 
 /* A thread's. */
 static __thread struct {
-    uint64_t left[SAMPLE_LINES]; /* bytes to the next point; 0: not drawn yet */
-    uint64_t drawn;              /* the profile's mean when its point was drawn */
-    uint64_t state;              /* what its random numbers come from */
+    uint64_t left[SAMPLE_LINES];  /* bytes to the next point; 0: not drawn yet */
+    uint32_t begun[SAMPLE_LINES]; /* sample_begun then */
+    uint64_t drawn;               /* the profile's mean when its point was drawn */
+    uint64_t state;               /* what its random numbers come from */
     uint64_t last,
         debt;       /* when its last sample of the profile was, what they cost beyond their share */
     unsigned shift; /* the distance is so often doubled */
@@ -140,10 +143,15 @@ static float sample_token_weight(uint32_t token)
 /* The line's mean, and its next point drawn; 0: there are no samples of it. */
 static inline uint64_t sample_ready(enum sample_line line)
 {
+    /* Acquire: the mean, which is no older. */
+    uint32_t begun = atomic_load_explicit(&sample_begun[line], memory_order_acquire);
     uint64_t mean = atomic_load_explicit(&sample_mean[line], memory_order_relaxed);
 
-    if (mean != 0 && __builtin_expect(sample_own.left[line] == 0, 0))
+    if (mean != 0 &&
+        __builtin_expect((sample_own.left[line] == 0) | (sample_own.begun[line] != begun), 0)) {
+        sample_own.begun[line] = begun;
         sample_next(line, mean);
+    }
     return mean;
 }
 
@@ -194,8 +202,17 @@ static uint32_t sample_found(uint64_t size, uint64_t may)
     return sample_token(lines, weight);
 }
 
+/* So many objects without a point go by.  The mean may have changed since they were looked at. */
+static FIRST_TEXT void sample_pass(uint64_t size, uint64_t n)
+{
+    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
+        if (sample_ready(line) != 0)
+            sample_own.left[line] -=
+                sample_own.left[line] > n * size ? n * size : sample_own.left[line];
+}
+
 FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                                     uint32_t *token)
+                                     uint32_t some, uint32_t *token)
 {
     uint64_t size = cache->layout.stride, may = more;
 
@@ -211,14 +228,14 @@ FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t o
                 may = before;
         }
     }
-    if (may < more) {
+    if (may < more && may <= some) {
         *token = sample_found(size, may);
         return (uint32_t)may;
     }
-    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
-        if (sample_ready(line) != 0)
-            sample_own.left[line] -= may * size;
-    return more;
+    if (may < more)
+        may = some;
+    sample_pass(size, may);
+    return (uint32_t)may;
 }
 
 struct sample sample_take(const struct stook_cache *cache)
@@ -287,6 +304,7 @@ uint32_t sample_again(float weight, uint64_t size)
 FIRST_TEXT void sample_begin(enum sample_line line, uint64_t mean)
 {
     atomic_store_explicit(&sample_mean[line], mean, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample_begun[line], 1, memory_order_release);
     /* Release: the mean. */
     __atomic_store_n(&hooks_set.sample, sample_hand_over, __ATOMIC_RELEASE);
 }

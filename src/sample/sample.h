@@ -10,9 +10,9 @@
  *
  * An allocation that is not sampled has no instruction for it.  Bytes are counted where objects are handed to
  * a CPU's main sheaf (sheaf/slot_alloc.c).  Where the next point lies within the sheaf's objects, only those
- * before it are handed over, and a token stands for the object with the point.  So the allocation that gets this
- * object finds the sheaf empty, takes the slow path, and is told.  The point is that object's: the line goes on
- * behind it at once, for whichever cache is next.
+ * before it are handed over, and the others wait as the CPU's spare sheaf.  A token stands for the object with the
+ * point, between both.  So the allocation that gets this object finds main empty, takes the slow path, and is told.
+ * The point is that object's: the line goes on behind it at once, for whichever cache is next.
  *
  * What is counted is an object that comes to a main sheaf from the spare sheaf, a barn or the slabs, or from
  * these to the caller.  An object that is freed to the main sheaf and allocated from it again meets no slow path
@@ -46,14 +46,14 @@ enum {
     SAMPLE_SHIFT_MOST = 14,   /* doublings of the distance */
 };
 
-/* Samples of a line from now on, `mean` bytes apart; 0: no more of them. */
+/* Samples of a line from now on, `mean` bytes apart, also another mean than before; 0: no more of them. */
 void sample_begin(enum sample_line line, uint64_t mean);
 /* 0: none. */
 uint64_t sample_mean_of(enum sample_line line);
 
 /* hooks_set.sample */
 uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                          uint32_t *token);
+                          uint32_t some, uint32_t *token);
 
 /* What is known of an allocation that is a sample. */
 struct sample {

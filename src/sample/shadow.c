@@ -8,6 +8,7 @@
 #include "cache/alloc.h"
 #include "cache/cache_list.h"
 #include "percpu/percpu.h"
+#include "sample/otel.h"
 #include "sample/sites.h"
 #include "sheaf/slot.h"
 #include "slab/column.h"
@@ -157,7 +158,10 @@ static void *shadow_take(struct stook_cache *cache, const struct shadow_call *ca
                                .bytes = cache->layout.stride};
     if (call->zero)
         memset(object, 0, shadow->object_size);
+    else /* the place of malloc's mark of a freed object */
+        memset((char *)object + sizeof(uint64_t), 0, sizeof(uint64_t));
     sites_came(element->site, element->weight, element->bytes, call->size);
+    otel_alloc(object, call->size, (uint64_t)(element->weight * (float)call->size));
     return object;
 }
 
@@ -242,6 +246,7 @@ void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t 
             continue;
         was = *element;
         element->key = 0;
+        otel_free(objects[i]);
         sites_went(was.site, was.weight, was.bytes, shadow_now() - was.time);
         if (n == 1)
             shadow_hold(was.cache, was.weight);

@@ -202,11 +202,3 @@ void sites_went(uint32_t number, float weight, uint64_t bytes, uint64_t lived)
     atomic_fetch_add_explicit(&site->life[life], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&site->went, 1, memory_order_release);
 }
-
-void sites_resized(uint32_t number, float weight, uint64_t before, uint64_t bytes)
-{
-    struct site *site = sites_record(number);
-
-    if (site)
-        sites_add(&site->came_bytes, (double)weight * ((double)bytes - (double)before));
-}

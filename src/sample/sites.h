@@ -88,8 +88,6 @@ uint32_t sites_find(const struct site_key *key);
 /* A sample came, that stands for `weight` objects, of so many bytes each. */
 void sites_came(uint32_t number, float weight, uint64_t bytes, uint64_t asked);
 void sites_went(uint32_t number, float weight, uint64_t bytes, uint64_t lived);
-/* One that came has grown or shrunk. */
-void sites_resized(uint32_t number, float weight, uint64_t before, uint64_t bytes);
 
 /* A complete record, or NULL. */
 const struct site *sites_at(uint32_t number);

@@ -6,6 +6,8 @@
 #include "sheaf/slot.h"
 
 #include "base/hooks.h"
+#include "base/mailbox.h"
+#include "base/probe.h"
 #include "os/topology.h"
 #include "percpu/random.h"
 #include "sheaf/barn.h"
@@ -60,7 +62,7 @@ static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
     uint32_t token;
 
     if (n > 0)
-        (void)hooks_sample(cache, n, 0, &token);
+        (void)hooks_sample(cache, n, 0, 0, &token);
 }
 
 /* The token that is due, of a slot whose main sheaf is empty: it is taken out.  0: none is. */
@@ -112,7 +114,7 @@ static uint32_t slot_alloc_direct(struct stook_cache *cache, int cpu, void **obj
 
 /* A sheaf, `recycled` from a barn or new, becomes main if the slot is still empty. */
 static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf *full,
-                         bool recycled, uint32_t token, bool nospin)
+                         bool recycled, bool nospin)
 {
     struct sheaf *empty = NULL, *main;
     struct slot *slot;
@@ -131,7 +133,6 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
                 empty = slot_real(main);
             main = full;
             full = NULL;
-            slot->token = token;
         } else if (!spare) {
             slot->spare = full;
             full = NULL;
@@ -144,57 +145,66 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
         barn_put_empty(cache, node, empty, nospin);
 }
 
-/* No object of a full sheaf may be handed over: the next one is a sample. */
-static void slot_install_token(struct stook_cache *cache, uint32_t token, bool nospin)
-{
-    struct slot *slot;
-    struct sheaf *main = slot_close(percpu_offset(cache->index), &slot, nospin);
-
-    if (!main)
-        return;
-    if (main->size == 0)
-        slot->token = token;
-    slot_open(slot, main);
-}
-
-/* Of the sheaf's objects only the upper `may` are handed over, since a sample comes next: the token.  The others
- * go to the barn, for the next refill.  Without memory for that the sample comes late. */
+/*
+ * Of the sheaf's objects only the upper `may` are handed over, in a sheaf of their own, since a sample comes next; the
+ * others wait as the spare sheaf.  So the order of objects, the barn and its limits are as if there were no samples.
+ * With a token both count as one sheaf until it is due (slot_join()).  Without memory for that the sample is lost.
+ */
 static __attribute__((noinline, cold)) void slot_install_short(struct stook_cache *cache,
                                                                unsigned node, struct sheaf *full,
                                                                uint32_t may, bool recycled,
                                                                uint32_t token, bool nospin)
 {
-    uint32_t capacity = cache_capacity(cache), over = full->size - may;
-    struct sheaf *rest = full;
+    struct sheaf *upper = barn_make_empty(cache, node, nospin), *main = NULL, *spare = NULL;
+    struct slot *slot;
 
-    if (may > 0) {
-        rest = sheaf_alloc_over(capacity, over > capacity ? over : capacity, node, nospin);
-        stat_add(cache, STAT_sheaf_alloc, rest != NULL);
-        if (rest) {
-            memcpy(rest->object, full->object, over * sizeof(void *));
-            memmove(full->object, full->object + over, may * sizeof(void *));
-            rest->size = over;
-            full->size = may;
-            sheaf_lower(cache, full, over);
-        }
-        slot_install(cache, node, full, recycled, token, nospin);
-    } else {
-        slot_install_token(cache, token, nospin);
+    if (!upper || upper->capacity < may) { /* the capacity has changed */
+        slot_install(cache, node, full, recycled, nospin);
+        if (upper)
+            barn_put_empty(cache, node, upper, nospin);
+        return;
     }
-    if (rest)
-        barn_return(cache, node, rest, nospin);
+    if (__builtin_expect(cache->permutation != NULL, 0))
+        random_shuffle(full->object, full->size);
+    upper->size = may;
+    full->size -= may;
+    memcpy(upper->object, full->object + full->size, may * sizeof(void *));
+    main = slot_close(percpu_offset(cache->index), &slot, nospin);
+    if (main) {
+        if (recycled)
+            slot->fill = cache_capacity(cache);
+        if (main->size == 0 && (!slot->spare || slot->spare->size == 0)) {
+            struct sheaf *empty = slot_real(main);
+            spare = slot->spare;
+            if (token != 0)
+                sheaf_lower(cache, upper, full->size);
+            slot->token = token;
+            slot->spare = full;
+            full = NULL;
+            slot_open(slot, upper);
+            upper = empty;
+        } else {
+            slot_open(slot, main);
+        }
+    }
+    if (full)
+        barn_return(cache, node, full, nospin);
+    if (upper)
+        barn_return(cache, node, upper, nospin);
+    if (spare)
+        barn_put_empty(cache, node, spare, nospin);
 }
 
 /* A sheaf with objects, or all that may be handed over of them. */
 static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                               bool recycled, bool nospin)
 {
-    uint32_t token, may = hooks_sample(cache, 0, full->size, &token);
+    uint32_t token, may = hooks_sample(cache, 0, full->size, cache_capacity(cache), &token);
 
     if (__builtin_expect(may < full->size, 0))
         slot_install_short(cache, node, full, may, recycled, token, nospin);
     else
-        slot_install(cache, node, full, recycled, 0, nospin);
+        slot_install(cache, node, full, recycled, nospin);
 }
 
 /* The empty sheaf, or another one in its place, to be filled with `fill` objects; NULL without memory. */
@@ -269,6 +279,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         slot_sample_own(cache, k - (told && k > 0));
         told = told && k == 0;
         stat_add(cache, STAT_sheaf_refill, k);
+        PROBE3(sheaf_refilled, &cache->name[0], k, node);
         stat_add(cache, STAT_alloc_slowpath, k);
     }
     full = got < n ? empty = slot_container(cache, node, empty, fill, nospin) : NULL;
@@ -279,6 +290,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         k = n - got < fill ? n - got : fill;
         full->size = nodes_take(cache, node, full->object, k, fill, nospin);
         stat_add(cache, STAT_sheaf_refill, full->size);
+        PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
         if (k > full->size)
             k = full->size;
         stat_add(cache, STAT_alloc_slowpath, k);
@@ -293,7 +305,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         }
     }
     if (empty && got == 0) /* kept: a failure gives no memory back that others find */
-        slot_install(cache, node, empty, false, 0, nospin);
+        slot_install(cache, node, empty, false, nospin);
     else if (empty)
         barn_put_empty(cache, node, empty, nospin);
     return got;
@@ -313,8 +325,10 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         got = slot_pop_bulk(offset, objects, n);
         stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
-    if (got < n)
+    if (got < n) {
         slot_tick(cpu, nospin);
+        mailbox_look();
+    }
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t more, token = 0;
@@ -326,16 +340,19 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
             uint32_t next = 0, may = spare->size;
+            bool whole;
             token = slot_token(slot);
             if (__builtin_expect(token != 0, 0) && slot_real(main))
                 sheaf_restore(cache, main);
             if (token <= SLOT_TOKEN_BELOW) { /* what lies below a place that was freed was main */
-                may = 1 + hooks_sample(cache, token == 0, spare->size - 1, &next);
+                may = 1 + hooks_sample(cache, token == 0, spare->size - 1,
+                                       cache_capacity(cache) - 1, &next);
                 slot->token = 0;
             }
-            slot->spare = may < spare->size ? NULL : slot_real(main);
-            slot_open(slot, may < spare->size ? main : spare);
-            if (__builtin_expect(may < spare->size, 0))
+            whole = may >= spare->size; /* others change it as soon as the slot is open */
+            slot->spare = whole ? slot_real(main) : NULL;
+            slot_open(slot, whole ? spare : main);
+            if (__builtin_expect(!whole, 0))
                 slot_install_short(cache, node, spare, may, false, next, nospin);
             stat_add(cache, STAT_sheaf_swap, 1);
         } else {

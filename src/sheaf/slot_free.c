@@ -5,6 +5,8 @@
  */
 #include "sheaf/slot.h"
 
+#include "base/hooks.h"
+#include "base/probe.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/order.h"
@@ -113,9 +115,48 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
     return full;
 }
 
-/* A sheaf with room becomes main; the slot may have changed since it was found full. */
-static void slot_install_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty,
-                               bool decline, bool nospin)
+/*
+ * A token is dropped, since main is full: main and what lies below it, which is the spare sheaf, are one sheaf again, as
+ * without samples.  Its objects are drawn when they are handed over next.  Main, full or with room; an empty sheaf is
+ * the spare one.
+ */
+static struct sheaf *slot_join(struct stook_cache *cache, struct slot *slot, struct sheaf *main)
+{
+    struct sheaf *below = slot->spare;
+
+    slot->token = 0;
+    if (!below || !slot_real(main) || below->size + main->size > sheaf_room(below))
+        return main;
+    memcpy(below->object + below->size, main->object, main->size * sizeof(void *));
+    below->size += main->size;
+    main->size = 0;
+    sheaf_restore(cache, main);
+    slot->spare = main;
+    return below;
+}
+
+/*
+ * Of a sheaf whose lower objects are not to be handed over, since a sample comes first, these go to their slabs.  Its
+ * capacity is lowered by as many, so that it has the room that it had.
+ */
+static __attribute__((noinline, cold)) void slot_cut(struct stook_cache *cache, struct sheaf *sheaf,
+                                                     uint32_t may, bool nospin)
+{
+    uint32_t over = sheaf->size - may, capacity = sheaf->capacity;
+
+    stat_add(cache, STAT_sheaf_flush, over);
+    PROBE2(sheaf_flushed, &cache->name[0], over);
+    node_put(cache, sheaf->object, over, nospin);
+    memmove(sheaf->object, sheaf->object + over, may * sizeof(void *));
+    sheaf->size = may;
+    __atomic_store_n(&sheaf->capacity, capacity > over + may ? capacity - over : may + 1,
+                     __ATOMIC_RELAXED);
+}
+
+/* A sheaf with room becomes main, whose objects were drawn, and below which `token` lies; the slot may have changed since
+ * it was found full. */
+static void slot_install_drawn(struct stook_cache *cache, unsigned node, struct sheaf *empty,
+                               uint32_t token, bool decline, bool nospin)
 {
     struct sheaf *full = NULL, *main;
     struct slot *slot;
@@ -131,6 +172,7 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
                 full = slot_real(main);
             main = empty;
             empty = NULL;
+            slot->token = token;
         } else if (!slot->spare) {
             slot->spare = empty;
             empty = NULL;
@@ -141,6 +183,19 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
         barn_return(cache, node, empty, nospin);
     if (full && (empty = slot_send(cache, node, full, false, nospin)) != NULL)
         barn_return(cache, node, empty, nospin);
+}
+
+/* The same of objects that stayed when others of their sheaf went, or of none. */
+static void slot_install_empty(struct stook_cache *cache, unsigned node, struct sheaf *empty,
+                               bool decline, bool nospin)
+{
+    uint32_t token = 0, may = empty->size;
+
+    if (may > 0)
+        may = hooks_sample(cache, 0, may, may, &token);
+    if (__builtin_expect(may < empty->size, 0))
+        slot_cut(cache, empty, may, nospin);
+    slot_install_drawn(cache, node, empty, token, decline, nospin);
 }
 
 /*
@@ -274,6 +329,7 @@ static bool slot_empty_small(struct stook_cache *cache, unsigned node, const voi
             out[i] = NULL;
         }
     stat_add(cache, STAT_sheaf_flush, n);
+    PROBE2(sheaf_flushed, &cache->name[0], n);
     if (n > 0)
         node_put(cache, out, n, nospin);
     barn_shed(cache, node, nospin);
@@ -352,8 +408,10 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
         spare = slot->spare;
         if (n - put == 1 && !slot_expect(cache, slot, main, objects[put]))
             return;
-        if (main->size >= main->capacity) /* what a token stands for goes with what lies on it */
-            slot->token = 0;
+        if (__builtin_expect(slot->token != 0, 0) && main->size >= main->capacity) {
+            main = slot_join(cache, slot, main);
+            spare = slot->spare;
+        }
         if (main->size < main->capacity) {
             slot_open(slot, main);
             /* Another CPU by now, or others were here; or an entry is NULL: a sheaf holds none. */
@@ -364,9 +422,20 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             slot->wary = SLOT_WARY;
             slot_open(slot, spare ? spare : SHEAF_NONE);
             slot_trim(cache, node, main, decline, n > 1, nospin);
-        } else if (spare && spare->size < spare->capacity) {
-            slot->spare = slot_real(main);
-            slot_open(slot, spare);
+        } else if (spare &&
+                   spare->size != spare->capacity) { /* with room; or a surplus, which is next */
+            uint32_t token = 0, may = spare->size;
+            if (may > 0)
+                may = hooks_sample(cache, 0, may, may, &token);
+            if (__builtin_expect(may < spare->size, 0)) {
+                slot->spare = NULL;
+                slot_open(slot, main);
+                slot_cut(cache, spare, may, nospin);
+                slot_install_drawn(cache, node, spare, token, decline, nospin);
+            } else {
+                slot->spare = slot_real(main);
+                slot_open(slot, spare);
+            }
             stat_add(cache, STAT_sheaf_swap, 1);
         } else if (n - put >= cache_capacity(cache) && topology.memories == 1 &&
                    (decline || barn_accepts(cache, node))) {

@@ -8,12 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum tag_kind { TAG_SITE = 1, TAG_ADDRESS, TAG_STACK };
-
-struct tag_stack {
-    uint64_t depth, frames[];
-};
-
 /* What a tag is asked for. */
 struct tag_key {
     enum tag_kind kind;
@@ -22,23 +16,6 @@ struct tag_key {
     const uint64_t *frames;        /* TAG_STACK: so many, or TAG_ADDRESS: one */
     unsigned depth;
 };
-
-/*
- * The record of a site.  The thread that makes the number writes it before it publishes the number.  A thread
- * that loses the race for its key keeps the number for the next key.  Other threads read a record only once
- * its tag has counts, and then it never changes.
- */
-struct tag_record {
-    union {
-        struct {
-            const char *file, *function;
-        };
-        const struct tag_stack *stack; /* its first address is also `value` */
-    };
-    uint64_t value;        /* the line, or the address */
-    _Atomic uint64_t kind; /* enum tag_kind; 0: not yet */
-};
-_Static_assert(sizeof(struct tag_record) == sizeof(struct tag_counts), "as long as one more row");
 
 /*
  * From a key to its number; entries are only ever added.  A key is an address, or the hash of a site

@@ -33,6 +33,29 @@ enum {
 };
 _Static_assert(TAG_CHUNK * sizeof(struct tag_counts) == TAG_ROW, "a row of counts a CPU");
 
+enum tag_kind { TAG_SITE = 1, TAG_ADDRESS, TAG_STACK };
+
+struct tag_stack {
+    uint64_t depth, frames[];
+};
+
+/*
+ * The record of a site.  The thread that makes the number writes it before it publishes the number.  A thread
+ * that loses the race for its key keeps the number for the next key.  Other threads read a record only once
+ * its tag has counts, and then it never changes.
+ */
+struct tag_record {
+    union {
+        struct {
+            const char *file, *function;
+        };
+        const struct tag_stack *stack; /* its first address is also `value` */
+    };
+    uint64_t value;        /* the line, or the address */
+    _Atomic uint64_t kind; /* enum tag_kind; 0: not yet */
+};
+_Static_assert(sizeof(struct tag_record) == sizeof(struct tag_counts), "as long as one more row");
+
 /* A chunk: the rows of counts, the records of the sites, and the peaks. */
 extern struct tag_counts *tag_chunks[TAG_CHUNKS] __attribute__((visibility("hidden")));
 

@@ -8,7 +8,9 @@
 
 #include "base/hooks.h"
 #include "support/check.h"
+#include "support/stay.h"
 
+#include <stook/stat.h>
 #include <stook/stook.h>
 
 #include <setjmp.h>
@@ -79,14 +81,15 @@ static void test_sheaves_are_handed_over_short(void **unused)
     (void)unused;
     sample_begin(SAMPLE_GUARD, 10 * SIZE);
     while (handed < OBJECTS) {
-        uint32_t n = 1 + (uint32_t)(draw() % 30), may;
+        uint32_t n = 1 + (uint32_t)(draw() % 30), some = 1 + (uint32_t)(draw() % 30), may;
         token = 0;
-        may = sample_hand_over(cache, 0, n, &token);
-        assert_true(may <= n);
-        assert_int_equal(may < n, token != 0);
+        may = sample_hand_over(cache, 0, n, some, &token);
+        assert_true(may == n || may <= some);
+        assert_true(may < n || token == 0);
+        assert_true(may == n || may == some || token != 0); /* or a point is behind these */
         assert_int_equal(sample_take(cache).lines, 0);
-        handed += may + (may < n);
-        samples += may < n;
+        handed += may + (token != 0);
+        samples += token != 0;
     }
     check_share("samples", samples, handed, 1 - 0.904837);
     assert_int_equal(stook_cache_destroy(cache), 0);
@@ -170,6 +173,47 @@ static void test_pairs_are_not_counted(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* Objects come in the order that they would come in without samples, by the same refills, and none goes to a barn or a
+ * slab on the way, also where a refill is larger than a sheaf. */
+static void test_points_move_nothing(void **unused)
+{
+    enum { MANY = 6000 };
+    static char *object[2][MANY];
+    struct stook_stat stat[2] = {{.size = sizeof(stat[0])}, {.size = sizeof(stat[1])}};
+    struct stook_cache *both[2];
+    cpu_set_t cpus;
+    uint64_t samples = 0;
+    unsigned same = 0, slabs = 0;
+
+    (void)unused;
+    stay_begin(&cpus);
+    for (unsigned with = 0; with < 2; with++) {
+        struct stook_cache *cache = both[with] = stook_cache_create("moves", SIZE, NULL);
+        sample_begin(SAMPLE_GUARD, with ? 20 * SIZE : (uint64_t)1 << 47);
+        assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_SLOW), 0);
+        for (unsigned i = 0; i < MANY; i++) {
+            assert_non_null(object[with][i] = stook_alloc(cache, 0));
+            samples += sample_take(cache).lines != 0;
+        }
+        assert_int_equal(stook_cache_stat(cache, &stat[with]), 0);
+    }
+    stay_end(&cpus);
+    for (unsigned with = 0; with < 2; with++) {
+        for (unsigned i = 0; i < MANY; i++)
+            stook_free(both[with], object[with][i]);
+        assert_int_equal(stook_cache_destroy(both[with]), 0);
+    }
+    check_share("points", samples, MANY, 0.0488);
+    for (unsigned i = 1; i < MANY; i++)
+        if (((uintptr_t)object[0][i] ^ (uintptr_t)object[0][i - 1]) < 4096)
+            same += object[1][i] - object[1][i - 1] == object[0][i] - object[0][i - 1];
+        else /* slabs lie where they find room */
+            slabs++;
+    assert_true(same + slabs == MANY - 1 && slabs < MANY / 10);
+    assert_int_equal(stat[1].sheaf_refill, stat[0].sheaf_refill);
+    assert_int_equal(stat[1].barn_put + stat[1].barn_put_fail + stat[1].sheaf_flush, 0);
+}
+
 /* The first samples of two children of one parent are not the same. */
 static void test_children_differ(void **unused)
 {
@@ -180,12 +224,12 @@ static void test_children_differ(void **unused)
 
     (void)unused;
     sample_begin(SAMPLE_GUARD, (uint64_t)1 << 30);
-    (void)sample_hand_over(cache, 0, 1, &token);
+    (void)sample_hand_over(cache, 0, 1, 1, &token);
     assert_int_equal(pipe(ends), 0);
     for (int i = 0; i < 8; i++) {
         pid_t pid = fork();
         if (pid == 0) {
-            uint32_t may = sample_hand_over(cache, 0, UINT32_MAX, &token);
+            uint32_t may = sample_hand_over(cache, 0, UINT32_MAX, UINT32_MAX, &token);
             _exit(write(ends[1], &may, sizeof(may)) != sizeof(may));
         }
         assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -197,6 +241,25 @@ static void test_children_differ(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* A thread that is far from its next point comes to one of the new mean. */
+static void test_the_mean_changes(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("changed", SIZE, NULL);
+    uint32_t token = 0;
+
+    (void)unused;
+    sample_begin(SAMPLE_GUARD, (uint64_t)1 << 48);
+    assert_int_equal(sample_hand_over(cache, 0, 1000, 1000, &token), 1000);
+    sample_begin(SAMPLE_GUARD, 1);
+    assert_int_equal(sample_hand_over(cache, 0, 1000, 1000, &token), 0);
+    assert_int_not_equal(token, 0);
+    token = 0;
+    sample_begin(SAMPLE_GUARD, (uint64_t)1 << 48);
+    assert_int_equal(sample_hand_over(cache, 0, 1000, 1000, &token), 1000);
+    assert_int_equal(token, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,7 +268,9 @@ int main(void)
         cmocka_unit_test(test_each_allocation_has_its_chance),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_pairs_are_not_counted),
+        cmocka_unit_test(test_points_move_nothing),
         cmocka_unit_test(test_children_differ),
+        cmocka_unit_test(test_the_mean_changes),
     };
 
     sample_begin(SAMPLE_PROFILE, 0); /* which takes what it is told of */

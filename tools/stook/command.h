@@ -12,7 +12,9 @@ struct command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; the exit status */
 };
 
-extern const struct command command_run, command_info, command_lab, command_plan, command_profile;
+extern const struct command command_run, command_info, command_lab, command_plan, command_profile,
+    command_list, command_caches, command_stat, command_top, command_whatis, command_walk,
+    command_leaks, command_report, command_set;
 
 enum { /* exit statuses beside those of the program that `stook run` becomes */
        STATUS_OK = 0,

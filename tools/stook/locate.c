@@ -119,7 +119,7 @@ static bool locate_own_note(int fd, const Elf64_Phdr *segment)
         size_t name;
         memcpy(&note, notes + at, sizeof(note));
         name = at + sizeof(note);
-        if (note.n_namesz == sizeof("Stook") && name + sizeof("Stook") <= end &&
+        if (note.n_namesz == sizeof("Stook") && note.n_type == 1 && name + sizeof("Stook") <= end &&
             memcmp(notes + name, "Stook", sizeof("Stook")) == 0)
             return true;
         at = name + ((size_t)note.n_namesz + 3) / 4 * 4 + ((size_t)note.n_descsz + 3) / 4 * 4;

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_own.h - between the files of heap.h.
+ */
+#ifndef STOOK_LOOK_HEAP_OWN_H
+#define STOOK_LOOK_HEAP_OWN_H
+
+#include "look/heap.h"
+
+enum {
+    HEAP_CACHES = 4096,
+    HEAP_CACHE_ROOM = 128 << 10, /* of a struct stook_cache with all its nodes */
+    HEAP_SHEAF_MAX = 1022,       /* objects of a sheaf, where the library does not say */
+};
+
+/* An object in a sheaf, and whose. */
+struct heap_sheaf_object {
+    uint64_t address;
+    uint16_t place; /* the CPU, or the node */
+    uint8_t state;  /* enum heap_state */
+};
+
+struct heap_own {
+    uint64_t entry, meta, header, zone, areas;
+    unsigned zones;
+    bool rseq;
+    uint64_t table[HEAP_CACHES];
+    char copy[HEAP_CACHE_ROOM];
+    /* Of all caches, in the order of addresses; read when they are first asked for. */
+    struct heap_sheaf_object *sheaf_object;
+    size_t sheaf_objects, sheaf_room;
+    bool sheaves_read;
+};
+
+void *heap_need(void *memory); /* or ends */
+
+/* heap_slots.c: what CPUs have in their sheaves, into the counts. */
+bool heap_read_slots(struct heap *heap);
+void heap_forget_sheaves(struct heap *heap);
+/* The objects in sheaves. */
+void heap_load_sheaves(struct heap *heap);
+const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object);
+
+/* heap_slabs.c: slabs and large objects from the page map. */
+bool heap_read_slabs(struct heap *heap);
+
+/* heap_rest.c: large objects' counts, the arena, groups. */
+bool heap_read_rest(struct heap *heap);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_rest.c - what is beside caches and slabs: the arena's counts, large and guarded objects, groups, counters.
+ */
+#include "look/heap_own.h"
+
+#include <string.h>
+#include <stdlib.h>
+
+static unsigned rest_zone(const struct heap *heap, uint64_t address)
+{
+    uint32_t word;
+
+    return address >= heap->begin && address < heap->end &&
+                   target_read(heap->target, heap->own->zone + ((address - heap->base) >> 21) * 4,
+                               &word, sizeof(word))
+               ? word & ((1u << view_value(&heap->view, VIEW_PAGEMAP_ZONE_BITS)) - 1)
+               : UINT32_MAX;
+}
+
+/* Pages of runs that were freed last and are out of their blocks: used to the zones, warm to people. */
+static uint64_t rest_kept(struct heap *heap)
+{
+    const struct view *v = &heap->view;
+    uint64_t rows = view_value(v, VIEW_KEPT_CPUS) + 1, at = view_value(v, VIEW_at_arena_kept_row);
+    uint32_t size = view_size(v, VIEW_arena_kept), runs = view_size(v, VIEW_arena_kept_run) / 8;
+    uint64_t word, pages = 0;
+
+    if (rows > HEAP_CPUS || !view_knows(v, VIEW_at_arena_kept_row))
+        return 0;
+    target_expect(heap->target, at, rows * size);
+    for (uint64_t row = 0; row < rows; row++)
+        for (uint32_t i = 0; i < runs; i++)
+            if (target_read(heap->target, at + row * size + i * 8u, &word, sizeof(word)) && word &&
+                rest_zone(heap, word) < heap->own->zones)
+                pages += word & (TARGET_PAGE - 1);
+    return pages;
+}
+
+static bool rest_arena(struct heap *heap)
+{
+    const struct view *v = &heap->view;
+    uint32_t size = view_size(v, VIEW_zone);
+    uint64_t at = view_value(v, VIEW_at_zone_all) + view_value(v, VIEW_zones_zone), kept;
+    static char copy[64 << 10];
+
+    heap->arena = (struct heap_arena){0};
+    if (!view_knows(v, VIEW_at_zone_all) || size == 0 || size > sizeof(copy))
+        return true;
+    for (unsigned i = 0; i < heap->own->zones; i++) {
+        if (!target_read(heap->target, at + (uint64_t)i * size, copy, size))
+            return false;
+        heap->arena.used += view_get(v, copy, size, VIEW_zone_used_pages) << 12;
+        heap->arena.peak += view_get(v, copy, size, VIEW_zone_peak_pages) << 12;
+        heap->arena.warm += view_get(v, copy, size, VIEW_zone_warm_pages) << 12;
+        heap->arena.limit += view_get(v, copy, size, VIEW_zone_limit_pages) << 12;
+        heap->arena.blocks += view_get(v, copy, size, VIEW_zone_opened);
+        heap->arena.purged += view_get(v, copy, size, VIEW_zone_purged);
+        heap->arena.committed += view_get(v, copy, size, VIEW_zone_missed);
+    }
+    kept = rest_kept(heap) << 12;
+    if (kept <= heap->arena.used) {
+        heap->arena.used -= kept;
+        heap->arena.warm += kept;
+    }
+    return true;
+}
+
+static bool rest_large(struct heap *heap)
+{
+    const struct view *v = &heap->view;
+    uint64_t at = view_value(v, VIEW_at_large_row), rows = view_value(v, VIEW_LARGE_ROWS), sum = 0,
+             word;
+    unsigned bits = (unsigned)view_value(v, VIEW_LARGE_OBJECT_BITS);
+    int64_t count, pages;
+
+    heap->large_objects = heap->large_bytes = 0;
+    if (!view_knows(v, VIEW_at_large_row) || rows > HEAP_CPUS || bits == 0 || bits > 63)
+        return true;
+    target_expect(heap->target, at, rows * view_size(v, VIEW_large_row));
+    for (uint64_t i = 0; i < rows; i++) {
+        if (!view_read(v, heap->target, at + i * view_size(v, VIEW_large_row), VIEW_large_row_count,
+                       &word))
+            return false;
+        sum += word;
+    }
+    /* As large_count(): words read at different times may have the end of an object without its beginning. */
+    count = (int64_t)(sum << (64 - bits)) >> (64 - bits);
+    pages = (int64_t)(sum - (uint64_t)count) >> bits;
+    heap->large_objects = count > 0 ? (uint64_t)count : 0;
+    heap->large_bytes = pages > 0 ? (uint64_t)pages << 12 : 0;
+    return true;
+}
+
+static void rest_guard(struct heap *heap)
+{
+    const struct view *v = &heap->view;
+    uint64_t guard = view_value(v, VIEW_at_guard);
+
+    heap->guarded_objects = heap->guarded_bytes = heap->guarded_ever = 0;
+    if (!view_knows(v, VIEW_at_guard))
+        return;
+    (void)view_read(v, heap->target, guard, VIEW_guard_live, &heap->guarded_objects);
+    (void)view_read(v, heap->target, guard, VIEW_guard_live_bytes, &heap->guarded_bytes);
+    (void)view_read(v, heap->target, guard, VIEW_guard_sampled, &heap->guarded_ever);
+}
+
+/* ---- groups ----------------------------------------------------------------------------------- */
+
+static void rest_add_group(struct heap *heap, const char *copy, size_t size)
+{
+    const struct view *v = &heap->view;
+    size_t lineage = (size_t)view_value(v, VIEW_group_lineage),
+           name = view_value(v, VIEW_group_name);
+    struct heap_group *group;
+    uint64_t returned = view_get(v, copy, size, VIEW_group_returned);
+
+    if (view_get(v, copy, size, VIEW_group_state) != view_value(v, VIEW_GROUP_LIVES))
+        return;
+    if (heap->groups % 64 == 0)
+        heap->group = heap_need(realloc(heap->group, (heap->groups + 64) * sizeof(*heap->group)));
+    group = &heap->group[heap->groups++];
+    *group = (struct heap_group){
+        .number = (uint32_t)view_get(v, copy, size, VIEW_group_number),
+        .depth = (uint32_t)view_get(v, copy, size, VIEW_group_depth),
+        .usage = view_get(v, copy, size, VIEW_group_charged) - returned,
+        .limit = view_get(v, copy, size, VIEW_group_limit),
+        .soft_limit = view_get(v, copy, size, VIEW_group_soft),
+        .peak = view_get(v, copy, size, VIEW_group_peak),
+        .refused = view_get(v, copy, size, VIEW_group_refused),
+        .reclaims = view_get(v, copy, size, VIEW_group_reclaims),
+    };
+    if (lineage + 8 <= size)
+        memcpy(&group->parent, copy + lineage + 4, sizeof(group->parent));
+    if (name < size) {
+        size_t n = size - name < sizeof(group->name) ? size - name : sizeof(group->name);
+        memcpy(group->name, copy + name, n);
+    }
+    target_clean_text(group->name, sizeof(group->name));
+}
+
+static bool rest_groups(struct heap *heap)
+{
+    const struct view *v = &heap->view;
+    uint64_t table = view_value(v, VIEW_at_group_table), at = 0, high = 0;
+    size_t size = view_size(v, VIEW_group);
+    char copy[1024];
+
+    if (!view_knows(v, VIEW_at_group_table) || size > sizeof(copy) ||
+        !view_read(v, heap->target, table, VIEW_group_table_at, &at) || at == 0 ||
+        !view_read(v, heap->target, table, VIEW_group_table_high, &high))
+        return true;
+    if (high >= view_value(v, VIEW_GROUP_PLACES))
+        return false;
+    target_expect(heap->target, at, (high + 1) * size);
+    for (uint64_t i = 1; i <= high; i++) {
+        if (!target_read(heap->target, at + i * size, copy, size))
+            return false;
+        rest_add_group(heap, copy, size);
+    }
+    return true;
+}
+
+bool heap_read_rest(struct heap *heap)
+{
+    rest_guard(heap);
+    return rest_large(heap) && rest_arena(heap) && rest_groups(heap);
+}
+
+/* ---- counters --------------------------------------------------------------------------------- */
+
+uint64_t heap_stat(const struct heap *heap, const struct heap_cache *cache, int cpu, unsigned event)
+{
+    unsigned shift = (unsigned)view_value(&heap->view, VIEW_ROWS_STAT);
+    uint64_t n = 0, more = 0, row;
+    const char *name = event < heap->view.stats ? heap->view.stat[event] : "";
+
+    if (!cache->stat || cpu < -1 || cpu >= (int)heap->rows || shift == 0 || shift > 16 ||
+        event >= (1u << shift) / 8)
+        return 0;
+    row = cache->stat + ((uint64_t)(int64_t)cpu << shift);
+    if (!target_read(heap->target, row + event * 8u, &n, sizeof(n)))
+        return 0;
+    /* Objects straight from and to the main sheaf are counted once, and belong to both. */
+    if (strcmp(name, "alloc_fastpath") == 0 || strcmp(name, "free_fastpath") == 0)
+        (void)target_read(heap->target,
+                          row + (event + view_value(&heap->view, VIEW_STAT_STRAIGHT)) * 8, &more,
+                          sizeof(more));
+    return n + more;
+}
+
+uint64_t heap_stat_sum(const struct heap *heap, const struct heap_cache *cache, unsigned event)
+{
+    uint64_t sum = 0;
+
+    for (int cpu = -1; cpu < (int)heap->cpus; cpu++)
+        sum += heap_stat(heap, cache, cpu, event);
+    return sum;
+}

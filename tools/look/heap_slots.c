@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap_slots.c - what CPUs and barns have in their sheaves.
+ */
+#include "look/heap_own.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One CPU's part of a cache: addresses of sheaves, 0: none. */
+struct slots_one {
+    uint64_t main, spare, rcu, remote, remote_size;
+};
+
+static uint64_t slots_address(const struct heap *heap, uint32_t index, unsigned cpu)
+{
+    const struct view *v = &heap->view;
+
+    return heap->own->areas + ((uint64_t)cpu << view_value(v, VIEW_STOOK_AREA_SHIFT)) +
+           ((uint64_t)index << view_value(v, VIEW_SLOT_SHIFT));
+}
+
+/* False: it is closed for the moment, or cannot be read. */
+static bool slots_read(const struct heap *heap, const struct heap_cache *cache, unsigned cpu,
+                       struct slots_one *one)
+{
+    const struct view *v = &heap->view;
+    uint64_t closed = view_value(v, VIEW_at_sheaf_closed), none = view_value(v, VIEW_at_sheaf_none);
+    size_t size = view_size(v, VIEW_slot);
+    char slot[256];
+
+    *one = (struct slots_one){0};
+    if (cpu >= heap->rows || !heap->used[cpu] || cache->index >= heap->slots ||
+        size > sizeof(slot) ||
+        !target_read(heap->target, slots_address(heap, cache->index, cpu), slot, size))
+        return false;
+    one->main = view_get(v, slot, size, heap->own->rseq ? VIEW_slot_main : VIEW_slot_held);
+    if (one->main == closed)
+        return false;
+    if (one->main == none)
+        one->main = 0;
+    one->spare = view_get(v, slot, size, VIEW_slot_spare);
+    one->rcu = view_get(v, slot, size, VIEW_slot_rcu);
+    one->remote = view_get(v, slot, size, VIEW_slot_remote);
+    one->remote_size = view_get(v, slot, size, VIEW_slot_remote_size);
+    return true;
+}
+
+/* Objects of a sheaf that lies where the library's own objects lie; 0 of any other address. */
+static uint32_t slots_size(const struct heap *heap, uint64_t sheaf)
+{
+    uint64_t size, most = view_value(&heap->view, VIEW_STOOK_SHEAF_CAPACITY_MAX);
+
+    if (sheaf < heap->begin || sheaf >= heap->end ||
+        !view_read(&heap->view, heap->target, sheaf, VIEW_sheaf_size, &size))
+        return 0;
+    most = most ? most : HEAP_SHEAF_MAX;
+    return (uint32_t)(size < most ? size : most);
+}
+
+struct heap_cpu heap_cpu(const struct heap *heap, const struct heap_cache *cache, unsigned cpu)
+{
+    struct heap_cpu n = {0};
+    struct slots_one one;
+
+    if (!slots_read(heap, cache, cpu, &one))
+        return n;
+    if (one.main) {
+        n.objects += slots_size(heap, one.main);
+        n.sheaves++;
+    }
+    if (one.spare) {
+        n.objects += slots_size(heap, one.spare);
+        n.sheaves++;
+    }
+    if (one.remote) {
+        n.objects += one.remote_size;
+        n.remote += one.remote_size;
+        n.sheaves++;
+    }
+    return n;
+}
+
+/* The slots first, then the heads of all their sheaves: a few calls each. */
+static void slots_expect(struct heap *heap)
+{
+    const struct view *v = &heap->view;
+    struct slots_one one;
+
+    for (unsigned cpu = 0; cpu < heap->rows; cpu++)
+        if (heap->used[cpu])
+            target_expect(heap->target, slots_address(heap, 0, cpu),
+                          (uint64_t)heap->slots << view_value(v, VIEW_SLOT_SHIFT));
+    for (unsigned cpu = 0; cpu < heap->rows; cpu++)
+        for (size_t i = 0; heap->used[cpu] && i < heap->caches; i++) {
+            if (!slots_read(heap, &heap->cache[i], cpu, &one))
+                continue;
+            if (one.main >= heap->begin && one.main < heap->end)
+                target_expect(heap->target, one.main, 16);
+            if (one.spare >= heap->begin && one.spare < heap->end)
+                target_expect(heap->target, one.spare, 16);
+        }
+}
+
+bool heap_read_slots(struct heap *heap)
+{
+    slots_expect(heap);
+    for (size_t i = 0; i < heap->caches; i++) {
+        struct heap_cache *cache = &heap->cache[i];
+        for (unsigned cpu = 0; cpu < heap->rows; cpu++) {
+            struct heap_cpu n = {0};
+            if (heap->used[cpu])
+                n = heap_cpu(heap, cache, cpu);
+            cache->count.in_sheaves += n.objects;
+            cache->count.sheaves += n.sheaves;
+        }
+    }
+    return true;
+}
+
+/* ---- the objects in sheaves ------------------------------------------------------------------- */
+
+static void sheaf_add(struct heap *heap, uint64_t object, enum heap_state state, unsigned place)
+{
+    struct heap_own *own = heap->own;
+
+    if (own->sheaf_objects == own->sheaf_room) {
+        own->sheaf_room = own->sheaf_room ? 2 * own->sheaf_room : 4096;
+        own->sheaf_object =
+            heap_need(realloc(own->sheaf_object, own->sheaf_room * sizeof(*own->sheaf_object)));
+    }
+    own->sheaf_object[own->sheaf_objects++] =
+        (struct heap_sheaf_object){object, (uint16_t)place, (uint8_t)state};
+}
+
+/* The next sheaf of a chain, or 0. */
+static uint64_t sheaf_load(struct heap *heap, uint64_t sheaf, enum heap_state state, unsigned place)
+{
+    const struct view *v = &heap->view;
+    uint32_t size = slots_size(heap, sheaf);
+    uint64_t object[HEAP_SHEAF_MAX], next = 0;
+
+    if (size > HEAP_SHEAF_MAX ||
+        (size > 0 && !target_read(heap->target, sheaf + view_value(v, VIEW_sheaf_object), object,
+                                  size * sizeof(object[0]))))
+        return 0;
+    for (uint32_t i = 0; i < size; i++)
+        sheaf_add(heap, object[i], state, place);
+    if (sheaf < heap->begin || sheaf >= heap->end ||
+        !view_read(v, heap->target, sheaf, VIEW_sheaf_next, &next))
+        return 0;
+    return next;
+}
+
+static void sheaf_load_chain(struct heap *heap, uint64_t sheaf, enum heap_state state,
+                             unsigned place)
+{
+    for (unsigned n = 0; sheaf && n < 1 << 20; n++)
+        sheaf = sheaf_load(heap, sheaf, state, place);
+}
+
+static uint64_t sheaf_barn(struct heap *heap, const struct heap_cache *cache, unsigned node)
+{
+    const struct view *v = &heap->view;
+    uint64_t full = 0, barn = cache->address + view_value(v, VIEW_cache_nodes) +
+                              (uint64_t)node * view_size(v, VIEW_cache_node) +
+                              view_value(v, VIEW_cache_node_barn);
+
+    (void)view_read(v, heap->target, barn, VIEW_barn_full, &full);
+    return full;
+}
+
+static int sheaf_order(const void *a, const void *b)
+{
+    uint64_t x = ((const struct heap_sheaf_object *)a)->address,
+             y = ((const struct heap_sheaf_object *)b)->address;
+
+    return x < y ? -1 : x > y;
+}
+
+void heap_load_sheaves(struct heap *heap)
+{
+    struct heap_own *own = heap->own;
+    struct slots_one one;
+
+    if (own->sheaves_read)
+        return;
+    own->sheaves_read = true;
+    for (size_t i = 0; i < heap->caches; i++) {
+        const struct heap_cache *cache = &heap->cache[i];
+        for (unsigned cpu = 0; cpu < heap->rows; cpu++) {
+            if (!heap->used[cpu] || !slots_read(heap, cache, cpu, &one))
+                continue;
+            (void)sheaf_load(heap, one.main, HEAP_IN_CPU, cpu);
+            (void)sheaf_load(heap, one.spare, HEAP_IN_CPU, cpu);
+            (void)sheaf_load(heap, one.rcu, HEAP_IN_RCU, cpu);
+            sheaf_load_chain(heap, one.remote, HEAP_IN_CPU, cpu);
+        }
+        for (unsigned node = 0; node < heap->nodes; node++)
+            sheaf_load_chain(heap, sheaf_barn(heap, cache, node), HEAP_IN_BARN, node);
+    }
+    qsort(own->sheaf_object, own->sheaf_objects, sizeof(*own->sheaf_object), sheaf_order);
+}
+
+const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object)
+{
+    struct heap_sheaf_object key = {.address = object};
+
+    heap_load_sheaves(heap);
+    return heap->own->sheaf_objects == 0
+               ? NULL
+               : bsearch(&key, heap->own->sheaf_object, heap->own->sheaf_objects, sizeof(key),
+                         sheaf_order);
+}
+
+void heap_forget_sheaves(struct heap *heap)
+{
+    free(heap->own->sheaf_object);
+    heap->own->sheaf_object = NULL;
+    heap->own->sheaf_objects = heap->own->sheaf_room = 0;
+    heap->own->sheaves_read = false;
+}

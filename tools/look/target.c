@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+#include "look/target.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- pages that were read -------------------------------------------------------------------- */
+
+enum {
+    CACHE_BITS_LEAST = 10,
+    CACHE_EXPECTED = 4096, /* pages that are read at one time at most */
+};
+
+/* An entry of the hash table: its page, once it was read or tried. */
+struct target_page {
+    uint64_t address; /* + 1; 0: a free place */
+    char *bytes;      /* NULL: it cannot be read */
+};
+
+struct target_cache {
+    struct target_page *place;
+    unsigned bits;
+    size_t used;
+    char **blocks; /* memory of pages, by CACHE_EXPECTED */
+    size_t taken, nblocks;
+    uint64_t expected[CACHE_EXPECTED];
+    size_t nexpected;
+};
+
+static void *cache_need(void *memory)
+{
+    if (!memory) {
+        fputs("stook: out of memory\n", stderr);
+        exit(1);
+    }
+    return memory;
+}
+
+static struct target_page *cache_place(struct target_cache *cache, uint64_t page)
+{
+    size_t mask = ((size_t)1 << cache->bits) - 1;
+    size_t at = (size_t)((page / TARGET_PAGE) * 0x9e3779b97f4a7c15u >> (64 - cache->bits));
+
+    while (cache->place[at].address && cache->place[at].address != page + 1)
+        at = (at + 1) & mask;
+    return &cache->place[at];
+}
+
+static void cache_grow(struct target_cache *cache)
+{
+    struct target_page *old = cache->place;
+    size_t n = (size_t)1 << cache->bits;
+
+    cache->bits++;
+    cache->place = cache_need(calloc((size_t)1 << cache->bits, sizeof(*cache->place)));
+    for (size_t i = 0; i < n; i++)
+        if (old[i].address)
+            *cache_place(cache, old[i].address - 1) = old[i];
+    free(old);
+}
+
+static void cache_put(struct target_cache *cache, uint64_t page, char *bytes)
+{
+    struct target_page *place = cache_place(cache, page);
+
+    if (!place->address && ++cache->used * 2 > (size_t)1 << cache->bits) {
+        cache_grow(cache);
+        place = cache_place(cache, page);
+    }
+    *place = (struct target_page){page + 1, bytes};
+}
+
+static char *cache_take(struct target_cache *cache)
+{
+    size_t in = cache->taken % CACHE_EXPECTED, block = cache->taken / CACHE_EXPECTED;
+
+    if (block == cache->nblocks) {
+        cache->blocks =
+            cache_need(realloc(cache->blocks, (cache->nblocks + 1) * sizeof(*cache->blocks)));
+        cache->blocks[cache->nblocks++] = cache_need(malloc((size_t)CACHE_EXPECTED * TARGET_PAGE));
+    }
+    cache->taken++;
+    return cache->blocks[block] + in * TARGET_PAGE;
+}
+
+static void cache_clear(struct target_cache *cache)
+{
+    memset(cache->place, 0, sizeof(*cache->place) << cache->bits);
+    cache->used = cache->taken = cache->nexpected = 0;
+}
+
+static int cache_order(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Reads what is expected and not there yet. */
+static void cache_fill(struct target *target)
+{
+    struct target_cache *cache = target->cache;
+    static char *to[CACHE_EXPECTED];
+    static bool got[CACHE_EXPECTED];
+    size_t n = 0;
+
+    qsort(cache->expected, cache->nexpected, sizeof(cache->expected[0]), cache_order);
+    for (size_t i = 0; i < cache->nexpected; i++) {
+        uint64_t page = cache->expected[i];
+        if ((n > 0 && cache->expected[n - 1] == page) || cache_place(cache, page)->address)
+            continue;
+        cache->expected[n++] = page;
+    }
+    for (size_t i = 0; i < n; i++) {
+        to[i] = cache_take(cache);
+        got[i] = false;
+    }
+    if (n > 0)
+        target->ops->read_pages(target, cache->expected, to, got, n);
+    for (size_t i = 0; i < n; i++)
+        cache_put(cache, cache->expected[i], got[i] ? to[i] : NULL);
+    cache->nexpected = 0;
+}
+
+void target_expect(struct target *target, uint64_t address, size_t n)
+{
+    uint64_t page = address - address % TARGET_PAGE;
+
+    for (uint64_t left = n + address % TARGET_PAGE; left > 0 && n > 0; page += TARGET_PAGE) {
+        if (target->cache->nexpected == CACHE_EXPECTED)
+            cache_fill(target);
+        target->cache->expected[target->cache->nexpected++] = page;
+        left -= left < TARGET_PAGE ? left : TARGET_PAGE;
+    }
+}
+
+bool target_read(struct target *target, uint64_t address, void *to, size_t n)
+{
+    char *at = to;
+
+    if (address + n < address)
+        return false;
+    while (n > 0) {
+        uint64_t page = address - address % TARGET_PAGE;
+        size_t in = (size_t)(address - page), part = TARGET_PAGE - in < n ? TARGET_PAGE - in : n;
+        struct target_page *place = cache_place(target->cache, page);
+        if (!place->address) {
+            target_expect(target, address, n);
+            cache_fill(target);
+            place = cache_place(target->cache, page);
+        }
+        if (!place->bytes)
+            return false;
+        memcpy(at, place->bytes + in, part);
+        at += part;
+        address += part;
+        n -= part;
+    }
+    return true;
+}
+
+bool target_read_now(struct target *target, uint64_t address, void *to, size_t n)
+{
+    return address + n >= address && target->ops->read(target, address, to, n) == n;
+}
+
+/* ---- text ------------------------------------------------------------------------------------- */
+
+void target_clean_text(char *text, size_t size)
+{
+    size_t length = strnlen(text, size);
+
+    if (length == size && size > 0)
+        text[--length] = '\0';
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)text[i] < ' ' || (unsigned char)text[i] >= 0x7f)
+            text[i] = '?';
+}
+
+bool target_read_text(struct target *target, uint64_t address, char *to, size_t size)
+{
+    size_t n = 0;
+
+    while (n + 1 < size) {
+        size_t part = TARGET_PAGE - (size_t)((address + n) % TARGET_PAGE);
+        if (part > size - 1 - n)
+            part = size - 1 - n;
+        if (!target_read(target, address + n, to + n, part))
+            return false;
+        if (memchr(to + n, '\0', part))
+            break;
+        n += part;
+    }
+    to[size - 1] = '\0';
+    target_clean_text(to, size);
+    return true;
+}
+
+/* ---- the target ------------------------------------------------------------------------------- */
+
+bool target_fail(struct target_error *error, const char *format, ...)
+{
+    va_list args;
+
+    error->refused = false;
+    va_start(args, format);
+    vsnprintf(error->text, sizeof(error->text), format, args);
+    va_end(args);
+    return false;
+}
+
+struct target *target_new(const struct target_ops *ops, void *own)
+{
+    struct target *target = cache_need(calloc(1, sizeof(*target)));
+
+    target->ops = ops;
+    target->own = own;
+    target->cache = cache_need(calloc(1, sizeof(*target->cache)));
+    target->cache->bits = CACHE_BITS_LEAST;
+    target->cache->place =
+        cache_need(calloc((size_t)1 << CACHE_BITS_LEAST, sizeof(struct target_page)));
+    target_renew(target);
+    return target;
+}
+
+void target_renew(struct target *target)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    target->time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    cache_clear(target->cache);
+}
+
+bool target_alive(struct target *target)
+{
+    return target->ops->alive(target);
+}
+
+bool target_for_each_mapping(struct target *target,
+                             bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg)
+{
+    return target->ops->mappings(target, fn, arg);
+}
+
+void target_close(struct target *target)
+{
+    if (!target)
+        return;
+    target->ops->close(target);
+    for (size_t i = 0; i < target->cache->nblocks; i++)
+        free(target->cache->blocks[i]);
+    free(target->cache->blocks);
+    free(target->cache->place);
+    free(target->cache);
+    free(target);
+}
+
+/* ---- all processes ---------------------------------------------------------------------------- */
+
+static int process_order(const void *a, const void *b)
+{
+    return *(const int *)a < *(const int *)b ? -1 : *(const int *)a > *(const int *)b;
+}
+
+void target_for_each_process(bool (*fn)(int pid, void *arg), void *arg)
+{
+    DIR *proc = opendir("/proc");
+    int *pids = NULL;
+    size_t n = 0, room = 0;
+
+    if (!proc)
+        return;
+    for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
+        if (!isdigit((unsigned char)entry->d_name[0]))
+            continue;
+        if (n == room) {
+            room = room ? 2 * room : 256;
+            pids = cache_need(realloc(pids, room * sizeof(*pids)));
+        }
+        pids[n++] = atoi(entry->d_name);
+    }
+    closedir(proc);
+    qsort(pids, n, sizeof(*pids), process_order);
+    for (size_t i = 0; i < n && fn(pids[i], arg); i++)
+        ;
+    free(pids);
+}

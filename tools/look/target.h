@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * target.h - the memory of another process, or of a core file, by address.
+ *
+ * What was read is kept until target_renew(): reads between two of these see each page at one time, however often they
+ * ask.  Nothing stops a live target, and nothing runs in it.  No value that is read is to be trusted: addresses are
+ * checked by the read itself, all else by the caller.
+ *
+ * Errors are texts for people: what happened, and what to do.
+ */
+#ifndef STOOK_LOOK_TARGET_H
+#define STOOK_LOOK_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TARGET_PAGE = 4096, TARGET_ERROR = 512, TARGET_NAME = 64 };
+
+struct target_error {
+    char text[TARGET_ERROR];
+    bool refused; /* the kernel does not let this process look into that one */
+};
+/* For `return target_fail(error, "...", ...)`. */
+bool target_fail(struct target_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+struct target_mapping {
+    uint64_t begin, end, offset; /* of the file */
+    bool read, write, execute, shared;
+    unsigned device_major, device_minor;
+    uint64_t inode;   /* 0: of no file */
+    const char *path; /* "", of a file, or "[heap]" and its like; valid during the call */
+};
+
+struct target;
+
+/* What stands behind a target: a process (target_pid.c), a core file. */
+struct target_ops {
+    /* Reads as much of [address, address + n) as can be read from its beginning on; how much. */
+    size_t (*read)(struct target *target, uint64_t address, void *to, size_t n);
+    /* The same of many pages of TARGET_PAGE bytes: what cannot be read has got[i] false. */
+    void (*read_pages)(struct target *target, const uint64_t *pages, char *const *to, bool *got,
+                       size_t n);
+    /* Calls fn for each mapping in the order of addresses until it returns false.  False: there are none to be seen. */
+    bool (*mappings)(struct target *target,
+                     bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg);
+    /* Whether it is there still, and the same: of a process, that its number was not given to another one. */
+    bool (*alive)(struct target *target);
+    void (*close)(struct target *target);
+};
+
+struct target {
+    const struct target_ops *ops;
+    int pid;                /* of the process, also of a core file */
+    char name[TARGET_NAME]; /* the kernel's name of it */
+    bool live;              /* it changes while it is read */
+    uint64_t time;          /* of the last target_renew(): CLOCK_MONOTONIC, ns */
+    void *own;              /* of the ops */
+    struct target_cache *cache;
+    uint64_t reads, read_bytes; /* from the target itself: system calls, or pieces of a file */
+};
+
+/* NULL with an error. */
+struct target *target_open_pid(int pid, struct target_error *error);
+void target_close(struct target *target);
+
+/* For implementations: a target of these ops, with room for the cache. */
+struct target *target_new(const struct target_ops *ops, void *own);
+
+/* What is read from here on is new. */
+void target_renew(struct target *target);
+bool target_alive(struct target *target);
+
+/* All n bytes, or false. */
+bool target_read(struct target *target, uint64_t address, void *to, size_t n);
+/* The same past what is kept: as it is now. */
+bool target_read_now(struct target *target, uint64_t address, void *to, size_t n);
+/* The pages of [address, address + n) are about to be read: in few calls, with those of other calls before the next
+ * target_read(). */
+void target_expect(struct target *target, uint64_t address, size_t n);
+/* Text up to its NUL or to size - 1 characters; control characters and bytes of no UTF-8 become '?'. */
+bool target_read_text(struct target *target, uint64_t address, char *to, size_t size);
+/* In place; also of text that has no NUL in `size` bytes. */
+void target_clean_text(char *text, size_t size);
+
+bool target_for_each_mapping(struct target *target,
+                             bool (*fn)(const struct target_mapping *mapping, void *arg),
+                             void *arg);
+
+/* Calls fn for each process of this host until it returns false, in the order of their numbers. */
+void target_for_each_process(bool (*fn)(int pid, void *arg), void *arg);
+
+#endif

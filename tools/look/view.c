@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+#include "look/view.h"
+
+#include "look/target_core.h"
+#include "view/view.h"
+
+#include <elf.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FIND_HEADERS = 64,     /* of a file that are looked at */
+    FIND_NOTES = 16 << 10, /* bytes of a segment of notes */
+    FIND_NAMES = 4096,     /* entries of a table */
+    FIND_ENTRY = 256,      /* bytes of one */
+    FIND_FILES = 4096,     /* files of a process */
+};
+
+enum view_kind { KIND_VARIABLE, KIND_NAME };
+
+static const struct {
+    const char *name;
+    enum view_kind kind;
+} view_known[VIEW_IDS] = {
+#define VIEW_VARIABLE(name) {#name, KIND_VARIABLE},
+#define VIEW_TYPE(name, type) {#name, KIND_NAME},
+#define VIEW_FIELD(name, type, field) {#name "." #field, KIND_NAME},
+#define VIEW_ARRAY(name, type, field) {#name "." #field, KIND_NAME},
+#define VIEW_CONSTANT(name) {#name, KIND_NAME},
+#include "view/view.def"
+};
+
+/* ---- the note of a file ----------------------------------------------------------------------- */
+
+/* Of the notes in memory at `address`: where the descriptor of ours begins; 0: there is none. */
+static uint64_t find_in_notes(struct target *target, uint64_t address, uint64_t size)
+{
+    static char notes[FIND_NOTES];
+    size_t at = 0, end = size < sizeof(notes) ? (size_t)size : sizeof(notes);
+
+    if (!target_read(target, address, notes, end))
+        return 0;
+    while (at + sizeof(Elf64_Nhdr) <= end) {
+        Elf64_Nhdr note;
+        size_t name = at + sizeof(note), data;
+        memcpy(&note, notes + at, sizeof(note));
+        if (note.n_namesz > end || note.n_descsz > end)
+            return 0;
+        data = name + (note.n_namesz + 3u) / 4 * 4;
+        if (note.n_type == VIEW_NOTE && note.n_namesz == sizeof(VIEW_OWNER) &&
+            name + sizeof(VIEW_OWNER) <= end &&
+            memcmp(notes + name, VIEW_OWNER, sizeof(VIEW_OWNER)) == 0 && data < end)
+            return address + data;
+        at = data + (note.n_descsz + 3u) / 4 * 4;
+    }
+    return 0;
+}
+
+/* Of the ELF file whose beginning is mapped at `base`. */
+static uint64_t find_note(struct target *target, uint64_t base)
+{
+    Elf64_Ehdr elf;
+    Elf64_Phdr header[FIND_HEADERS];
+    uint64_t bias = 0, note = 0;
+    unsigned n;
+
+    if (!target_read(target, base, &elf, sizeof(elf)) ||
+        memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
+        elf.e_phentsize != sizeof(Elf64_Phdr) || elf.e_phoff > TARGET_PAGE)
+        return 0;
+    n = elf.e_phnum < FIND_HEADERS ? elf.e_phnum : FIND_HEADERS;
+    if (!target_read(target, base + elf.e_phoff, header, n * sizeof(header[0])))
+        return 0;
+    for (unsigned i = 0; i < n; i++)
+        if (header[i].p_type == PT_LOAD && header[i].p_offset == 0) {
+            bias = base - header[i].p_vaddr;
+            break;
+        }
+    for (unsigned i = 0; i < n && !note; i++)
+        if (header[i].p_type == PT_NOTE)
+            note = find_in_notes(target, bias + header[i].p_vaddr, header[i].p_memsz);
+    return note;
+}
+
+/* ---- what it describes ------------------------------------------------------------------------ */
+
+static uint64_t load_reference(const int32_t half[2])
+{
+    return (uint32_t)half[0] | (uint64_t)(uint32_t)half[1] << 32;
+}
+
+static void load_stat(struct view *view, const char *name, uint32_t number)
+{
+    if (number >= VIEW_STATS || strlen(name) >= VIEW_STAT_NAME)
+        return;
+    strcpy(view->stat[number], name);
+    if (number >= view->stats)
+        view->stats = number + 1;
+}
+
+static void load_item(struct view *view, enum view_kind kind, const char *name, uint64_t value,
+                      uint32_t size)
+{
+    if (kind == KIND_NAME && strncmp(name, "stat.", 5) == 0)
+        load_stat(view, name + 5, (uint32_t)value);
+    for (unsigned id = 0; id < VIEW_IDS; id++)
+        if (view_known[id].kind == kind && strcmp(view_known[id].name, name) == 0) {
+            view->item[id].known = true;
+            view->item[id].value = value;
+            view->item[id].size = size;
+        }
+}
+
+static bool load_table(struct view *view, struct target *target, uint64_t address, uint32_t bytes,
+                       uint32_t count, enum view_kind kind)
+{
+    char entry[FIND_ENTRY];
+    size_t least = kind == KIND_NAME ? sizeof(struct view_name) : sizeof(struct view_variable);
+
+    if (bytes < least || bytes > sizeof(entry) || count > FIND_NAMES)
+        return false;
+    target_expect(target, address, (size_t)bytes * count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t at = address + (uint64_t)i * bytes;
+        if (!target_read(target, at, entry, bytes))
+            return false;
+        if (kind == KIND_NAME) {
+            struct view_name item;
+            memcpy(&item, entry, sizeof(item));
+            item.name[sizeof(item.name) - 1] = '\0';
+            load_item(view, kind, item.name, item.value, item.size);
+        } else {
+            struct view_variable item;
+            memcpy(&item, entry, sizeof(item));
+            item.name[sizeof(item.name) - 1] = '\0';
+            load_item(view, kind, item.name, at + (uint64_t)item.place, 0);
+        }
+    }
+    return true;
+}
+
+enum view_load { LOAD_DONE, LOAD_NOT_STARTED, LOAD_UNKNOWN, LOAD_BROKEN };
+
+static enum view_load load_view(struct view *view, struct target *target, uint64_t note)
+{
+    struct view_note head;
+    uint64_t size = 0, names, variables;
+
+    memset(view->item, 0, sizeof(view->item));
+    memset(view->stat, 0, sizeof(view->stat));
+    view->stats = 0;
+    view->note = note;
+    if (!target_read(target, note, &head, sizeof(head)))
+        return LOAD_BROKEN;
+    view->format = head.format;
+    if (head.format != VIEW_FORMAT || head.bytes < sizeof(head))
+        return LOAD_UNKNOWN;
+    names = note + offsetof(struct view_note, name_table) + load_reference(head.name_table);
+    variables =
+        note + offsetof(struct view_note, variable_table) + load_reference(head.variable_table);
+    if (!load_table(view, target, names, head.name_bytes, head.names, KIND_NAME) ||
+        !load_table(view, target, variables, head.variable_bytes, head.variables, KIND_VARIABLE))
+        return LOAD_BROKEN;
+    if (!view_read(view, target, view_value(view, VIEW_at_pagemap), VIEW_pagemap_size, &size))
+        return LOAD_BROKEN;
+    return size == 0 ? LOAD_NOT_STARTED : LOAD_DONE;
+}
+
+/* ---- among the files of a process ------------------------------------------------------------- */
+
+struct find_file {
+    uint64_t base;
+    char path[512];
+};
+
+struct find_files {
+    struct find_file *file;
+    size_t n;
+};
+
+static bool find_add(const struct target_mapping *mapping, void *arg)
+{
+    struct find_files *files = arg;
+    struct find_file *file;
+
+    if (mapping->offset != 0 || mapping->inode == 0 || !mapping->read || mapping->shared ||
+        files->n == FIND_FILES)
+        return files->n < FIND_FILES;
+    if (files->n % 64 == 0) {
+        file = realloc(files->file, (files->n + 64) * sizeof(*file));
+        if (!file)
+            return false;
+        files->file = file;
+    }
+    file = &files->file[files->n++];
+    file->base = mapping->begin;
+    strncpy(file->path, mapping->path, sizeof(file->path) - 1);
+    file->path[sizeof(file->path) - 1] = '\0';
+    target_clean_text(file->path, sizeof(file->path));
+    return true;
+}
+
+static void find_files(struct target *target, struct find_files *files)
+{
+    *files = (struct find_files){0};
+    (void)target_for_each_mapping(target, find_add, files);
+    for (size_t i = 0; i < files->n; i++)
+        target_expect(target, files->file[i].base, sizeof(Elf64_Ehdr));
+}
+
+bool view_find(struct view *view, struct target *target, struct target_error *error)
+{
+    struct find_files files;
+    enum view_load found = LOAD_BROKEN;
+    bool any = false;
+
+    find_files(target, &files);
+    for (size_t i = 0; i < files.n && found != LOAD_DONE; i++) {
+        uint64_t note = find_note(target, files.file[i].base);
+        enum view_load load;
+        if (!note)
+            continue;
+        any = true;
+        load = load_view(view, target, note);
+        if (load <= found || load == LOAD_UNKNOWN)
+            found = load;
+        view->base = files.file[i].base;
+        memcpy(view->path, files.file[i].path, sizeof(view->path));
+    }
+    free(files.file);
+    if (found == LOAD_DONE)
+        return true;
+    if (!target_alive(target))
+        return target_fail(error, "process %d (%s) has ended", target->pid, target->name);
+    if (!any)
+        return target_fail(
+            error,
+            "process %d (%s) does not run on Stook, or on a version that does not describe "
+            "itself; `stook run` starts programs on Stook",
+            target->pid, target->name);
+    if (!target->live && (found == LOAD_NOT_STARTED || found == LOAD_BROKEN))
+        return target_fail(error, "the core file of process %d (%s) lacks the library's data: %s",
+                           target->pid, target->name, target_core_lacks);
+    if (found == LOAD_NOT_STARTED)
+        return target_fail(error,
+                           "process %d (%s) has Stook, but has allocated nothing with it yet",
+                           target->pid, target->name);
+    if (found == LOAD_UNKNOWN)
+        return target_fail(
+            error,
+            "the Stook of process %d (%s) describes itself in format %u; this stook knows format "
+            "%d.  Use the stook of that version",
+            target->pid, target->name, view->format, VIEW_FORMAT);
+    return target_fail(error, "the description of Stook in process %d (%s) cannot be read",
+                       target->pid, target->name);
+}
+
+bool view_has_library(struct target *target)
+{
+    struct find_files files;
+    bool any = false;
+
+    find_files(target, &files);
+    for (size_t i = 0; i < files.n && !any; i++)
+        any = find_note(target, files.file[i].base) != 0;
+    free(files.file);
+    return any;
+}
+
+bool view_holds(const struct view *view, struct target *target)
+{
+    struct view_note head;
+    uint64_t size = 0;
+    uint64_t at = view_value(view, VIEW_at_pagemap) + view_value(view, VIEW_pagemap_size);
+
+    return target_read_now(target, view->note, &head, sizeof(head)) &&
+           head.format == view->format && head.bytes >= sizeof(head) &&
+           target_read_now(target, at, &size, sizeof(size)) && size != 0;
+}
+
+/* ---- fields ----------------------------------------------------------------------------------- */
+
+uint64_t view_get(const struct view *view, const void *copy, size_t size, enum view_id field)
+{
+    uint64_t offset = view->item[field].value, value = 0;
+    uint32_t bytes = view->item[field].size;
+
+    if (!view->item[field].known || bytes > sizeof(value) || offset > size || bytes > size - offset)
+        return 0;
+    memcpy(&value, (const char *)copy + offset,
+           bytes); /* little-endian, as all that Stook runs on */
+    return value;
+}
+
+bool view_read(const struct view *view, struct target *target, uint64_t address, enum view_id field,
+               uint64_t *value)
+{
+    uint32_t bytes = view->item[field].size;
+
+    *value = 0;
+    return view->item[field].known && bytes <= sizeof(*value) &&
+           target_read(target, address + view->item[field].value, value, bytes);
+}

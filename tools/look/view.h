@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * view.h - the description of the library's structures that a target carries (src/view/view.h), with the names of
+ * src/view/view.def as numbers.  A library of another version has its own offsets, and may lack names.
+ *
+ *     uint64_t state;
+ *     if (view_read(view, target, slab, VIEW_slab_state, &state)) ...
+ */
+#ifndef STOOK_LOOK_VIEW_H
+#define STOOK_LOOK_VIEW_H
+
+#include "look/target.h"
+
+enum view_id {
+#define VIEW_VARIABLE(name) VIEW_at_##name, /* a variable's address */
+#define VIEW_TYPE(name, type) VIEW_##name,
+#define VIEW_FIELD(name, type, field) VIEW_##name##_##field,
+#define VIEW_ARRAY(name, type, field) VIEW_##name##_##field,
+#define VIEW_CONSTANT(name) VIEW_##name,
+#include "view/view.def"
+#undef VIEW_VARIABLE
+#undef VIEW_TYPE
+#undef VIEW_FIELD
+#undef VIEW_ARRAY
+#undef VIEW_CONSTANT
+    VIEW_IDS
+};
+
+enum { VIEW_STATS = 128, VIEW_STAT_NAME = 40 };
+
+struct view {
+    uint64_t base; /* where the library's ELF file, or the static program, is mapped */
+    uint64_t note; /* its note's descriptor */
+    uint32_t format;
+    struct {
+        bool known;
+        uint32_t size;
+        uint64_t value; /* an address, an offset, a constant */
+    } item[VIEW_IDS];
+    unsigned stats; /* counters, by their numbers */
+    char stat[VIEW_STATS][VIEW_STAT_NAME];
+    char path[512]; /* of that file, as the target sees it */
+};
+
+/*
+ * The description of the library that has started in the target.  False with an error: the target is not on Stook, the
+ * library has not started yet, or is of a format or version that this reader does not know.
+ */
+bool view_find(struct view *view, struct target *target, struct target_error *error);
+/* Whether it is still there: false when the process has become another program. */
+bool view_holds(const struct view *view, struct target *target);
+/* The target runs a program on Stook at all; said when view_find() is false. */
+bool view_has_library(struct target *target);
+
+static inline bool view_knows(const struct view *view, enum view_id id)
+{
+    return view->item[id].known;
+}
+
+/* The address of a variable, the offset of a field, a constant; 0 for what is not known. */
+static inline uint64_t view_value(const struct view *view, enum view_id id)
+{
+    return view->item[id].value;
+}
+
+static inline uint32_t view_size(const struct view *view, enum view_id id)
+{
+    return view->item[id].size;
+}
+
+/* A field of at most 8 bytes of the structure at `address`, as an unsigned number. */
+bool view_read(const struct view *view, struct target *target, uint64_t address, enum view_id field,
+               uint64_t *value);
+/* The same of a structure that was copied here: `size` bytes of it; 0 for what is not known or lies beyond. */
+uint64_t view_get(const struct view *view, const void *copy, size_t size, enum view_id field);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * caches.c - stook caches: the caches of a running process, all columns.
+ */
+#include "stook/command.h"
+#include "stook/look_show.h"
+
+#include "base/writer.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct caches_options {
+    bool json, all;
+    const char *pid, *cache;
+};
+
+static int caches_parse(int argc, char **argv, struct caches_options *options)
+{
+    static const struct option known[] = {
+        {"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
+    int c;
+
+    *options = (struct caches_options){0};
+    if (look_take_core(&argc, argv) != STATUS_OK)
+        return STATUS_USAGE;
+    optind = 0;
+    while ((c = getopt_long(argc, argv, "ja", known, NULL)) != -1) {
+        if (c == 'j')
+            options->json = true;
+        else if (c == 'a')
+            options->all = true;
+        else
+            return complain(STATUS_USAGE, "see stook help caches");
+    }
+    if (argc - optind < 1 || argc - optind > 2)
+        return complain(STATUS_USAGE, "caches takes a process number, and perhaps a cache");
+    options->pid = argv[optind];
+    options->cache = argv[optind + 1];
+    return STATUS_OK;
+}
+
+/* ---- table ------------------------------------------------------------------------------------ */
+
+static void caches_count(struct writer *w, const struct heap_count *n)
+{
+    writer_print(w, " %10llu %10llu %10llu %10llu", (unsigned long long)n->active,
+                 (unsigned long long)n->in_sheaves, (unsigned long long)n->in_slabs,
+                 (unsigned long long)n->total);
+    writer_print(w, " %7llu %7llu %7llu %7llu %6llu", (unsigned long long)n->slabs,
+                 (unsigned long long)n->partial, (unsigned long long)n->empty,
+                 (unsigned long long)n->sheaves, (unsigned long long)n->barns);
+}
+
+static void caches_bytes(struct writer *w, const struct heap_bytes *bytes)
+{
+    writer_size(w, bytes->resident);
+    writer_size(w, bytes->in_use);
+    writer_size(w, bytes->cached);
+    writer_size(w, bytes->wasted);
+    if (bytes->peak)
+        writer_size(w, bytes->peak);
+    else
+        writer_print(w, " %8s", "-");
+}
+
+static int caches_width(const struct heap *heap, bool all)
+{
+    size_t width = 16;
+
+    for (size_t i = 0; i < heap->caches; i++)
+        if ((all || heap->cache[i].count.slabs > 0) && strlen(heap->cache[i].name) > width)
+            width = strlen(heap->cache[i].name);
+    return (int)width;
+}
+
+static void caches_head(struct writer *w, const struct heap *heap)
+{
+    look_show_process(w, heap);
+    writer_print(w, "mode %s: %s; %llu membarriers sent; %u of %u CPUs used, %u node%s\n",
+                 heap->mode, heap->why, (unsigned long long)heap->membarriers, heap->cpus_used,
+                 heap->cpus, heap->nodes_online, heap->nodes_online == 1 ? "" : "s");
+    if (heap->torn > 0)
+        writer_print(
+            w, "%u caches changed faster than they could be read: theirs are no exact sums (~)\n",
+            heap->torn);
+}
+
+static void caches_table(struct writer *w, const struct heap *heap, bool all)
+{
+    int width = caches_width(heap, all);
+    unsigned left_out = 0;
+
+    caches_head(w, heap);
+    writer_print(w, "\n%-*s %7s %7s %5s %8s %10s %10s %10s %10s", width, "cache", "size", "stride",
+                 "order", "obj/slab", "active", "in sheaves", "in slabs", "total");
+    writer_print(w, " %7s %7s %7s %7s %6s %8s %8s %8s %8s %8s  %s\n", "slabs", "partial", "empty",
+                 "sheaves", "barns", "resident", "in use", "cached", "wasted", "peak", "flags");
+    for (size_t i = 0; i < heap->caches; i++) {
+        const struct heap_cache *cache = &heap->cache[i];
+        char flags[LOOK_FLAGS];
+        if (cache->count.slabs == 0 && !all) {
+            left_out++;
+            continue;
+        }
+        writer_cell(w, cache->name, width);
+        writer_print(w, " %7llu %7u %5u %8u", (unsigned long long)cache->object_size, cache->stride,
+                     cache->order, cache->slab_objects);
+        caches_count(w, &cache->count);
+        caches_bytes(w, &cache->count.bytes);
+        look_flags(heap, cache, flags);
+        writer_print(w, "%s %s\n", cache->torn ? "~" : " ", flags);
+    }
+    if (heap->large_objects > 0 || all) {
+        struct heap_count large = {.active = heap->large_objects, .total = heap->large_objects};
+        large.bytes.resident = large.bytes.in_use = heap->large_bytes;
+        writer_print(w, "%-*s %7s %7s %5s %8s", width, "(large)", "-", "-", "-", "-");
+        caches_count(w, &large);
+        caches_bytes(w, &large.bytes);
+        writer_print(w, "\n");
+    }
+    writer_print(w, "%-*s %7s %7s %5s %8s", width, "total", "", "", "", "");
+    caches_count(w, &heap->total);
+    caches_bytes(w, &heap->total.bytes);
+    writer_print(w, "\n");
+    if (left_out)
+        writer_print(w, "(%u caches without slabs are left out; --all shows them)\n", left_out);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------- */
+
+static void caches_json_count(struct writer *w, const struct heap_count *n)
+{
+    writer_key(w, "active_objects", n->active, ", ");
+    writer_key(w, "total_objects", n->total, ", ");
+    writer_key(w, "sheaf_objects", n->in_sheaves, ", ");
+    writer_key(w, "slab_free_objects", n->in_slabs, ", ");
+    writer_key(w, "slabs", n->slabs, ", ");
+    writer_key(w, "slabs_partial", n->partial, ", ");
+    writer_key(w, "slabs_empty", n->empty, ", ");
+    writer_key(w, "sheaves", n->sheaves, ", ");
+    writer_key(w, "barns", n->barns, ", ");
+    writer_key(w, "resident_bytes", n->bytes.resident, ", ");
+    writer_key(w, "in_use_bytes", n->bytes.in_use, ", ");
+    writer_key(w, "cached_bytes", n->bytes.cached, ", ");
+    writer_key(w, "wasted_bytes", n->bytes.wasted, ", ");
+    writer_key(w, "peak_bytes", n->bytes.peak, "");
+}
+
+static void caches_json_nodes(struct writer *w, const struct heap *heap,
+                              const struct heap_cache *cache)
+{
+    const char *comma = "";
+
+    writer_print(w, ",\n   \"nodes\": [");
+    for (unsigned i = 0; i < heap->nodes; i++) {
+        const struct heap_node *node = &cache->node[i];
+        if (node->made == 0 && node->barn_full == 0 && node->barn_empty == 0)
+            continue;
+        writer_print(w, "%s{", comma);
+        comma = ", ";
+        writer_key(w, "node", i, ", ");
+        writer_key(w, "slabs", node->slabs, ", ");
+        writer_key(w, "slabs_partial", node->partial, ", ");
+        writer_key(w, "slabs_empty", node->empty, ", ");
+        writer_key(w, "objects", node->objects, ", ");
+        writer_key(w, "objects_out", node->out, ", ");
+        writer_key(w, "resident_bytes", node->bytes, ", ");
+        writer_key(w, "barn_full", node->barn_full, ", ");
+        writer_key(w, "barn_empty", node->barn_empty, ", ");
+        writer_key(w, "barn_objects", node->barn_objects, "}");
+    }
+    writer_print(w, "],\n   \"cpus\": [");
+    comma = "";
+    for (unsigned cpu = 0; cpu < heap->rows; cpu++) {
+        struct heap_cpu n = heap_cpu(heap, cache, cpu);
+        if (n.sheaves == 0)
+            continue;
+        writer_print(w, "%s{", comma);
+        comma = ", ";
+        writer_key(w, "cpu", cpu, ", ");
+        writer_key(w, "sheaves", n.sheaves, ", ");
+        writer_key(w, "objects", n.objects, ", ");
+        writer_key(w, "remote_objects", n.remote, "}");
+    }
+    writer_print(w, "]");
+}
+
+static void caches_json_cache(struct writer *w, const struct heap *heap,
+                              const struct heap_cache *cache)
+{
+    char flags[LOOK_FLAGS];
+    const char *comma = "";
+
+    writer_print(w, "{\"name\": ");
+    writer_json(w, cache->name);
+    look_flags(heap, cache, flags);
+    writer_print(w, ", \"internal\": %s, \"flags\": ", cache->internal ? "true" : "false");
+    writer_json(w, flags);
+    writer_print(w, ", ");
+    writer_key(w, "number", cache->index, ", ");
+    writer_key(w, "object_size", cache->object_size, ", ");
+    writer_key(w, "align", cache->align, ", ");
+    writer_key(w, "stride", cache->stride, ", ");
+    writer_key(w, "order", cache->order, ", ");
+    writer_key(w, "objects_per_slab", cache->slab_objects, ", ");
+    writer_key(w, "sheaf_capacity", cache->capacity, ",\n   ");
+    caches_json_count(w, &cache->count);
+    writer_print(w, ", \"moved\": %s", cache->moved ? "true" : "false");
+    caches_json_nodes(w, heap, cache);
+    if (cache->stat) {
+        writer_print(w, ",\n   \"counters\": {");
+        for (unsigned event = 0; event < heap->view.stats; event++) {
+            writer_print(w, "%s", comma);
+            comma = ", ";
+            writer_key(w, heap->view.stat[event], heap_stat_sum(heap, cache, event), "");
+        }
+        writer_print(w, "}");
+    }
+    writer_print(w, "}");
+}
+
+static void caches_json(struct writer *w, const struct heap *heap)
+{
+    const char *comma = "\n  ";
+
+    look_json_process(w, heap);
+    writer_print(w, ",\n \"caches\": [");
+    for (size_t i = 0; i < heap->caches; i++) {
+        writer_print(w, "%s", comma);
+        comma = ",\n  ";
+        caches_json_cache(w, heap, &heap->cache[i]);
+    }
+    writer_print(w, "],\n \"large\": {");
+    writer_key(w, "objects", heap->large_objects, ", ");
+    writer_key(w, "resident_bytes", heap->large_bytes, "},\n \"totals\": {");
+    caches_json_count(w, &heap->total);
+    writer_print(w, "},\n \"guard\": {");
+    writer_key(w, "objects", heap->guarded_objects, ", ");
+    writer_key(w, "bytes", heap->guarded_bytes, ", ");
+    writer_key(w, "sampled_objects", heap->guarded_ever, "},\n \"arena\": {");
+    writer_key(w, "used_bytes", heap->arena.used, ", ");
+    writer_key(w, "warm_bytes", heap->arena.warm, ", ");
+    writer_key(w, "warm_limit_bytes", heap->arena.limit, ", ");
+    writer_key(w, "blocks", heap->arena.blocks, ", ");
+    writer_key(w, "purged_bytes", heap->arena.purged, ", ");
+    writer_key(w, "committed_bytes", heap->arena.committed, "}}\n");
+}
+
+/* ---- one cache: by node and CPU, and its slabs ------------------------------------------------ */
+
+static void caches_one(struct writer *w, const struct heap *heap, const struct heap_cache *cache)
+{
+    char flags[LOOK_FLAGS];
+    const struct heap_count *n = &cache->count;
+
+    look_show_process(w, heap);
+    look_flags(heap, cache, flags);
+    writer_print(w, "\ncache %s (%u)%s%s\n", cache->name, cache->index, *flags ? ": " : "", flags);
+    writer_print(w, "objects of %llu bytes, %u apart, aligned to %llu; %u in a slab of %u KiB\n",
+                 (unsigned long long)cache->object_size, cache->stride,
+                 (unsigned long long)cache->align, cache->slab_objects, 4u << cache->order);
+    writer_print(w, "%llu in use, %llu in sheaves, %llu free in slabs; %llu slabs: ",
+                 (unsigned long long)n->active, (unsigned long long)n->in_sheaves,
+                 (unsigned long long)n->in_slabs, (unsigned long long)n->slabs);
+    writer_print(w, "%llu full, %llu partial, %llu empty\n\n",
+                 (unsigned long long)(n->slabs - n->partial - n->empty),
+                 (unsigned long long)n->partial, (unsigned long long)n->empty);
+    writer_print(w, "%-8s %7s %7s %7s %10s %10s %7s %7s %10s\n", "node", "slabs", "partial",
+                 "empty", "objects", "out", "full", "empty", "in barn");
+    for (unsigned i = 0; i < heap->nodes; i++) {
+        const struct heap_node *node = &cache->node[i];
+        if (node->made == 0 && node->barn_full == 0 && node->barn_empty == 0)
+            continue;
+        writer_print(w, "%-8u %7llu %7llu %7llu %10llu %10llu", i, (unsigned long long)node->slabs,
+                     (unsigned long long)node->partial, (unsigned long long)node->empty,
+                     (unsigned long long)node->objects, (unsigned long long)node->out);
+        writer_print(w, " %7llu %7llu %10llu\n", (unsigned long long)node->barn_full,
+                     (unsigned long long)node->barn_empty, (unsigned long long)node->barn_objects);
+    }
+    writer_print(w, "\n%-8s %7s %10s %10s\n", "CPU", "sheaves", "in sheaves", "remote");
+    for (unsigned cpu = 0; cpu < heap->rows; cpu++) {
+        struct heap_cpu of = heap_cpu(heap, cache, cpu);
+        if (of.sheaves > 0)
+            writer_print(w, "%-8u %7llu %10llu %10llu\n", cpu, (unsigned long long)of.sheaves,
+                         (unsigned long long)of.objects, (unsigned long long)of.remote);
+    }
+}
+
+static int caches_run(int argc, char **argv)
+{
+    struct caches_options options;
+    const struct heap_cache *cache = NULL;
+    struct heap *heap;
+    struct writer w;
+    int status = caches_parse(argc, argv, &options);
+
+    if (status != STATUS_OK)
+        return status;
+    status = look_open(options.pid, &heap);
+    if (status != STATUS_OK)
+        return status;
+    if (options.cache && !(cache = heap_cache_named(heap, options.cache))) {
+        heap_close(heap);
+        return complain(STATUS_FAILED, "process %s has no cache %s; stook caches %s lists them",
+                        options.pid, options.cache, options.pid);
+    }
+    writer_init(&w, STDOUT_FILENO);
+    if (options.json && cache) {
+        caches_json_cache(&w, heap, cache);
+        writer_print(&w, "\n");
+    } else if (options.json) {
+        caches_json(&w, heap);
+    } else if (cache) {
+        caches_one(&w, heap, cache);
+    } else {
+        caches_table(&w, heap, options.all);
+    }
+    heap_close(heap);
+    return writer_finish(&w) == 0 ? STATUS_OK
+                                  : complain(STATUS_FAILED, "standard output cannot be written");
+}
+
+static const char caches_help[] =
+    "usage: stook caches [--json] [--all] {PID | --core FILE [--exe FILE]} [CACHE]\n"
+    "\n"
+    "Shows the caches of a running process as they are now, or one of them by node and CPU.  The process needs\n"
+    "no option at its start, is not stopped, and runs nothing for it.\n"
+    "\n"
+    "  --json   as one JSON object; docs/look-inside.md has its keys\n"
+    "  --all    also caches without slabs\n"
+    "  --core   of a process that has ended: its core file, and where its program lies now\n"
+    "\n"
+    "Of the bytes: resident = in use + cached + wasted; of the objects: total = active + in sheaves + in slabs.\n";
+
+const struct command command_caches = {"caches", "the caches of a running process", caches_help,
+                                       caches_run};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * list.c - stook list: the processes of this host that run on Stook.
+ */
+#include "stook/command.h"
+#include "stook/look_show.h"
+
+#include "base/writer.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct list {
+    struct writer w;
+    bool json;
+    unsigned found, refused;
+};
+
+static void list_head(struct list *list)
+{
+    if (list->json)
+        writer_print(&list->w, "[");
+    else
+        writer_print(&list->w, "%8s %-15s %9s %9s %9s %9s %8s %7s  %-7s %s\n", "PID", "NAME",
+                     "RESIDENT", "ON STOOK", "IN USE", "CACHED", "OBJECTS", "CACHES", "MODE",
+                     "VERSION");
+}
+
+static void list_size(struct writer *w, uint64_t bytes)
+{
+    writer_print(w, " ");
+    writer_size(w, bytes);
+}
+
+static void list_row(struct list *list, const struct heap *heap)
+{
+    struct writer *w = &list->w;
+    uint64_t resident = look_resident(heap->target->pid);
+
+    if (list->json) {
+        writer_print(w, "%s{", list->found ? ",\n " : "\n ");
+        writer_key(w, "pid", (uint64_t)heap->target->pid, ", ");
+        writer_print(w, "\"program\": ");
+        writer_json(w, heap->target->name);
+        writer_print(w, ", \"stook\": \"%s\", \"mode\": \"%s\", ", heap->version, heap->mode);
+        writer_key(w, "process_resident_bytes", resident, ", ");
+        writer_key(w, "resident_bytes", heap->total.bytes.resident, ", ");
+        writer_key(w, "in_use_bytes", heap->total.bytes.in_use, ", ");
+        writer_key(w, "cached_bytes", heap->total.bytes.cached, ", ");
+        writer_key(w, "wasted_bytes", heap->total.bytes.wasted, ", ");
+        writer_key(w, "warm_bytes", heap->arena.warm, ", ");
+        writer_key(w, "active_objects", heap->total.active, ", ");
+        writer_key(w, "caches", heap->caches, "}");
+        return;
+    }
+    writer_print(w, "%8d ", heap->target->pid);
+    writer_cell(w, heap->target->name, 15);
+    list_size(w, resident);
+    list_size(w, heap->total.bytes.resident + heap->arena.warm);
+    list_size(w, heap->total.bytes.in_use);
+    list_size(w, heap->total.bytes.cached + heap->arena.warm);
+    writer_print(w, " %8llu %7u  %-7s %s\n", (unsigned long long)heap->total.active,
+                 (unsigned)heap->caches, heap->mode, heap->version);
+}
+
+static bool list_process(int pid, void *arg)
+{
+    struct list *list = arg;
+    struct target_error error = {.refused = false};
+    struct target *target = pid == (int)getpid() ? NULL : target_open_pid(pid, &error);
+    struct heap *heap = heap_open(target, &error);
+
+    if (heap && heap_read(heap, &error)) {
+        list_row(list, heap);
+        list->found++;
+    }
+    list->refused += error.refused;
+    heap_close(heap);
+    return true;
+}
+
+static int list_run(int argc, char **argv)
+{
+    static const struct option known[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+    static struct list list;
+    int c;
+
+    optind = 0;
+    while ((c = getopt_long(argc, argv, "j", known, NULL)) != -1) {
+        if (c != 'j')
+            return complain(STATUS_USAGE, "see stook help list");
+        list.json = true;
+    }
+    if (optind < argc)
+        return complain(STATUS_USAGE, "list takes no arguments");
+    writer_init(&list.w, STDOUT_FILENO);
+    list_head(&list);
+    target_for_each_process(list_process, &list);
+    if (list.json)
+        writer_print(&list.w, "\n]\n");
+    if (writer_finish(&list.w) != 0)
+        return complain(STATUS_FAILED, "standard output cannot be written");
+    if (list.refused > 0)
+        (void)complain(
+            STATUS_OK,
+            "the kernel did not let stook look into %u other process%s (stook caches PID says why)",
+            list.refused, list.refused == 1 ? "" : "es");
+    return STATUS_OK;
+}
+
+static const char list_help[] =
+    "usage: stook list [--json]\n"
+    "\n"
+    "Shows the processes of this host that run on Stook, those in containers among them: what is resident of the\n"
+    "whole process; what of that is Stook's; of that, what the program has in use, and what is free and kept.\n"
+    "Processes that the kernel does not let this user look into are counted on standard error.\n"
+    "\n"
+    "  --json   as a JSON array; docs/look-inside.md has its keys\n";
+
+const struct command command_list = {"list", "the processes of this host that run on Stook",
+                                     list_help, list_run};

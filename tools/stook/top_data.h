@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * top_data.h - what stook top shows: a row a cache of one process, or a row a process of this host, with what has changed
+ * since the snapshot before.
+ */
+#ifndef STOOK_TOOL_TOP_DATA_H
+#define STOOK_TOOL_TOP_DATA_H
+
+#include "look/heap.h"
+
+enum { TOP_SIZE = 12 };
+
+struct top_row {
+    char name[HEAP_NAME];
+    uint64_t key; /* of a cache: its address; of a process: its number */
+    bool is_process, internal, torn;
+    uint64_t size, active, total, slabs, resident, in_use, waste; /* waste: resident less in use */
+    uint64_t process_resident; /* of a process, as the kernel counts */
+    uint64_t events, allocs;   /* ever; allocs where they are counted */
+    bool counted;
+    char mode[16];
+    /* A second, since the snapshot before; 0 in the first. */
+    double growth, event_rate, alloc_rate;
+};
+
+enum top_sort { TOP_BYTES, TOP_GROWTH, TOP_RATE, TOP_WASTE, TOP_OBJECTS, TOP_NAME, TOP_SORTS };
+
+struct top_data {
+    struct heap *heap; /* of the process that is looked at; NULL: the host is */
+    struct top_row *row;
+    size_t rows;
+    struct top_row *before;
+    size_t old_rows;
+    uint64_t time, time_before;
+    struct heap_count total;
+    uint64_t warm, resident;
+    double growth;
+    bool counted; /* one row has its allocations counted */
+    unsigned refused;
+};
+
+/* The caches of a process: false with an error, and the rows stay as they were. */
+bool top_read_caches(struct top_data *data, struct target_error *error);
+/* The processes of the host. */
+void top_read_processes(struct top_data *data);
+/* Another process, or the host: nothing is known of before. */
+void top_forget(struct top_data *data);
+
+void top_sort(struct top_data *data, enum top_sort sort, bool inverted);
+const char *top_sort_name(enum top_sort sort);
+
+/* A size as in the tables of the report: "12.3M". */
+const char *top_size(uint64_t bytes, char text[TOP_SIZE]);
+/* With a sign: "+1.2M"; "" for none. */
+const char *top_growth(double bytes, char text[TOP_SIZE]);
+
+#endif

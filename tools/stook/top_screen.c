@@ -1,0 +1,699 @@
+/* SPDX-License-Identifier: MIT */
+#include "stook/top_screen.h"
+
+#ifdef STOOK_HAS_CURSES
+#include <curses.h>
+
+#include <ctype.h>
+#include <locale.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    HEAD_LINES = 6,
+    PAIR_USE = 1,
+    PAIR_CACHED,
+    PAIR_WASTED,
+    PAIR_UP,
+    PAIR_DOWN,
+    PAIR_KEY,
+    PAIR_MARK
+};
+enum { KEY_ESCAPE = 27, KEY_DELETE = 127 };
+
+static volatile sig_atomic_t screen_ended;
+static bool screen_is_on;
+
+static void screen_signal(int number)
+{
+    (void)number;
+    screen_ended = 1;
+}
+
+static uint64_t screen_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- beginning and end ------------------------------------------------------------------------ */
+
+static void screen_colours(void)
+{
+    if (!has_colors() || getenv("NO_COLOR"))
+        return;
+    start_color();
+    use_default_colors();
+    init_pair(PAIR_USE, COLOR_GREEN, -1);
+    init_pair(PAIR_CACHED, COLOR_CYAN, -1);
+    init_pair(PAIR_WASTED, COLOR_RED, -1);
+    init_pair(PAIR_UP, COLOR_YELLOW, -1);
+    init_pair(PAIR_DOWN, COLOR_GREEN, -1);
+    init_pair(PAIR_KEY, COLOR_BLACK, COLOR_CYAN);
+    init_pair(PAIR_MARK, COLOR_BLACK, COLOR_CYAN);
+}
+
+bool top_screen_begin(struct top_screen *screen, double delay, enum top_sort sort)
+{
+    struct sigaction action = {.sa_handler = screen_signal};
+    const char *terminal = getenv("TERM");
+
+    *screen = (struct top_screen){.delay = delay, .sort = sort};
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !terminal || !*terminal ||
+        strcmp(terminal, "dumb") == 0)
+        return false;
+    setlocale(LC_CTYPE, "");
+    if (!newterm(NULL, stdout,
+                 stdin)) /* which, unlike initscr(), returns where the terminal is not known */
+        return false;
+    screen_is_on = true;
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGQUIT, &action, NULL);
+    cbreak();
+    noecho();
+    keypad(stdscr, TRUE);
+    set_escdelay(50);
+    curs_set(0);
+    screen_colours();
+    screen->next = screen_now();
+    return true;
+}
+
+void top_screen_end(void)
+{
+    if (screen_is_on)
+        endwin();
+    screen_is_on = false;
+}
+
+void top_screen_say(struct top_screen *screen, const char *text)
+{
+    snprintf(screen->message, sizeof(screen->message), "%s", text);
+}
+
+void top_screen_home(struct top_screen *screen)
+{
+    screen->selected = screen->from = 0;
+    screen->selected_key = 0;
+    screen->filter[0] = screen->message[0] = '\0';
+    screen->typing = false;
+}
+
+/* ---- the head --------------------------------------------------------------------------------- */
+
+/* A line from the left, cut at the right. */
+static __attribute__((format(printf, 2, 3))) int draw_line(int y, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    mvaddnstr(y, 0, text, COLS);
+    return (int)strlen(text);
+}
+
+static void draw_title(const struct top_screen *screen, const struct top_data *data)
+{
+    char right[64], clock[16];
+    time_t now = time(NULL);
+    struct tm local;
+    int used;
+
+    strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
+    if (data->heap)
+        used =
+            draw_line(0, "stook top - %s  process %d (%s), Stook %s, %s mode, %u of %u CPUs used",
+                      clock, data->heap->target->pid, data->heap->target->name, data->heap->version,
+                      data->heap->mode, data->heap->cpus_used, data->heap->cpus);
+    else
+        used = draw_line(0, "stook top - %s  %zu process%s on Stook", clock, data->rows,
+                         data->rows == 1 ? "" : "es");
+    snprintf(right, sizeof(right), "every %g s", screen->delay);
+    if (used + (int)strlen(right) + 2 <= COLS)
+        mvaddstr(0, COLS - (int)strlen(right), right);
+}
+
+static void draw_part(int *at, int n, char mark, int pair)
+{
+    attron(COLOR_PAIR(pair));
+    for (int i = 0; i < n; i++)
+        mvaddch(3, (*at)++, (chtype)mark);
+    attroff(COLOR_PAIR(pair));
+}
+
+/* Of the bytes of slabs: in use, free and kept, and what no object can use. */
+static void draw_meter(const struct heap_bytes *bytes)
+{
+    int width = COLS > 110 ? 100 : COLS - 10, at = 1, use, cached;
+    double all = (double)bytes->resident;
+
+    if (width < 10 || all <= 0)
+        return;
+    use = (int)((double)bytes->in_use / all * width + 0.5);
+    cached = (int)((double)(bytes->in_use + bytes->cached) / all * width + 0.5) - use;
+    mvaddch(3, 0, '[');
+    draw_part(&at, use, '|', PAIR_USE);
+    draw_part(&at, cached, '-', PAIR_CACHED);
+    draw_part(&at, width - use - cached, '#', PAIR_WASTED);
+    printw("] %.1f%%", (double)bytes->in_use / all * 100);
+}
+
+static void draw_sums(const struct top_data *data)
+{
+    char a[TOP_SIZE], b[TOP_SIZE], c[TOP_SIZE], d[TOP_SIZE], e[TOP_SIZE], f[TOP_SIZE];
+    const struct heap_count *n = &data->total;
+
+    draw_line(1, "resident %s; Stook's pages %s: in use %s, cached %s, wasted %s; warm %s",
+              top_size(data->resident, a), top_size(n->bytes.resident, b),
+              top_size(n->bytes.in_use, c), top_size(n->bytes.cached, d),
+              top_size(n->bytes.wasted, e), top_size(data->warm, f));
+    top_growth(data->growth, a);
+    draw_line(2, "objects  %llu in use, %llu in sheaves, %llu free in slabs%s%s%s",
+              (unsigned long long)n->active, (unsigned long long)n->in_sheaves,
+              (unsigned long long)n->in_slabs, a[0] ? "; growth " : "", a, a[0] ? "/s" : "");
+    draw_meter(&n->bytes);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------- */
+
+static bool draw_takes(const struct top_screen *screen, const struct top_row *row)
+{
+    return (screen->internal || row->is_process || (!row->internal && row->resident > 0)) &&
+           (!screen->filter[0] || strstr(row->name, screen->filter));
+}
+
+static size_t draw_count(const struct top_screen *screen, const struct top_data *data)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < data->rows; i++)
+        n += draw_takes(screen, &data->row[i]);
+    return n;
+}
+
+static const struct top_row *draw_row_at(const struct top_screen *screen,
+                                         const struct top_data *data, size_t at)
+{
+    for (size_t i = 0; i < data->rows; i++)
+        if (draw_takes(screen, &data->row[i]) && at-- == 0)
+            return &data->row[i];
+    return NULL;
+}
+
+static int draw_lines(void)
+{
+    int lines = LINES - HEAD_LINES - 2;
+
+    return lines > 0 ? lines : 0;
+}
+
+/* ---- columns ---------------------------------------------------------------------------------- */
+
+enum column_of { OF_BOTH, OF_PROCESS, OF_HOST };
+
+/* In their order.  Where the terminal has no room for all, those with the highest number in `drop` go first. */
+static const struct column {
+    const char *title;
+    int width; /* with the space before it */
+    int drop;
+    enum column_of of;
+    int sort; /* enum top_sort; -1: no key sorts by it */
+} columns[] = {
+    {"PID", 8, 0, OF_HOST, -1},
+    {"", 0, 0, OF_BOTH, TOP_NAME},
+    {"RESIDENT", 9, 3, OF_HOST, -1},
+    {"SIZE", 7, 4, OF_PROCESS, -1},
+    {"IN USE", 11, 2, OF_BOTH, TOP_OBJECTS},
+    {"TOTAL", 11, 8, OF_BOTH, -1},
+    {"USE", 5, 1, OF_BOTH, -1},
+    {"SLABS", 8, 7, OF_PROCESS, -1},
+    {"MODE", 8, 6, OF_HOST, -1},
+    {"BYTES", 9, 0, OF_BOTH, TOP_BYTES},
+    {"WASTE", 9, 0, OF_BOTH, TOP_WASTE},
+    {"GROWTH/s", 9, 0, OF_BOTH, TOP_GROWTH},
+    {"ALLOCS/s", 11, 5, OF_BOTH, TOP_RATE},
+    {"EVENTS/s", 9, 5, OF_BOTH, TOP_RATE},
+};
+enum {
+    COLUMN_PID,
+    COLUMN_NAME,
+    COLUMN_RESIDENT,
+    COLUMN_SIZE,
+    COLUMN_ACTIVE,
+    COLUMN_TOTAL,
+    COLUMN_USE,
+    COLUMN_SLABS,
+    COLUMN_MODE,
+    COLUMN_BYTES,
+    COLUMN_WASTE,
+    COLUMN_GROWTH,
+    COLUMN_ALLOCS,
+    COLUMN_EVENTS,
+    COLUMNS_ALL,
+    COLUMN_NAME_LEAST = 16,
+    COLUMN_NAME_MOST = 44,
+};
+
+/* The columns that are shown, a bit each; the width of the name's. */
+struct columns_shown {
+    unsigned bits;
+    int name;
+};
+
+static struct columns_shown columns_choose(const struct top_data *data)
+{
+    struct columns_shown shown = {0};
+    int width = 1; /* the mark of a torn row */
+
+    for (unsigned i = 0; i < COLUMNS_ALL; i++) {
+        if (columns[i].of == (data->heap ? OF_HOST : OF_PROCESS) ||
+            (i == COLUMN_ALLOCS && !data->counted))
+            continue;
+        shown.bits |= 1u << i;
+        width += columns[i].width;
+    }
+    for (int drop = 8; drop > 0 && width + COLUMN_NAME_LEAST > COLS; drop--)
+        for (unsigned i = 0; i < COLUMNS_ALL; i++)
+            if (columns[i].drop == drop && (shown.bits >> i & 1)) {
+                shown.bits &= ~(1u << i);
+                width -= columns[i].width;
+            }
+    shown.name = COLS - width;
+    if (shown.name > COLUMN_NAME_MOST)
+        shown.name = COLUMN_NAME_MOST;
+    if (shown.name < 1)
+        shown.name = 1;
+    return shown;
+}
+
+static void draw_columns(const struct top_screen *screen, const struct top_data *data,
+                         const struct columns_shown *shown)
+{
+    bool by_allocs = data->counted && (shown->bits >> COLUMN_ALLOCS & 1);
+
+    attron(A_REVERSE);
+    mvhline(HEAD_LINES - 1, 0, ' ', COLS);
+    move(HEAD_LINES - 1, 0);
+    for (unsigned i = 0; i < COLUMNS_ALL; i++) {
+        bool sorted = columns[i].sort == (int)screen->sort && !(i == COLUMN_EVENTS && by_allocs);
+        if (!(shown->bits >> i & 1))
+            continue;
+        if (sorted)
+            attron(A_UNDERLINE | A_BOLD);
+        if (i == COLUMN_NAME)
+            printw("%s%-*s", data->heap ? "" : " ", shown->name - !data->heap,
+                   data->heap ? "CACHE" : "PROCESS");
+        else
+            printw("%*s", columns[i].width, columns[i].title);
+        if (sorted)
+            attroff(A_UNDERLINE | A_BOLD);
+    }
+    attroff(A_REVERSE);
+}
+
+/* The text of a row's cell, but for the name. */
+static void draw_text(const struct top_row *row, unsigned column, char text[32])
+{
+    char size[TOP_SIZE];
+
+    text[0] = '\0';
+    switch (column) {
+    case COLUMN_PID:
+        snprintf(text, 32, "%u", (unsigned)row->key);
+        break;
+    case COLUMN_RESIDENT:
+        snprintf(text, 32, "%s", top_size(row->process_resident, size));
+        break;
+    case COLUMN_SIZE:
+        snprintf(text, 32, row->size ? "%u" : "-", (unsigned)row->size);
+        break;
+    case COLUMN_ACTIVE:
+        snprintf(text, 32, "%llu", (unsigned long long)row->active);
+        break;
+    case COLUMN_TOTAL:
+        snprintf(text, 32, "%llu", (unsigned long long)row->total);
+        break;
+    case COLUMN_USE:
+        if (row->resident)
+            snprintf(text, 32, "%u%%",
+                     (unsigned)((double)row->in_use / (double)row->resident * 100 + 0.5));
+        break;
+    case COLUMN_SLABS:
+        snprintf(text, 32, "%llu", (unsigned long long)row->slabs);
+        break;
+    case COLUMN_MODE:
+        snprintf(text, 32, "%s", row->mode);
+        break;
+    case COLUMN_BYTES:
+        snprintf(text, 32, "%s", top_size(row->resident, size));
+        break;
+    case COLUMN_WASTE:
+        snprintf(text, 32, "%s", top_size(row->waste, size));
+        break;
+    case COLUMN_GROWTH:
+        snprintf(text, 32, "%s", top_growth(row->growth, size));
+        break;
+    case COLUMN_ALLOCS:
+        snprintf(text, 32, row->counted ? "%.0f" : "-", row->alloc_rate);
+        break;
+    case COLUMN_EVENTS:
+        snprintf(text, 32, "%.0f", row->event_rate);
+        break;
+    default:
+        break;
+    }
+}
+
+static void draw_row(const struct top_data *data, const struct top_row *row,
+                     const struct columns_shown *shown, int line, bool marked)
+{
+    char text[32];
+
+    if (marked)
+        attron(A_REVERSE);
+    mvhline(line, 0, ' ', COLS);
+    move(line, 0);
+    for (unsigned i = 0; i < COLUMNS_ALL; i++) {
+        int pair = i != COLUMN_GROWTH || marked ? 0 : row->growth > 0 ? PAIR_UP : PAIR_DOWN;
+        if (!(shown->bits >> i & 1))
+            continue;
+        if (i == COLUMN_NAME) {
+            printw("%s%-*.*s", data->heap ? "" : " ", shown->name - !data->heap,
+                   shown->name - !data->heap, row->name);
+            continue;
+        }
+        draw_text(row, i, text);
+        if (pair)
+            attron(COLOR_PAIR(pair));
+        printw(" %*s", columns[i].width - 1, text);
+        if (pair)
+            attroff(COLOR_PAIR(pair));
+    }
+    if (row->torn)
+        addch('~');
+    if (marked)
+        attroff(A_REVERSE);
+}
+
+static void draw_rows(struct top_screen *screen, const struct top_data *data,
+                      const struct columns_shown *shown)
+{
+    size_t n = draw_count(screen, data), lines = (size_t)draw_lines();
+    const struct top_row *row;
+
+    if (screen->selected >= n)
+        screen->selected = n > 0 ? n - 1 : 0;
+    if (screen->selected < screen->from)
+        screen->from = screen->selected;
+    if (screen->selected >= screen->from + lines)
+        screen->from = screen->selected - lines + 1;
+    row = draw_row_at(screen, data, screen->selected);
+    screen->selected_key = row ? row->key : 0;
+    for (size_t i = 0; i < lines && (row = draw_row_at(screen, data, screen->from + i)); i++)
+        draw_row(data, row, shown, HEAD_LINES + (int)i, screen->from + i == screen->selected);
+    if (n == 0 && lines > 0)
+        mvaddstr(HEAD_LINES, 2,
+                 screen->filter[0] ? "nothing has that in its name"
+                 : data->heap      ? "the process has no caches of its own (a shows the library's)"
+                              : "no process on Stook can be seen; stook run -- PROGRAM starts one");
+}
+
+/* ---- the foot, the help, the whole ------------------------------------------------------------ */
+
+static void draw_key(const char *key, const char *what)
+{
+    if (getcurx(stdscr) + 7 + (int)strlen(key) >= COLS)
+        return;
+    printw(" %s", key);
+    attron(COLOR_PAIR(PAIR_KEY) | (has_colors() ? 0 : A_REVERSE));
+    printw("%-6s", what);
+    attroff(COLOR_PAIR(PAIR_KEY) | (has_colors() ? 0 : A_REVERSE));
+}
+
+static void draw_foot(const struct top_screen *screen, const struct top_data *data)
+{
+    if (screen->message[0]) {
+        attron(A_BOLD | COLOR_PAIR(PAIR_WASTED));
+        mvaddnstr(LINES - 2, 0, screen->message, COLS);
+        attroff(A_BOLD | COLOR_PAIR(PAIR_WASTED));
+    } else if (!data->heap && data->refused > 0) {
+        draw_line(LINES - 2, "the kernel does not let stook look into %u other process%s",
+                  data->refused, data->refused == 1 ? "" : "es");
+    }
+    move(LINES - 1, 0);
+    if (screen->typing) {
+        printw("Filter: %s_   (Enter keeps it, Esc ends it)", screen->filter);
+        return;
+    }
+    draw_key("h", "Help");
+    draw_key("q", "Quit");
+    draw_key("b", "Bytes");
+    draw_key("g", "Growth");
+    draw_key("r", "Rate");
+    draw_key("w", "Waste");
+    draw_key("o", "Objects");
+    draw_key("n", "Name");
+    draw_key("I", "Invert");
+    draw_key("\\", "Filter");
+    if (!data->heap)
+        draw_key("Enter", "Look in");
+    else if (screen->host)
+        draw_key("Esc", "Back");
+    if (screen->filter[0])
+        printw(" filter: %s", screen->filter);
+}
+
+static void draw_help(void)
+{
+    static const char *const lines[] = {
+        "stook top: caches as they are now; the process is not stopped and runs nothing for it.",
+        "",
+        "  [||||||||----####]  of the slabs' bytes: in use, free and kept, of no use to any object",
+        "  IN USE, TOTAL       objects with the program; objects that the slabs have room for",
+        "  USE                 bytes in use, of those of the slabs",
+        "  WASTE               bytes of the slabs that are not in use",
+        "  GROWTH/s            change of the bytes a second, since the screen before",
+        "  ALLOCS/s            objects allocated a second, of caches that count them (STOOK_STATS)",
+        "  EVENTS/s            sheaves changed with the barn, takings of the list lock, slabs made and given back",
+        "  ~ behind a row      it changed faster than it could be read",
+        "",
+        "  b g r w o n         sort by bytes, growth, rate, waste, objects, name   (c and s: bytes, u: waste, l: objects)",
+        "  I                   invert the order",
+        "  arrows, j k, Page Up and Down, Home, End   move the mark",
+        "  Enter               look into the marked process;  Esc, Backspace: back to the processes",
+        "  \\ or F4, / or F3    show only names that have what is typed",
+        "  a                   the library's own caches, and those without slabs, too",
+        "  + -                 renew the screen more often, less often",
+        "  space, F5           renew it now",
+        "  q or F10            end",
+        "",
+        "Any key goes back.",
+    };
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]) && (int)i < LINES; i++)
+        mvaddnstr((int)i, 0, lines[i], COLS);
+}
+
+void top_screen_draw(struct top_screen *screen, struct top_data *data)
+{
+    struct columns_shown shown;
+
+    erase();
+    if (screen->help) {
+        draw_help();
+    } else if (LINES < HEAD_LINES + 3 || COLS < 40) {
+        mvaddnstr(0, 0, "stook top: the terminal is too small", COLS);
+    } else {
+        top_sort(data, screen->sort, screen->inverted);
+        draw_title(screen, data);
+        draw_sums(data);
+        shown = columns_choose(data);
+        draw_columns(screen, data, &shown);
+        draw_rows(screen, data, &shown);
+        draw_foot(screen, data);
+    }
+    refresh();
+}
+
+/* ---- keys ------------------------------------------------------------------------------------- */
+
+static enum top_action key_typed(struct top_screen *screen, int key)
+{
+    size_t n = strlen(screen->filter);
+
+    if (key == KEY_ESCAPE)
+        screen->filter[0] = '\0';
+    if (key == KEY_ESCAPE || key == '\n' || key == '\r' || key == KEY_ENTER)
+        screen->typing = false;
+    else if ((key == KEY_BACKSPACE || key == KEY_DELETE || key == '\b') && n > 0)
+        screen->filter[n - 1] = '\0';
+    else if (key < 256 && isprint(key) && n + 1 < sizeof(screen->filter)) {
+        screen->filter[n] = (char)key;
+        screen->filter[n + 1] = '\0';
+    }
+    screen->selected = screen->from = 0;
+    return TOP_DRAW;
+}
+
+static void key_sort(struct top_screen *screen, enum top_sort sort)
+{
+    screen->sort = sort;
+    screen->inverted = false;
+    screen->selected = screen->from = 0;
+}
+
+static void key_move(struct top_screen *screen, const struct top_data *data, long by)
+{
+    long n = (long)draw_count(screen, data), at = (long)screen->selected + by;
+
+    screen->selected = (size_t)(at >= n ? n - 1 : at);
+    if (at < 0 || n == 0)
+        screen->selected = 0;
+}
+
+static bool key_moves(struct top_screen *screen, const struct top_data *data, int key)
+{
+    switch (key) {
+    case KEY_UP:
+    case 'k':
+        key_move(screen, data, -1);
+        return true;
+    case KEY_DOWN:
+    case 'j':
+        key_move(screen, data, 1);
+        return true;
+    case KEY_PPAGE:
+        key_move(screen, data, -draw_lines());
+        return true;
+    case KEY_NPAGE:
+        key_move(screen, data, draw_lines());
+        return true;
+    case KEY_HOME:
+        screen->selected = 0;
+        return true;
+    case KEY_END:
+        key_move(screen, data, (long)data->rows);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool key_sorts(struct top_screen *screen, int key)
+{
+    static const struct {
+        char key;
+        enum top_sort sort;
+    } keys[] = {{'b', TOP_BYTES},   {'c', TOP_BYTES}, {'s', TOP_BYTES}, {'g', TOP_GROWTH},
+                {'r', TOP_RATE},    {'w', TOP_WASTE}, {'u', TOP_WASTE}, {'o', TOP_OBJECTS},
+                {'l', TOP_OBJECTS}, {'n', TOP_NAME}};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (keys[i].key == key) {
+            key_sort(screen, keys[i].sort);
+            return true;
+        }
+    return false;
+}
+
+static enum top_action key_acts(struct top_screen *screen, int key)
+{
+    switch (key) {
+    case 'q':
+    case KEY_F(10):
+        return TOP_QUIT;
+    case 'h':
+    case '?':
+    case KEY_F(1):
+        screen->help = true;
+        return TOP_DRAW;
+    case 'I':
+        screen->inverted = !screen->inverted;
+        return TOP_DRAW;
+    case 'a':
+        screen->internal = !screen->internal;
+        return TOP_DRAW;
+    case '\\':
+    case '/':
+    case KEY_F(3):
+    case KEY_F(4):
+        screen->typing = true;
+        return TOP_DRAW;
+    case '+':
+        screen->delay = screen->delay > 0.2 ? screen->delay / 2 : 0.1;
+        return TOP_RENEW;
+    case '-':
+        screen->delay = screen->delay < 1800 ? screen->delay * 2 : 3600;
+        return TOP_DRAW;
+    case ' ':
+    case KEY_F(5):
+        return TOP_RENEW;
+    case '\n':
+    case '\r':
+    case KEY_ENTER:
+        return TOP_ENTER;
+    case KEY_ESCAPE:
+    case KEY_BACKSPACE:
+    case KEY_DELETE:
+        return TOP_BACK;
+    default:
+        return TOP_DRAW;
+    }
+}
+
+static enum top_action screen_key(struct top_screen *screen, const struct top_data *data, int key)
+{
+    if (screen->help) {
+        screen->help = false;
+        return TOP_DRAW;
+    }
+    if (screen->typing)
+        return key_typed(screen, key);
+    if (key_moves(screen, data, key) || key_sorts(screen, key))
+        return TOP_DRAW;
+    return key_acts(screen, key);
+}
+
+enum top_action top_screen_wait(struct top_screen *screen, const struct top_data *data)
+{
+    for (;;) {
+        uint64_t now = screen_now();
+        enum top_action action;
+        int key;
+        if (screen_ended)
+            return TOP_QUIT;
+        if (now >= screen->next + (uint64_t)(screen->delay * 1e9)) {
+            screen->next = now;
+            return TOP_RENEW;
+        }
+        timeout((int)((screen->next + (uint64_t)(screen->delay * 1e9) - now) / 1000000 + 1));
+        key = getch();
+        if (screen_ended)
+            return TOP_QUIT;
+        if (key == ERR) {
+            struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+            if (poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLERR)))
+                return TOP_QUIT; /* the terminal is gone */
+            continue;
+        }
+        if (key == KEY_RESIZE)
+            return TOP_DRAW;
+        action = screen_key(screen, data, key);
+        if (action == TOP_RENEW)
+            screen->next = screen_now();
+        return action;
+    }
+}
+#endif
