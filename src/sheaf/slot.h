@@ -106,17 +106,21 @@ void slot_unpeek(struct slot *slot, struct sheaf *main);
 uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool nospin);
 /*
  * Tokens.  An object that is a sample (sample/sample.h) is in no sheaf: a token stands where it would lie.  The
- * allocation that would get it finds main empty, and learns it (context_self()->token).  A slot has two at most:
+ * allocation that would get it finds main empty, and learns it (context_self()->token).  A slot has one at most, below
+ * main:
  *
- *   bits 0-15    below main: what comes next, of the spare sheaf or from the barn
- *   bits 16-31   between main and the spare sheaf, which was main before: it was freed
+ *   in bits 0-15    what comes next, of the spare sheaf or from the barn
+ *   in bits 16-31   it was freed; the spare sheaf was main before
  *
- * A token goes where its sheaf leaves the slot.
+ * Main and the spare sheaf, if a token lies between, hold as many objects as one sheaf without samples (sheaf_lower()).
+ * A token is dropped where main is full, or one more sample is freed: both are one sheaf again then.  So all objects
+ * below a place that was freed are drawn again, whether a token was among them or not.  Were only those with a token, the
+ * ones that stay would be those that are no samples.
  */
 enum { SLOT_TOKEN_BITS = 16, SLOT_TOKEN_BELOW = (1 << SLOT_TOKEN_BITS) - 1 };
 
-/* Such an object is freed: where it would lie, on top of main, there is the token (of 16 bits, not 0).  False: there
- * is one already, this CPU's slot is closed, or there is no memory. */
+/* Such an object is freed: where it would lie, on top of main, there is the token (of 16 bits, not 0).  False: this
+ * CPU's slot is closed or has no sheaf, or there is no memory. */
 bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin);
 /* An object that was taken just now, and is not wanted: on top of main again, however full that is.  False: no. */
 bool slot_put_back(struct stook_cache *cache, void *object, bool nospin);

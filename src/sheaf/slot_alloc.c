@@ -65,21 +65,6 @@ static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
         (void)hooks_sample(cache, n, 0, 0, &token);
 }
 
-/* The token that is due, of a slot whose main sheaf is empty: it is taken out.  0: none is. */
-static inline uint32_t slot_token(struct slot *slot)
-{
-    uint32_t token = slot->token;
-
-    if (__builtin_expect(token == 0, 1))
-        return 0;
-    if (token > SLOT_TOKEN_BELOW) {
-        slot->token &= SLOT_TOKEN_BELOW;
-        return token & ~(uint32_t)SLOT_TOKEN_BELOW;
-    }
-    slot->token = 0;
-    return token;
-}
-
 /* An allocation that was to get what a token stands for, if it got something. */
 static inline void slot_tell(const struct stook_cache *cache, uint32_t token, uint32_t got)
 {
@@ -341,15 +326,19 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         } else if (spare && spare->size > 0) {
             uint32_t next = 0, may = spare->size;
             bool whole;
-            token = slot_token(slot);
+            token = slot->token;
             if (__builtin_expect(token != 0, 0) && slot_real(main))
                 sheaf_restore(cache, main);
-            if (token <= SLOT_TOKEN_BELOW) { /* what lies below a place that was freed was main */
+            if (token <= SLOT_TOKEN_BELOW)
                 may = 1 + hooks_sample(cache, token == 0, spare->size - 1,
                                        cache_capacity(cache) - 1, &next);
-                slot->token = 0;
+            else if ((may = hooks_sample(cache, 0, may, cache_capacity(cache), &next)) == 0) {
+                /* Below the place lies another one: the first object is that one's, and does not come back. */
+                token >>= SLOT_TOKEN_BITS;
+                may = 1;
             }
             whole = may >= spare->size; /* others change it as soon as the slot is open */
+            slot->token = whole ? next : 0;
             slot->spare = whole ? slot_real(main) : NULL;
             slot_open(slot, whole ? spare : main);
             if (__builtin_expect(!whole, 0))
@@ -357,7 +346,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             stat_add(cache, STAT_sheaf_swap, 1);
         } else {
             slot->spare = NULL;
-            token = slot_token(slot);
+            token = slot->token;
             slot->token = 0;
             fill = slot_fill(cache, slot);
             if (!spare &&

@@ -116,9 +116,9 @@ static struct sheaf *slot_send(struct stook_cache *cache, unsigned node, struct 
 }
 
 /*
- * A token is dropped, since main is full: main and what lies below it, which is the spare sheaf, are one sheaf again, as
- * without samples.  Its objects are drawn when they are handed over next.  Main, full or with room; an empty sheaf is
- * the spare one.
+ * The slot's tokens are dropped: main and what lies below it, which is the spare sheaf, are one sheaf again, as without
+ * samples.  Its objects are to be drawn again before they are handed out.  That sheaf, and the other one is empty and
+ * the spare one; main as it is, if one sheaf is too small for both.
  */
 static struct sheaf *slot_join(struct stook_cache *cache, struct slot *slot, struct sheaf *main)
 {
@@ -355,22 +355,27 @@ bool slot_hold(struct stook_cache *cache, uint32_t token, bool nospin)
 {
     unsigned node = percpu_node(percpu_cpu());
     struct sheaf *empty = cache_capacity(cache) ? barn_get_empty(cache, node, nospin) : NULL;
-    struct sheaf *main, *more = NULL;
+    struct sheaf *main, *below, *more = NULL;
     struct slot *slot;
     bool held;
 
     if (!empty && cache_capacity(cache))
         empty = barn_make_empty(cache, node, nospin);
     main = empty ? slot_close(percpu_offset(cache->index), &slot, nospin) : NULL;
-    held = main && slot->token <= SLOT_TOKEN_BELOW && slot_real(main);
+    held = main && slot_real(main);
     if (main) {
         if (held) { /* what is freed next lies above the token */
-            more = slot->spare;
-            slot->spare = main;
-            sheaf_lower(cache, empty, main->size);
-            main = empty;
-            empty = NULL;
-            slot->token |= token << SLOT_TOKEN_BITS;
+            below = slot->token ? slot_join(cache, slot, main) : main;
+            if (below != main) {
+                main = slot->spare;
+            } else {
+                more = slot->spare;
+                main = empty;
+                empty = NULL;
+            }
+            slot->spare = below;
+            sheaf_lower(cache, main, below->size);
+            slot->token = token << SLOT_TOKEN_BITS;
         }
         slot_open(slot, main);
     }

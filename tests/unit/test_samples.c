@@ -87,7 +87,11 @@ static void test_what_is_in_use(void **unused)
         bool pairs;      /* … or one after the other */
     } patterns[] = {{"kept only", 1, 0, false},
                     {"a pair before each", 1, 1, true},
-                    {"pairs before each", 1, 5, true}};
+                    {"pairs before each", 1, 5, true},
+                    {"one around each", 1, 1, false},
+                    {"five around each", 1, 5, false},
+                    {"fifty around each tenth", 10, 50, false},
+                    {"bursts around each hundredth", 100, 300, false}};
     double weight = sample_weight(SIZE, MEAN);
 
     (void)unused;
