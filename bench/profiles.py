@@ -87,6 +87,7 @@ def run_redis(env, folder):
             time.sleep(0.02)
         with socket.socket(socket.AF_UNIX) as talk:
             talk.connect(str(path))
+            talk.settimeout(60)
             sent = 0
             for block in range(60):
                 batch = b""
@@ -101,6 +102,8 @@ def run_redis(env, folder):
                 got = 0
                 while got < 5000:
                     answer = talk.recv(1 << 20)
+                    if not answer:
+                        raise RuntimeError("redis-server ended")
                     got += answer.count(b"\n")
         os.kill(server.pid, signal.SIGUSR2)
         time.sleep(0.5)

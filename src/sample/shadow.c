@@ -18,17 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The element of an object of a shadow cache. */
-struct shadow {
-    uint64_t key; /* of the object, while it is a sample: what else an element holds is nothing */
-    uint64_t time;
-    uint32_t site;
-    float weight;
-    uint32_t cache; /* the number of the one that it stands in for */
-    uint32_t bytes; /* of an object of that */
-};
 _Static_assert(sizeof(struct shadow) == 32, "what cache/cache.c makes room for");
-#define SHADOW_KEY 0x5bd1e995cc9e2d51u
 
 static _Atomic(struct stook_cache *) shadow_caches[SHADOW_LAST - SHADOW_FIRST + 1];
 

@@ -21,6 +21,18 @@
 
 enum { SHADOW_FIRST = 4, SHADOW_LAST = 15 }; /* objects of 1 << so much */
 
+/* The element of an object of a shadow cache, which readers outside of the process know, too (view/view.def). */
+enum { SHADOW_KEY = 0x5bd1e995 };
+struct shadow {
+    uint64_t
+        key; /* the object's address xor SHADOW_KEY, while it is a sample: else the rest is nothing */
+    uint64_t time; /* CLOCK_MONOTONIC, ns */
+    uint32_t site; /* the record in the table of sites */
+    float weight;
+    uint32_t cache; /* the number of the one that it stands in for */
+    uint32_t bytes; /* of an object of that */
+};
+
 /* What a call asked for. */
 struct shadow_call {
     size_t size, align;

@@ -7,6 +7,8 @@
  */
 #define STOOK_SITES
 #include "look/heap.h"
+#include "sample/shadow.h"
+#include "sample/sites.h"
 
 #include <stook/group.h>
 #include <stook/kmalloc.h>
@@ -259,6 +261,63 @@ static void test_sites_and_groups(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* ---- samples ---------------------------------------------------------------------------------- */
+
+struct sampled {
+    uint64_t sites, objects, bytes;
+};
+
+static void add_sampled(const struct heap_tag *tag, void *arg)
+{
+    struct sampled *sum = arg;
+    struct heap_site site;
+
+    if (!(tag->tag & HEAP_SAMPLED))
+        return;
+    assert_true(heap_site(heap, tag->tag, &site) && site.depth > 0);
+    sum->sites++;
+    sum->objects += tag->objects;
+    sum->bytes += tag->bytes;
+}
+
+/* The sums are those of the table, and an object that is a sample has its stack. */
+static void test_samples(void **state)
+{
+    enum { MANY = 20000 };
+    static void *object[MANY];
+    struct sampled sum = {0};
+    uint64_t stacks = 0, came = 0;
+
+    (void)state;
+    shadow_begin(8 << 10);
+    for (int i = 0; i < MANY; i++)
+        object[i] = stook_kmalloc(60, 0);
+    shadow_begin(0);
+    look();
+    assert_true(heap_each_tag(heap, add_sampled, &sum));
+    for (uint32_t i = 0; i < SITES_MOST; i++)
+        if (sites_at(i))
+            came += atomic_load(&sites_at(i)->came_bytes) - atomic_load(&sites_at(i)->went_bytes);
+    assert_int_equal(sum.bytes, came);
+    assert_true(sum.sites > 0 && sum.objects > MANY / 2 && sum.objects < 2 * MANY);
+    for (int i = 0; i < MANY; i++) {
+        struct heap_what what;
+        if (strncmp(stook_cache_name(stook_cache_of(object[i])), "sampled-", 8) != 0)
+            continue;
+        what = what_is(object[i]);
+        stacks++;
+        assert_true(what.who[0].known && what.who[0].depth > 0 && what.who[0].time > 0);
+        assert_int_equal(what.who[0].thread, gettid());
+    }
+    assert_true(stacks > 0);
+    for (int i = 0; i < MANY; i++)
+        stook_free_any(object[i]);
+    sum = (struct sampled){0};
+    look();
+    (void)heap_each_tag(heap, add_sampled, &sum);
+    assert_int_equal(sum.bytes + sum.objects, 0);
+}
+
 /* ---- objects that a quarantine holds have no user --------------------------------------------- */
 
 static void test_quarantine(void **state)
@@ -306,10 +365,11 @@ static void test_snapshots_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states),        cmocka_unit_test(test_places_of_free_objects),
-        cmocka_unit_test(test_large_objects), cmocka_unit_test(test_other_addresses),
-        cmocka_unit_test(test_tracks),        cmocka_unit_test(test_sites_and_groups),
-        cmocka_unit_test(test_quarantine),    cmocka_unit_test(test_snapshots_stay),
+        cmocka_unit_test(test_states),         cmocka_unit_test(test_places_of_free_objects),
+        cmocka_unit_test(test_large_objects),  cmocka_unit_test(test_other_addresses),
+        cmocka_unit_test(test_tracks),         cmocka_unit_test(test_sites_and_groups),
+        cmocka_unit_test(test_samples),        cmocka_unit_test(test_quarantine),
+        cmocka_unit_test(test_snapshots_stay),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -228,7 +228,12 @@ struct heap_site {
 };
 bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site);
 
-/* Every call site that has allocated: what it has in use, and has allocated ever.  False: there are no tags. */
+/*
+ * Every call site that has allocated: what it has in use, and has allocated ever.  Of caches with tags these are exact.
+ * Of others they follow from the samples of the process, if it takes some (docs/profile-samples.md); then HEAP_SAMPLED
+ * is set in the tag.  False: there are none.
+ */
+#define HEAP_SAMPLED 0x80000000u
 struct heap_tag {
     uint32_t tag;
     uint64_t objects, bytes, objects_ever, bytes_ever;

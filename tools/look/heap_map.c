@@ -112,11 +112,11 @@ bool heap_each_tag(struct heap *heap, void (*fn)(const struct heap_tag *tag, voi
     unsigned shift = (unsigned)view_value(v, VIEW_TAG_CHUNK_SHIFT),
              row = (unsigned)view_value(v, VIEW_ROWS_LARGE);
     uint64_t chunks = view_value(v, VIEW_TAG_CHUNKS), chunk;
-    bool any = false;
+    bool any = heap_each_sample(heap, fn, arg);
 
     if (!view_knows(v, VIEW_at_tag_chunks) || !view_knows(v, VIEW_tag_counts_came) || shift == 0 ||
         1u << shift > CHUNK || row > 24)
-        return false;
+        return any;
     for (uint64_t c = 0; c < chunks; c++) {
         unsigned n = 1u << shift;
         if (!target_read(heap->target, view_value(v, VIEW_at_tag_chunks) + c * 8, &chunk,

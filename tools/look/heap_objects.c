@@ -250,7 +250,12 @@ static void objects_owner(struct heap *heap, struct heap_what *what)
 {
     what->group = objects_number(heap, what->cache, what->slab, HEAP_GROUP, what->index);
     what->tag = objects_number(heap, what->cache, what->slab, HEAP_TAG, what->index);
-    objects_track(heap, what);
+    if (view_knows(&heap->view, VIEW_CACHE_SHADOW) &&
+        (what->cache->flags & view_value(&heap->view, VIEW_CACHE_SHADOW)))
+        heap_sample_describe(
+            heap, objects_column(heap, what->cache, what->slab, HEAP_TRACK, what->index), what);
+    else
+        objects_track(heap, what);
 }
 
 static void objects_in_slab(struct heap *heap, uint64_t address, struct heap_what *what)
@@ -403,6 +408,8 @@ bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site)
     uint64_t chunk, record, kind, value, file = 0, function = 0, stack = 0, depth = 0;
 
     *site = (struct heap_site){0};
+    if (tag & HEAP_SAMPLED)
+        return heap_sample_site(heap, tag & ~HEAP_SAMPLED, site);
     if (tag == 0 || !view_knows(v, VIEW_at_tag_chunks) || shift == 0 || shift > 20 || row > 24 ||
         tag >> shift >= view_value(v, VIEW_TAG_CHUNKS) ||
         !target_read(heap->target, view_value(v, VIEW_at_tag_chunks) + (uint64_t)(tag >> shift) * 8,

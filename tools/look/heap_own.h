@@ -44,6 +44,13 @@ const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object
 /* heap_slabs.c: slabs and large objects from the page map. */
 bool heap_read_slabs(struct heap *heap);
 
+/* heap_samples.c: the table of sampled call stacks, whose numbers are tags with HEAP_SAMPLED. */
+bool heap_each_sample(struct heap *heap, void (*fn)(const struct heap_tag *tag, void *arg),
+                      void *arg);
+bool heap_sample_site(struct heap *heap, uint32_t number, struct heap_site *site);
+/* What is known of an object of a shadow cache, whose element lies at `at`. */
+void heap_sample_describe(struct heap *heap, uint64_t at, struct heap_what *what);
+
 /* heap_rest.c: large objects' counts, the arena, groups. */
 bool heap_read_rest(struct heap *heap);
 

@@ -175,8 +175,8 @@ void report_flame(const struct report *report, FILE *to)
         flame_add(&flame, &root, &flame.tag[i]);
     if (root.bytes == 0) {
         fputs(
-            "<p class=\"soft\">The process counts no call sites: start it with STOOK_TAGS=1, and with "
-            "STOOK_PROFILE_STACKS=64K for whole stacks.</p>\n",
+            "<p class=\"soft\">The process has no samples of its call sites: <code>stook set PID sample "
+            "512K</code>, or start it with STOOK_SAMPLE=512K; with STOOK_TAGS=1 it counts all.</p>\n",
             to);
     } else {
         fprintf(to,
