@@ -232,10 +232,15 @@ FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t o
         *token = sample_found(size, may);
         return (uint32_t)may;
     }
-    if (may < more)
-        may = some;
-    sample_pass(size, may);
-    return (uint32_t)may;
+    if (may == more) {
+        sample_pass(size, more);
+        return more;
+    }
+    /* The point lies in the rest, which comes later.  It is drawn again: else other caches would come upon it first,
+     * and have more than their part of the points. */
+    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
+        sample_own.left[line] = 0;
+    return some;
 }
 
 struct sample sample_take(const struct stook_cache *cache)
