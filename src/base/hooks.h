@@ -145,10 +145,9 @@ struct hooks_set {
     /* By libstook-malloc: its objects begin or cease to be accounted.  Under the cache list's lock. */
     void (*malloc_closes)(bool closed);
     /* By sample_begin().  `own` objects of a cache go to the calling thread at once, and `more` are about to be
-     * handed to its CPU: how many of these may be now, all or at most `some`.  Those beyond are asked for again.  A
-     * *token that is not 0 stands for the first of them, which was drawn already (sheaf/slot.h).  Any context, any
-     * lock, a closed slot. */
-    uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more, uint32_t some,
+     * handed to its CPU: how many of these may be now.  Those beyond are asked for again, but for the first, which
+     * *token stands for (sheaf/slot.h).  Any context, any lock, a closed slot. */
+    uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more,
                        uint32_t *token);
     /* By shadow_begin().  The calling thread took a sample of the cache (context.h), by a call of stook_alloc() and
      * its like at `where`.  Outside the context, with no lock. */
@@ -158,13 +157,13 @@ extern struct hooks_set hooks_set __attribute__((visibility("hidden")));
 
 /* hooks_set.sample; all of them, and no token, where nothing is sampled. */
 static inline uint32_t hooks_sample(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                                    uint32_t some, uint32_t *token)
+                                    uint32_t *token)
 {
-    uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more, uint32_t some,
+    uint32_t (*sample)(const struct stook_cache *cache, uint32_t own, uint32_t more,
                        uint32_t *token) = __atomic_load_n(&hooks_set.sample, __ATOMIC_ACQUIRE);
 
     *token = 0;
-    return __builtin_expect(sample == NULL, 1) ? more : sample(cache, own, more, some, token);
+    return __builtin_expect(sample == NULL, 1) ? more : sample(cache, own, more, token);
 }
 
 /* hooks_set.sampled; nothing where only the guard has samples. */

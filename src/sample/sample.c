@@ -212,7 +212,7 @@ static FIRST_TEXT void sample_pass(uint64_t size, uint64_t n)
 }
 
 FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                                     uint32_t some, uint32_t *token)
+                                     uint32_t *token)
 {
     uint64_t size = cache->layout.stride, may = more;
 
@@ -228,19 +228,12 @@ FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t o
                 may = before;
         }
     }
-    if (may < more && may <= some) {
+    if (may < more) {
         *token = sample_found(size, may);
         return (uint32_t)may;
     }
-    if (may == more) {
-        sample_pass(size, more);
-        return more;
-    }
-    /* The point lies in the rest, which comes later.  It is drawn again: else other caches would come upon it first,
-     * and have more than their part of the points. */
-    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
-        sample_own.left[line] = 0;
-    return some;
+    sample_pass(size, more);
+    return more;
 }
 
 struct sample sample_take(const struct stook_cache *cache)

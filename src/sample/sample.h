@@ -53,7 +53,7 @@ uint64_t sample_mean_of(enum sample_line line);
 
 /* hooks_set.sample */
 uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                          uint32_t some, uint32_t *token);
+                          uint32_t *token);
 
 /* What is known of an allocation that is a sample. */
 struct sample {

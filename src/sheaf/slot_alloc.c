@@ -62,7 +62,7 @@ static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
     uint32_t token;
 
     if (n > 0)
-        (void)hooks_sample(cache, n, 0, 0, &token);
+        (void)hooks_sample(cache, n, 0, &token);
 }
 
 /* An allocation that was to get what a token stands for, if it got something. */
@@ -133,17 +133,24 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
 /*
  * Of the sheaf's objects only the upper `may` are handed over, in a sheaf of their own, since a sample comes next; the
  * others wait as the spare sheaf.  So the order of objects, the barn and its limits are as if there were no samples.
- * With a token both count as one sheaf until it is due (slot_join()).  Without memory for that the sample is lost.
+ * Both count as one sheaf until the token is due (slot_join()).  Without memory for that the sample is lost.
  */
 static __attribute__((noinline, cold)) void slot_install_short(struct stook_cache *cache,
                                                                unsigned node, struct sheaf *full,
                                                                uint32_t may, bool recycled,
                                                                uint32_t token, bool nospin)
 {
-    struct sheaf *upper = barn_make_empty(cache, node, nospin), *main = NULL, *spare = NULL;
+    uint32_t capacity = cache_capacity(cache);
+    struct sheaf *upper, *main = NULL, *spare = NULL;
     struct slot *slot;
 
-    if (!upper || upper->capacity < may) { /* the capacity has changed */
+    if (may <= capacity) {
+        upper = barn_make_empty(cache, node, nospin);
+    } else { /* of a large refill */
+        upper = sheaf_alloc_over(capacity, may, node, nospin);
+        stat_add(cache, STAT_sheaf_alloc, upper != NULL);
+    }
+    if (!upper || sheaf_room(upper) < may) { /* the capacity has changed */
         slot_install(cache, node, full, recycled, nospin);
         if (upper)
             barn_put_empty(cache, node, upper, nospin);
@@ -161,8 +168,7 @@ static __attribute__((noinline, cold)) void slot_install_short(struct stook_cach
         if (main->size == 0 && (!slot->spare || slot->spare->size == 0)) {
             struct sheaf *empty = slot_real(main);
             spare = slot->spare;
-            if (token != 0)
-                sheaf_lower(cache, upper, full->size);
+            sheaf_lower(cache, upper, full->size);
             slot->token = token;
             slot->spare = full;
             full = NULL;
@@ -184,7 +190,7 @@ static __attribute__((noinline, cold)) void slot_install_short(struct stook_cach
 static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                               bool recycled, bool nospin)
 {
-    uint32_t token, may = hooks_sample(cache, 0, full->size, cache_capacity(cache), &token);
+    uint32_t token, may = hooks_sample(cache, 0, full->size, &token);
 
     if (__builtin_expect(may < full->size, 0))
         slot_install_short(cache, node, full, may, recycled, token, nospin);
@@ -330,9 +336,8 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             if (__builtin_expect(token != 0, 0) && slot_real(main))
                 sheaf_restore(cache, main);
             if (token <= SLOT_TOKEN_BELOW)
-                may = 1 + hooks_sample(cache, token == 0, spare->size - 1,
-                                       cache_capacity(cache) - 1, &next);
-            else if ((may = hooks_sample(cache, 0, may, cache_capacity(cache), &next)) == 0) {
+                may = 1 + hooks_sample(cache, token == 0, spare->size - 1, &next);
+            else if ((may = hooks_sample(cache, 0, may, &next)) == 0) {
                 /* Below the place lies another one: the first object is that one's, and does not come back. */
                 token >>= SLOT_TOKEN_BITS;
                 may = 1;

@@ -192,7 +192,7 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
     uint32_t token = 0, may = empty->size;
 
     if (may > 0)
-        may = hooks_sample(cache, 0, may, may, &token);
+        may = hooks_sample(cache, 0, may, &token);
     if (__builtin_expect(may < empty->size, 0))
         slot_cut(cache, empty, may, nospin);
     slot_install_drawn(cache, node, empty, token, decline, nospin);
@@ -431,7 +431,7 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
                    spare->size != spare->capacity) { /* with room; or a surplus, which is next */
             uint32_t token = 0, may = spare->size;
             if (may > 0)
-                may = hooks_sample(cache, 0, may, may, &token);
+                may = hooks_sample(cache, 0, may, &token);
             if (__builtin_expect(may < spare->size, 0)) {
                 slot->spare = NULL;
                 slot_open(slot, main);

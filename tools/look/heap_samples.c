@@ -69,8 +69,7 @@ bool heap_sample_site(struct heap *heap, uint32_t number, struct heap_site *site
     *site = (struct heap_site){0};
     if (!samples_table(heap, &table) || !samples_read(heap, &table, number, record))
         return false;
-    site->depth =
-        samples_frames(&heap->view, record, table.record, site->frames, SAMPLES_FRAMES);
+    site->depth = samples_frames(&heap->view, record, table.record, site->frames, SAMPLES_FRAMES);
     return site->depth > 0;
 }
 
@@ -90,9 +89,9 @@ static struct samples_site samples_one(const struct heap *heap, const struct sam
              went = view_get(v, record, size, VIEW_site_went_objects),
              came_bytes = view_get(v, record, size, VIEW_site_came_bytes),
              went_bytes = view_get(v, record, size, VIEW_site_went_bytes);
-    struct samples_site site = {
-        .typed = view_get(v, record, size, VIEW_site_kind) == view_value(v, VIEW_SITE_TYPED),
-        .cache = (uint32_t)view_get(v, record, size, VIEW_site_cache)};
+    struct samples_site site = {.typed = view_get(v, record, size, VIEW_site_kind) ==
+                                         view_value(v, VIEW_SITE_TYPED),
+                                .cache = (uint32_t)view_get(v, record, size, VIEW_site_cache)};
 
     site.tag.tag = HEAP_SAMPLED | number;
     site.tag.objects_ever = (uint64_t)((double)came / table->one + 0.5);
@@ -154,8 +153,8 @@ void heap_sample_describe(struct heap *heap, uint64_t at, struct heap_what *what
 
     if (!at || !view_read(v, heap->target, at, VIEW_shadow_key, &key) ||
         (key ^ view_value(v, VIEW_SHADOW_KEY)) != what->start ||
-        !view_read(v, heap->target, at, VIEW_shadow_site, &number) || !samples_table(heap, &table) ||
-        !samples_read(heap, &table, (uint32_t)number, record) ||
+        !view_read(v, heap->target, at, VIEW_shadow_site, &number) ||
+        !samples_table(heap, &table) || !samples_read(heap, &table, (uint32_t)number, record) ||
         !view_read(v, heap->target, at, VIEW_shadow_time, &who->time))
         return;
     who->known = true;
