@@ -338,7 +338,7 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
             if (token <= SLOT_TOKEN_BELOW)
                 may = 1 + hooks_sample(cache, token == 0, spare->size - 1, &next);
             else if ((may = hooks_sample(cache, 0, may, &next)) == 0) {
-                /* Below the place lies another one: the first object is that one's, and does not come back. */
+                /* Below the place lies another one: the first object is of that place, and goes to its slab. */
                 token >>= SLOT_TOKEN_BITS;
                 may = 1;
             }
