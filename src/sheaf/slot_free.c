@@ -145,6 +145,26 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
 }
 
 /*
+ * There is no memory for a second sheaf: the slot's own gives its objects to their slabs.  So memory is asked
+ * for again after as many frees as a sheaf holds, not at each.  False: the slot has no sheaf.
+ */
+static bool slot_empty_main(struct stook_cache *cache, unsigned node, bool decline, bool nospin)
+{
+    struct slot *slot;
+    struct sheaf *main = slot_close(percpu_offset(cache->index), &slot, nospin);
+    bool full = main && slot_real(main) && main->size >= main->capacity;
+
+    if (!main)
+        return false;
+    slot_open(slot, full ? SHEAF_NONE : main);
+    if (full) {
+        slot_flush(cache, main, true, nospin);
+        slot_install_empty(cache, node, main, decline, nospin);
+    }
+    return slot_real(main) != NULL;
+}
+
+/*
  * Room in the slot, whose sheaves were full; `spare` was taken out of it.  False: there is none, and no memory.
  * `alone`: it was main.
  */
@@ -166,9 +186,10 @@ static bool slot_make_room(struct stook_cache *cache, unsigned node, struct shea
         if (empty)
             sheaf_expect(empty);
     }
-    if (empty)
-        slot_install_empty(cache, node, empty, decline, nospin);
-    return empty != NULL;
+    if (!empty)
+        return slot_empty_main(cache, node, decline, nospin);
+    slot_install_empty(cache, node, empty, decline, nospin);
+    return true;
 }
 
 /*
