@@ -67,8 +67,8 @@ static void columns_stride(const struct columns_object *object, const struct col
         struct layout_column *column = &way->column[i];
         uint32_t element = object->element[i];
         if (masks->inside & 1u << i) {
-            *column = (struct layout_column){offset[i], way->stride, (uint16_t)element,
-                                             false, LAYOUT_DEDICATED};
+            *column = (struct layout_column){offset[i], way->stride, (uint16_t)element, false,
+                                             LAYOUT_DEDICATED};
             if (way->stride == object->stride ||
                 offset[i] + element <= object->lead + object->stride)
                 column->place = LAYOUT_PADDING;
