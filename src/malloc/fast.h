@@ -28,10 +28,10 @@
 enum { FAST_PAGE_SHIFT = 12, FAST_SLOT_SHIFT = 6 }; /* PAGE_SHIFT, SLOT_SHIFT */
 
 /*
- * Each pop and push stores the size of a sheaf, 8 bytes behind a cache line's begin (sheaf/sheaf.h).  A load that
- * follows waits for that store wherever the two lie a multiple of 4 KiB apart: 0.8 ns a pair, where the linker puts
- * this struct at the begin of a page.  So what every call loads lies elsewhere in its line.  Of the slots, every eighth
- * lies so: those of 112, 240, 368 bytes and so on, which are rarely asked for.
+ * Each pop and push stores the size of a sheaf, 8 bytes behind the start of a cache line (sheaf/sheaf.h).  A load that
+ * follows waits for that store if the two addresses differ by a multiple of 4 KiB: 0.8 ns a pair, if the linker
+ * puts this struct at the start of a page.  So what every call loads lies elsewhere in its line.  Of the slots every
+ * eighth lies there: those of 112, 240, 368 bytes and so on.
  */
 struct fast {
     uintptr_t slots;  /* slot 0 in CPU 0's area */
@@ -45,7 +45,8 @@ struct fast {
     /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet. */
     const void *slot[SIZES_STEPS];
 };
-_Static_assert(offsetof(struct fast, slot) % 64 == 16, "slot 7 lies so");
+_Static_assert(offsetof(struct fast, unused) == 8, "where a size can be");
+_Static_assert(offsetof(struct fast, slot[7]) % 64 == 8, "of 112 bytes, not of 32 or 64");
 extern struct fast fast __attribute__((visibility("hidden")));
 /* Which addresses are starts (starts.h), by the cache's index; 0: it is no class. */
 extern uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((visibility("hidden")));
