@@ -194,6 +194,10 @@ assert exporter.ask("/metrics", "POST", "x" * 100000)[0] == 405 and exporter.ask
 status, headers, body = exporter.ask("/metrics", "HEAD")
 assert status == 200 and body == b"" and int(headers["Content-Length"]) > 1000, headers
 assert exporter.ask("/")[0] == 200
+status, headers, body = exporter.ask("/targets")
+listed = json.loads(body)
+assert status == 200 and headers["Content-Type"] == "application/json" and all(t["targets"] == [":".join(exporter.address)] for t in listed), body
+assert sorted(t["labels"]["__param_pid"] for t in listed) == sorted(pids) and {t["labels"]["program"] for t in listed} == {"prog_seen"}, body
 names.end()
 
 # ---- bounds, and counters of what has no row -------------------------------------------------------------

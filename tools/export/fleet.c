@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 const char *const fleet_cache_events[FLEET_CACHE_EVENTS] = {
-    [FLEET_SLABS_MADE] = "slab_made",          [FLEET_SLABS_GONE] = "slab_given_back",
-    [FLEET_LIST_LOCKS] = "list_lock_taken",    [FLEET_BARN_GETS] = "barn_get",
-    [FLEET_BARN_GET_FAILS] = "barn_get_fail",  [FLEET_BARN_PUTS] = "barn_put",
+    [FLEET_SLABS_MADE] = "slab_made",         [FLEET_SLABS_GONE] = "slab_given_back",
+    [FLEET_LIST_LOCKS] = "list_lock_taken",   [FLEET_BARN_GETS] = "barn_get",
+    [FLEET_BARN_GET_FAILS] = "barn_get_fail", [FLEET_BARN_PUTS] = "barn_put",
     [FLEET_BARN_PUT_FAILS] = "barn_put_fail",
 };
 const char *const fleet_group_events[FLEET_GROUP_EVENTS] = {
@@ -140,8 +140,7 @@ static void fleet_take(struct fleet *fleet, const struct heap *heap)
 
     if (fleet->processes == fleet->room) {
         fleet->room = 2 * fleet->room + 16;
-        fleet->process =
-            fleet_need(realloc(fleet->process, fleet->room * sizeof(*fleet->process)));
+        fleet->process = fleet_need(realloc(fleet->process, fleet->room * sizeof(*fleet->process)));
     }
     process = &fleet->process[fleet->processes++];
     *process = (struct fleet_process){.pid = heap->target->pid,
@@ -274,8 +273,8 @@ static void fleet_sum_processes(struct fleet *fleet, const struct fleet_process 
     *other = (struct fleet_process){.name = "other"};
     other->cache = before->cache;
     other->group = before->group;
-    other->cache.other = other->group.other = (struct fleet_row){
-        .name = "other", .limit = UINT64_MAX, .soft = UINT64_MAX};
+    other->cache.other = other->group.other =
+        (struct fleet_row){.name = "other", .limit = UINT64_MAX, .soft = UINT64_MAX};
     for (size_t i = fleet->shown; i < fleet->processes; i++) {
         struct fleet_process *process = &fleet->process[i];
         fleet->rest = true;

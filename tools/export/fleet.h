@@ -53,7 +53,7 @@ struct fleet_rows {
 };
 
 struct fleet_process {
-    int pid; /* 0: "other" */
+    int pid;        /* 0: "other" */
     uint64_t start; /* ticks of the kernel: with the number, which process it is */
     bool kept;
     char name[TARGET_NAME], version[24], mode[16];
@@ -86,5 +86,8 @@ bool heap_profile(const struct heap *heap, FILE *to);
 
 /* All that the last reading found, as OpenMetrics text (metrics.c). */
 void metrics_write(const struct fleet *fleet, FILE *to);
+/* Its processes that have rows as Prometheus's HTTP service discovery has targets, for scrapers of profiles: `host` is
+ * this exporter as its client calls it, of characters of hosts only. */
+void targets_write(const struct fleet *fleet, const char *host, FILE *to);
 
 #endif

@@ -56,8 +56,9 @@ static void metrics_value(FILE *to, uint64_t value)
 
 static const struct fleet_process *metrics_process(const struct fleet *fleet, size_t i)
 {
-    return i < fleet->shown ? &fleet->process[i] : i == fleet->shown && fleet->rest ? &fleet->other
-                                                                                    : NULL;
+    return i < fleet->shown                   ? &fleet->process[i]
+           : i == fleet->shown && fleet->rest ? &fleet->other
+                                              : NULL;
 }
 
 static const struct fleet_row *metrics_row(const struct fleet_rows *rows, size_t i)
@@ -82,7 +83,8 @@ static const struct metrics_gauge {
     {"stook_process_resident_bytes", "bytes",
      "Resident memory of the whole process, as the kernel counts it.",
      offsetof(struct fleet_process, resident)},
-    {"stook_heap_resident_bytes", "bytes", "Pages of slabs and large objects: in use, cached and wasted.",
+    {"stook_heap_resident_bytes", "bytes",
+     "Pages of slabs and large objects: in use, cached and wasted.",
      offsetof(struct fleet_process, bytes.resident)},
     {"stook_heap_in_use_bytes", "bytes", "Bytes of objects that the program has in use.",
      offsetof(struct fleet_process, bytes.in_use)},
@@ -117,7 +119,8 @@ static void metrics_processes(const struct fleet *fleet, FILE *to)
     const struct fleet_process *process;
     uint64_t boot = metrics_boot(), ticks = (uint64_t)sysconf(_SC_CLK_TCK);
 
-    metrics_family(to, "stook_process", "info", NULL, "The processes of this host that run on Stook.");
+    metrics_family(to, "stook_process", "info", NULL,
+                   "The processes of this host that run on Stook.");
     for (size_t i = 0; i < fleet->shown; i++) {
         process = &fleet->process[i];
         metrics_sample(to, "stook_process", "_info", process);
@@ -133,7 +136,8 @@ static void metrics_processes(const struct fleet *fleet, FILE *to)
         fprintf(to, "} %llu.%02llu\n", (unsigned long long)(boot + start / ticks),
                 (unsigned long long)(start % ticks * 100 / ticks));
     }
-    for (size_t g = 0; g < sizeof(metrics_process_gauges) / sizeof(metrics_process_gauges[0]); g++) {
+    for (size_t g = 0; g < sizeof(metrics_process_gauges) / sizeof(metrics_process_gauges[0]);
+         g++) {
         const struct metrics_gauge *gauge = &metrics_process_gauges[g];
         metrics_family(to, gauge->name, "gauge", gauge->unit, gauge->help);
         for (size_t i = 0; (process = metrics_process(fleet, i)); i++) {
@@ -149,32 +153,36 @@ static void metrics_processes(const struct fleet *fleet, FILE *to)
 static const struct metrics_column {
     const char *name, *unit, *help, *key, *value;
     size_t offset;
-} metrics_cache_columns[] = {
-    {"stook_cache_resident_bytes", "bytes", "Pages of the cache's slabs.", NULL, NULL,
-     offsetof(struct fleet_row, bytes.resident)},
-    {"stook_cache_in_use_bytes", "bytes", "Bytes of the cache's objects in use.", NULL, NULL,
-     offsetof(struct fleet_row, bytes.in_use)},
-    {"stook_cache_cached_bytes", "bytes", "Bytes of the cache's free objects.", NULL, NULL,
-     offsetof(struct fleet_row, bytes.cached)},
-    {"stook_cache_wasted_bytes", "bytes", "Bytes of the cache's slabs that no object can have.", NULL,
-     NULL, offsetof(struct fleet_row, bytes.wasted)},
-    {"stook_cache_objects", NULL, "Objects: in use, free in sheaves, free in slabs.", "state", "in_use",
-     offsetof(struct fleet_row, active)},
-    {"stook_cache_objects", NULL, NULL, "state", "sheaves", offsetof(struct fleet_row, in_sheaves)},
-    {"stook_cache_objects", NULL, NULL, "state", "slabs", offsetof(struct fleet_row, in_slabs)},
-    {"stook_cache_slabs", NULL, "Slabs: without free objects, with some, with nothing else.", "state",
-     "full", offsetof(struct fleet_row, full)},
-    {"stook_cache_slabs", NULL, NULL, "state", "partial", offsetof(struct fleet_row, partial)},
-    {"stook_cache_slabs", NULL, NULL, "state", "empty", offsetof(struct fleet_row, empty)},
-}, metrics_group_columns[] = {
-    {"stook_group_in_use_bytes", "bytes", "Bytes that the group and those below it are charged with.",
-     NULL, NULL, offsetof(struct fleet_row, bytes.in_use)},
-    {"stook_group_peak_bytes", "bytes", "The most that it was charged with.", NULL, NULL,
-     offsetof(struct fleet_row, bytes.peak)},
-    {"stook_group_limit_bytes", "bytes", "Its limit, of groups that have one.", NULL, NULL,
-     offsetof(struct fleet_row, limit)},
-    {"stook_group_soft_limit_bytes", "bytes", "Its soft limit, of groups that have one.", NULL, NULL,
-     offsetof(struct fleet_row, soft)},
+} metrics_cache_columns[] =
+    {
+        {"stook_cache_resident_bytes", "bytes", "Pages of the cache's slabs.", NULL, NULL,
+         offsetof(struct fleet_row, bytes.resident)},
+        {"stook_cache_in_use_bytes", "bytes", "Bytes of the cache's objects in use.", NULL, NULL,
+         offsetof(struct fleet_row, bytes.in_use)},
+        {"stook_cache_cached_bytes", "bytes", "Bytes of the cache's free objects.", NULL, NULL,
+         offsetof(struct fleet_row, bytes.cached)},
+        {"stook_cache_wasted_bytes", "bytes", "Bytes of the cache's slabs that no object can have.",
+         NULL, NULL, offsetof(struct fleet_row, bytes.wasted)},
+        {"stook_cache_objects", NULL, "Objects: in use, free in sheaves, free in slabs.", "state",
+         "in_use", offsetof(struct fleet_row, active)},
+        {"stook_cache_objects", NULL, NULL, "state", "sheaves",
+         offsetof(struct fleet_row, in_sheaves)},
+        {"stook_cache_objects", NULL, NULL, "state", "slabs", offsetof(struct fleet_row, in_slabs)},
+        {"stook_cache_slabs", NULL, "Slabs: without free objects, with some, with nothing else.",
+         "state", "full", offsetof(struct fleet_row, full)},
+        {"stook_cache_slabs", NULL, NULL, "state", "partial", offsetof(struct fleet_row, partial)},
+        {"stook_cache_slabs", NULL, NULL, "state", "empty", offsetof(struct fleet_row, empty)},
+},
+  metrics_group_columns[] = {
+      {"stook_group_in_use_bytes", "bytes",
+       "Bytes that the group and those below it are charged with.", NULL, NULL,
+       offsetof(struct fleet_row, bytes.in_use)},
+      {"stook_group_peak_bytes", "bytes", "The most that it was charged with.", NULL, NULL,
+       offsetof(struct fleet_row, bytes.peak)},
+      {"stook_group_limit_bytes", "bytes", "Its limit, of groups that have one.", NULL, NULL,
+       offsetof(struct fleet_row, limit)},
+      {"stook_group_soft_limit_bytes", "bytes", "Its soft limit, of groups that have one.", NULL,
+       NULL, offsetof(struct fleet_row, soft)},
 };
 
 static void metrics_row_labels(FILE *to, const struct fleet_row *row, bool groups)
@@ -193,7 +201,8 @@ static void metrics_row_labels(FILE *to, const struct fleet_row *row, bool group
     metrics_label(to, "parent", row->parent ? number : "", ",");
 }
 
-static bool metrics_has(const struct fleet_row *row, const struct metrics_column *column, bool groups)
+static bool metrics_has(const struct fleet_row *row, const struct metrics_column *column,
+                        bool groups)
 {
     bool bounds = column->offset == offsetof(struct fleet_row, limit) ||
                   column->offset == offsetof(struct fleet_row, soft);
@@ -203,8 +212,8 @@ static bool metrics_has(const struct fleet_row *row, const struct metrics_column
                   : !(groups && peak && row->number == 0); /* peaks of others were at other times */
 }
 
-static void metrics_column(const struct fleet *fleet, const struct metrics_column *column, bool groups,
-                           FILE *to)
+static void metrics_column(const struct fleet *fleet, const struct metrics_column *column,
+                           bool groups, FILE *to)
 {
     const struct fleet_process *process;
     const struct fleet_row *row;
@@ -212,7 +221,8 @@ static void metrics_column(const struct fleet *fleet, const struct metrics_colum
     if (column->help)
         metrics_family(to, column->name, "gauge", column->unit, column->help);
     for (size_t i = 0; (process = metrics_process(fleet, i)); i++)
-        for (size_t k = 0; (row = metrics_row(groups ? &process->group : &process->cache, k)); k++) {
+        for (size_t k = 0; (row = metrics_row(groups ? &process->group : &process->cache, k));
+             k++) {
             if (!metrics_has(row, column, groups))
                 continue;
             metrics_sample(to, column->name, "", process);
@@ -230,8 +240,9 @@ static void metrics_events(const struct fleet *fleet, bool groups, FILE *to)
     const struct fleet_row *row;
 
     metrics_family(to, name, "counter", NULL,
-                   groups ? "Charges that were refused, and reclaims that a limit began."
-                          : "Slabs made and given back, takings of list locks, exchanges of sheaves.");
+                   groups
+                       ? "Charges that were refused, and reclaims that a limit began."
+                       : "Slabs made and given back, takings of list locks, exchanges of sheaves.");
     for (size_t i = 0; (process = metrics_process(fleet, i)); i++)
         for (size_t k = 0; (row = metrics_row(groups ? &process->group : &process->cache, k)); k++)
             for (unsigned e = 0; e < (groups ? FLEET_GROUP_EVENTS : FLEET_CACHE_EVENTS); e++) {
@@ -239,7 +250,8 @@ static void metrics_events(const struct fleet *fleet, bool groups, FILE *to)
                     continue; /* they have no slabs */
                 metrics_sample(to, name, "_total", process);
                 metrics_row_labels(to, row, groups);
-                metrics_label(to, "event", groups ? fleet_group_events[e] : fleet_cache_events[e], ",");
+                metrics_label(to, "event", groups ? fleet_group_events[e] : fleet_cache_events[e],
+                              ",");
                 metrics_value(to, row->event[e]);
             }
 }
@@ -256,10 +268,41 @@ void metrics_write(const struct fleet *fleet, FILE *to)
     metrics_family(to, "stook_export_processes", "gauge", NULL,
                    "Processes that were read, with those that are summed up in other.");
     fprintf(to, "stook_export_processes %zu\n", fleet->processes);
-    metrics_family(to, "stook_export_unreadable_processes", "gauge", NULL,
-                   "Processes that the kernel did not let the exporter look into, on Stook or not.");
+    metrics_family(
+        to, "stook_export_unreadable_processes", "gauge", NULL,
+        "Processes that the kernel did not let the exporter look into, on Stook or not.");
     fprintf(to, "stook_export_unreadable_processes %u\n", fleet->unreadable);
-    metrics_family(to, "stook_export_reading_seconds", "gauge", "seconds", "How long this reading took.");
+    metrics_family(to, "stook_export_reading_seconds", "gauge", "seconds",
+                   "How long this reading took.");
     fprintf(to, "stook_export_reading_seconds %.6f\n", fleet->seconds);
     fputs("# EOF\n", to);
+}
+
+/* Names have no control characters (target_clean_text()), so JSON escapes no others than labels do. */
+static void metrics_json(FILE *to, const char *key, const char *text)
+{
+    fprintf(to, "\"%s\": \"", key);
+    for (const char *c = text; *c; c++) {
+        if (*c == '\\' || *c == '"')
+            putc('\\', to);
+        putc(*c, to);
+    }
+    putc('"', to);
+}
+
+void targets_write(const struct fleet *fleet, const char *host, FILE *to)
+{
+    putc('[', to);
+    for (size_t i = 0; i < fleet->shown; i++) {
+        const struct fleet_process *process = &fleet->process[i];
+        fprintf(
+            to,
+            "%s\n {\"targets\": [\"%s\"], \"labels\": {\"__param_pid\": \"%d\", \"pid\": \"%d\", ",
+            i ? "," : "", host, process->pid, process->pid);
+        metrics_json(to, "program", process->name);
+        fputs(", ", to);
+        metrics_json(to, "service_name", process->name);
+        fputs("}}", to);
+    }
+    fputs("\n]\n", to);
 }

@@ -17,7 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct export {
+struct export
+{
     struct fleet fleet;
     struct sockaddr_storage address;
     socklen_t address_size;
@@ -73,14 +74,13 @@ static bool export_number(const char *text, unsigned long least, unsigned long m
 static int export_parse(int argc, char **argv, struct export *export)
 {
     enum { LISTEN = 1, PID, PROCESSES, CACHES, GROUPS, NO_NAMES };
-    static const struct option known[] = {
-        {"listen", required_argument, NULL, LISTEN},
-        {"pid", required_argument, NULL, PID},
-        {"max-processes", required_argument, NULL, PROCESSES},
-        {"max-caches", required_argument, NULL, CACHES},
-        {"max-groups", required_argument, NULL, GROUPS},
-        {"no-group-names", no_argument, NULL, NO_NAMES},
-        {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"listen", required_argument, NULL, LISTEN},
+                                          {"pid", required_argument, NULL, PID},
+                                          {"max-processes", required_argument, NULL, PROCESSES},
+                                          {"max-caches", required_argument, NULL, CACHES},
+                                          {"max-groups", required_argument, NULL, GROUPS},
+                                          {"no-group-names", no_argument, NULL, NO_NAMES},
+                                          {NULL, 0, NULL, 0}};
     struct fleet *fleet = &export->fleet;
     unsigned pid;
     bool good = true;
@@ -149,7 +149,8 @@ struct answer {
 static const char export_index[] =
     "<!DOCTYPE html><title>stook export</title>\n"
     "<p><a href=\"/metrics\">/metrics</a>: this host's processes on Stook, as OpenMetrics\n"
-    "<p>/debug/pprof/heap?pid=NUMBER: what one of them has in use, as a pprof profile\n";
+    "<p>/debug/pprof/heap?pid=NUMBER: what one of them has in use, as a pprof profile\n"
+    "<p><a href=\"/targets\">/targets</a>: the processes, as targets for scrapers of profiles\n";
 
 static void export_say(struct answer *answer, FILE *to, unsigned status, const char *text)
 {
@@ -163,6 +164,20 @@ static void export_metrics(struct export *export, struct answer *answer, FILE *t
     answer->type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     fleet_read(&export->fleet);
     metrics_write(&export->fleet, to);
+}
+
+/* The client's own name of this exporter is what it can reach it by; only hosts and ports are said back. */
+static void export_targets(struct export *export, const char *host, struct answer *answer, FILE *to)
+{
+    if (!host ||
+        strspn(host, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:-[]_") !=
+            strlen(host)) {
+        export_say(answer, to, MHD_HTTP_BAD_REQUEST, "the request has no Host");
+        return;
+    }
+    answer->type = "application/json";
+    fleet_read(&export->fleet);
+    targets_write(&export->fleet, host, to);
 }
 
 static bool export_serves(const struct fleet *fleet, int pid)
@@ -250,10 +265,14 @@ static enum MHD_Result export_answer(void *arg, struct MHD_Connection *connectio
     else if (strcmp(path, "/debug/pprof/heap") == 0)
         export_heap(export, MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "pid"),
                     &answer, to);
+    else if (strcmp(path, "/targets") == 0)
+        export_targets(export, MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
+                       &answer, to);
     else if (strcmp(path, "/") == 0)
         fputs(export_index, to);
     else
-        export_say(&answer, to, MHD_HTTP_NOT_FOUND, "there are /metrics and /debug/pprof/heap");
+        export_say(&answer, to, MHD_HTTP_NOT_FOUND,
+                   "there are /metrics, /targets and /debug/pprof/heap");
     if (fclose(to) != 0) {
         free(answer.text);
         return MHD_NO;
@@ -271,8 +290,7 @@ static int export_listen(struct export *export)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(fd, (struct sockaddr *)&export->address, export->address_size) != 0 ||
-        listen(fd, 64) != 0 ||
-        getsockname(fd, (struct sockaddr *)&export->address, &size) != 0) {
+        listen(fd, 64) != 0 || getsockname(fd, (struct sockaddr *)&export->address, &size) != 0) {
         int error = errno;
         close(fd);
         errno = error;
@@ -330,7 +348,8 @@ static const char export_help[] =
     "usage: stook export [OPTIONS]\n"
     "\n"
     "Serves numbers of this host's processes on Stook over HTTP, until it is ended by SIGINT or SIGTERM:\n"
-    "/metrics as OpenMetrics, for Prometheus; /debug/pprof/heap?pid=NUMBER as a pprof profile.\n"
+    "/metrics as OpenMetrics, for Prometheus; /debug/pprof/heap?pid=NUMBER as a pprof profile; /targets: the\n"
+    "processes as Prometheus's HTTP service discovery has them, for scrapers of profiles.\n"
     "Processes that the kernel does not let this user look into are counted.\n"
     "\n"
     "  --listen ADDR:PORT   default 127.0.0.1:9464; [ADDR]:PORT for IPv6; port 0: any, which is printed\n"
