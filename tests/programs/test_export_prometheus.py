@@ -62,6 +62,10 @@ scrape_configs:
   - job_name: stook
     static_configs:
       - targets: ['{address[1]}']
+  - job_name: found
+    http_sd_configs:
+      - url: http://{address[1]}/targets
+        refresh_interval: 1s
 """)
 with open(os.path.join(work.name, "log"), "w", encoding="utf-8") as log:
     prometheus = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={work.name}/data", f"--web.listen-address=127.0.0.1:{port}"],
@@ -84,7 +88,7 @@ try:
     for _ in range(600):
         try:
             scrapes = query("count_over_time(stook_export_processes[5m])")
-            if scrapes and int(scrapes[0]["value"][1]) >= 3:
+            if len(scrapes) == 2 and all(int(s["value"][1]) >= 3 for s in scrapes):
                 break
         except OSError:
             assert prometheus.poll() is None, "prometheus has ended"
@@ -92,8 +96,10 @@ try:
     else:
         sys.exit("prometheus has not scraped three times")
     active = ask("targets")["activeTargets"]
-    assert [(t["health"], t["lastError"]) for t in active] == [("up", "")], active
-    rows = query('stook_cache_in_use_bytes{cache="widgets"}')
+    assert [(t["health"], t["lastError"]) for t in active] == [("up", "")] * 2, active
+    # As scrapers of profiles do with /targets: one for each process, with its number in the URL.
+    assert [t["scrapeUrl"] for t in active if t["labels"]["job"] == "found"] == [f"http://{address[1]}/metrics?pid={target.pid}"], active
+    rows = query('stook_cache_in_use_bytes{cache="widgets",job="stook"}')
     assert [(r["metric"]["pid"], r["value"][1]) for r in rows] == [(str(target.pid), str(15429 * 200))], rows
     about = ask("metadata")
     assert about["stook_cache_events"][0]["type"] == "counter" and about["stook_process"][0]["type"] == "info", about
