@@ -6,7 +6,9 @@
 #   make check-long       those that take longer, and aarch64
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
+#   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
+#   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
 #   make coverage         lines and branches that the tests run, by layer
 #   make analyze          clang's static analyzer over src/ and tools/ (minutes)
@@ -22,7 +24,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-models check-kernel coverage analyze bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-errors check-models check-fuzz check-kernel coverage analyze bench deps install format clean
 
 build:
 	@scripts/deps.sh build
@@ -52,9 +54,19 @@ check-programs:
 	@scripts/deps.sh build check programs
 	@scripts/check.sh programs
 
+check-errors:
+	@scripts/deps.sh build check
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook_malloc_shared programs.prog_errors
+	@scripts/check-errors.py
+
 check-models:
 	@scripts/deps.sh models
 	@scripts/check-models.py -j $(JOBS)
+
+check-fuzz:
+	@scripts/deps.sh build fuzz
+	@scripts/check-fuzz.sh $(TARGETS)
 
 # Builds kernels below build-kernel/ (KERNEL="--kernels 7.2 --topologies ublk": a part).
 check-kernel:
@@ -94,4 +106,4 @@ format:
 	@scripts/check-format.sh --fix .
 
 clean:
-	rm -rf build build-dev build-core build-locked build-asan build-tsan build-clang build-coverage build-aarch64
+	rm -rf build build-dev build-core build-locked build-asan build-tsan build-clang build-coverage build-fuzz build-aarch64

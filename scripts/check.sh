@@ -88,13 +88,13 @@ aarch64() {
 case ${1:-quick} in
 quick)
     preset release "" long
-    preset dev "unit|api|property|fault|death" long
+    preset dev "unit|api|property|fault|death|fuzz" long
     preset core "" long
-    preset asan "unit|api|property|fault|stress" long
+    preset asan "unit|api|property|fault|stress|fuzz" long
     preset tsan "unit|api|stress" long
-    preset locked "unit|api" long
+    preset locked "unit|api|fuzz" long
     # The other compiler: the default mode, since locked mode has no code of its own there.
-    preset clang "unit|api" long '\.locked$'
+    preset clang "unit|api|fuzz" long '\.locked$'
     ;;
 long)
     preset release long none

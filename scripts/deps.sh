@@ -23,11 +23,13 @@ check       libncurses-dev          pc:ncursesw
 check       libmicrohttpd-dev       pc:libmicrohttpd
 check       tmux                    tmux
 check       python3-prometheus-client /usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py
+check       systemtap-sdt-dev       /usr/include/*/sys/sdt.h
 check       python3                 python3
 check       binutils                nm
 check       util-linux              unshare
 check       strace                  strace
 check       gdb                     gcore
+check       chromium                chromium
 check       musl-tools              musl-gcc
 check       procps                  ps
 check       git                     git
@@ -73,6 +75,11 @@ models      spin                    spin
 models      gcc                     gcc
 models      libc6-dev               /usr/include/stdlib.h
 models      python3                 python3
+
+fuzz        clang-16                clang-16
+fuzz        libclang-rt-16-dev      /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-*.a
+fuzz        llvm-16                 llvm-symbolizer-16
+fuzz        python3                 python3
 
 kernel      gcc                     gcc
 kernel      libc6-dev               /usr/include/stdlib.h

@@ -23,6 +23,21 @@ extern "C" {
  */
 STOOK_API unsigned long stook_reports(void);
 
+/*
+ * Switch debug flags of a cache that is in use.
+ *
+ * These are STOOK_CACHE_DEBUG_TRACE and STOOK_CACHE_DEBUG_FAIL, which change nothing of its layout.  `on` is 0 or 1.
+ * The cache has had debug flags since its creation, any of them.
+ *
+ * returns: 0, or -1
+ * errors:  EINVAL      another flag
+ *          EOPNOTSUPP  the cache was created without debug flags: its calls are not looked at
+ * context: any
+ * locks:   none
+ */
+STOOK_API int stook_cache_debug_set(struct stook_cache *cache, unsigned flags, int on)
+    STOOK_NONNULL(1);
+
 /* Who allocated or freed an object. */
 struct stook_object_track {
     size_t size;

@@ -103,6 +103,8 @@ struct hooks {
     /* CPUs may have come or gone: an allocation that may wait scans for them.  Within the context, with no
      * lock.  NULL: nothing. */
     void (*scan)(void);
+    /* A message from outside waits (mailbox.h).  Outside the context, with no lock.  NULL: none is taken. */
+    void (*mail)(void);
 
     /* fork() of a process with threads: take the locks above the core, after all of the core's; drop
      * them, before; make them anew in the child.  NULL: none. */
@@ -142,20 +144,21 @@ struct hooks_set {
     void (*window_grew)(size_t bytes);
     /* By libstook-malloc: its objects begin or cease to be accounted.  Under the cache list's lock. */
     void (*malloc_closes)(bool closed);
-    /* By sample_begin().  n objects of a cache are about to be handed to CPUs: how many of them may be now;
-     * those beyond are asked for again.  `own`: the first goes to the calling thread at once, and may be.  Any
-     * context, any lock, a closed slot. */
-    uint32_t (*sample)(const struct stook_cache *cache, uint32_t n, bool own);
+    /* By sample_begin().  n objects of a cache are about to be handed to CPUs: how many of them may be now, n or
+     * at most `some`; those beyond are asked for again.  `own`: the first goes to the calling thread at once, and
+     * may be.  Any context, any lock, a closed slot. */
+    uint32_t (*sample)(const struct stook_cache *cache, uint32_t n, uint32_t some, bool own);
 };
 extern struct hooks_set hooks_set __attribute__((visibility("hidden")));
 
 /* hooks_set.sample; all of them where nothing is sampled. */
-static inline uint32_t hooks_sample(const struct stook_cache *cache, uint32_t n, bool own)
+static inline uint32_t hooks_sample(const struct stook_cache *cache, uint32_t n, uint32_t some,
+                                    bool own)
 {
-    uint32_t (*sample)(const struct stook_cache *cache, uint32_t n, bool own) =
+    uint32_t (*sample)(const struct stook_cache *cache, uint32_t n, uint32_t some, bool own) =
         __atomic_load_n(&hooks_set.sample, __ATOMIC_ACQUIRE);
 
-    return __builtin_expect(sample == NULL, 1) ? n : sample(cache, n, own);
+    return __builtin_expect(sample == NULL, 1) ? n : sample(cache, n, some, own);
 }
 
 /* NULL: the program has set no RCU. */

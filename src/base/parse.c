@@ -164,7 +164,9 @@ bool parse_block_names(const struct parse_block *block, const char *name)
 {
     size_t length = strlen(name);
 
-    for (const char *at = block->names, *end = at + block->length; at && at < end;) {
+    if (!block->names)
+        return false;
+    for (const char *at = block->names, *end = at + block->length; at < end;) {
         size_t n = strcspn(at, ",;");
         bool star = n > 0 && at[n - 1] == '*';
         if (star ? length >= n - 1 && memcmp(at, name, n - 1) == 0

@@ -60,7 +60,8 @@ static bool setting_words(const char *words, const char *text, size_t *bits)
     char word[sizeof(setting_table[0].words)];
 
     if (strcmp(text, "full") == 0) {
-        for (const char *at = words; at; at = strchr(at, ' '), at += at != NULL)
+        *bits = 1;
+        for (const char *at = words; (at = strchr(at, ' ')) != NULL; at++)
             *bits = *bits << 1 | 1;
         return true;
     }

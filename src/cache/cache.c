@@ -217,8 +217,11 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
  * from the start, the best place for tags is sought.  malloc's objects keep their alignment. */
 static bool cache_plan(struct layout *layout, size_t size, const struct stook_cache_args *args)
 {
-    struct layout_request request = {
-        .size = size, .align = args->align, .wishes = cache_wishes(args)};
+    size_t canary = cache_canary(args->flags, size);
+    /* malloc takes larger classes instead: their strides stay multiples of what objects are aligned to. */
+    struct layout_request request = {.size = args->flags & CACHE_MALLOC ? size : size + canary,
+                                     .align = args->align,
+                                     .wishes = cache_wishes(args)};
 
     request.element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
     request.element[LAYOUT_TAG] = CACHE_COLUMN;
@@ -232,7 +235,10 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
         request.element[LAYOUT_TRACK] = CACHE_STATE;
     if (args->flags & CACHE_DEBUG)
         hooks.debug_plan(args->flags, &request);
-    return layout_plan_columns(layout, &request);
+    if (!layout_plan_columns(layout, &request))
+        return false;
+    layout->room -= (uint32_t)canary;
+    return true;
 }
 
 /* Pages of its own: it is as long as a slab has objects. */

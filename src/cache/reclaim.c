@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/probe.h"
 #include "cache/cache_list.h"
 #include "cache/pin.h"
 #include "os/topology.h"
@@ -115,8 +116,10 @@ static bool reclaim_own(struct stook_cache *cache, bool (*attempt)(void *arg), v
 
 bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(void *arg), void *arg)
 {
-    bool done = reclaim_own(cache, attempt, arg), any;
+    bool done, any;
 
+    PROBE2(reclaim_begin, &cache->name[0], wanted);
+    done = reclaim_own(cache, attempt, arg);
     for (int round = 0; !done && hooks.reclaim && !lock_forked() && round < RECLAIM_ROUNDS;
          round++) {
         size_t gave = hooks.reclaim(wanted, &any);
@@ -126,6 +129,7 @@ bool reclaim_until(struct stook_cache *cache, size_t wanted, bool (*attempt)(voi
         if (gave == 0)
             break;
     }
+    PROBE2(reclaim_end, &cache->name[0], done);
     if (!done)
         errno = ENOMEM;
     return done;

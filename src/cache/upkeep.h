@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * upkeep.h - what becomes due on the way and asks the kernel for things, or takes other CPUs' slots: a
- * scan for CPUs that were left, capacities that fall.
+ * scan for CPUs that were left, capacities that fall, a message from outside.
  *
  * The calls that find it due only say so (context.h).  It is done by an allocation that may wait, of a
  * cache that is not malloc's, once it has left the library: never by a free, by malloc or in a handler
  * that interrupted the library.  malloc does what asks the kernel for nothing but memory: barns of an
- * idle cache go back to their first limit.
+ * idle cache go back to their first limit.  It takes messages, too, whatever they ask for: their sender wants it.
  */
 #ifndef STOOK_CACHE_UPKEEP_H
 #define STOOK_CACHE_UPKEEP_H

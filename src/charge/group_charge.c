@@ -9,6 +9,7 @@
  */
 #include "charge/group_table.h"
 #include "base/cancel.h"
+#include "base/probe.h"
 #include "base/report.h"
 
 #include <errno.h>
@@ -245,8 +246,10 @@ bool group_charge_slow(uint32_t *number, size_t bytes, unsigned flags, bool nest
         group_charge_reclaim(full, bytes);
         full = NULL;
     }
-    if (full)
+    if (full) {
         full->refused++;
+        PROBE4(limit_hit, &full->name[0], bytes, full->charged, full->limit);
+    }
     group_unlock();
     context_leave();
     if (!full && wait && atomic_load_explicit(&group_table.due, memory_order_relaxed))

@@ -76,10 +76,10 @@ static inline uint32_t group_stock_most(uint32_t number)
 bool group_stock_take(uint32_t number, uint32_t n);
 bool group_stock_give(uint32_t number, uint32_t n, uint32_t most);
 
-/* A group's stock in CPU 0's row: what the sections are given. */
+/* A group's stock in CPU 0's row: what the sections are given.  Without sections there are no rows. */
 static inline char *group_stock_row(uint32_t number)
 {
-    return group_stocks.rows + (uintptr_t)group_place(number) * 8;
+    return (char *)((uintptr_t)group_stocks.rows + (uintptr_t)group_place(number) * 8);
 }
 
 /* One try with a section; a caller who is told "no" goes on with the two above. */

@@ -106,6 +106,8 @@ static void facts_bytes(struct facts *facts)
     if (!object || f->what == DEBUG_STILL_OUT ||
         !(f->what <= DEBUG_COLUMN || (facts->owner && debug_of(facts->owner))))
         return;
+    if (facts->owner && f->what == DEBUG_RIGHT_ZONE && !zones) /* a canary (harden/) */
+        return;
     if (!facts->owner) { /* whole pages */
         facts_add(facts, "Object", object, own < FACTS_PADDING ? own : FACTS_PADDING, false);
         if (f->what == DEBUG_RIGHT_ZONE)

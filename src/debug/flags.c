@@ -6,6 +6,10 @@
 #include "base/settings.h"
 #include "debug/tools.h"
 
+#include <stook/debug.h>
+
+#include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* As PARSE_LETTERS.  O, which keeps debugging from making slabs larger, changes nothing: what is kept about objects
@@ -67,4 +71,24 @@ FIRST_TEXT uint32_t debug_flags_of(const char *name, uint32_t asked)
 bool debug_flags_everywhere(void)
 {
     return debug_is_set && debug_flags_set(NULL) != 0;
+}
+
+int stook_cache_debug_set(struct stook_cache *cache, unsigned flags, int on)
+{
+    uint32_t was = atomic_load_explicit(&cache->switched, memory_order_relaxed), wanted;
+
+    if ((flags & ~(unsigned)DEBUG_SWITCHED) != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (!(cache->flags & DEBUG_FLAGS)) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    do {
+        uint32_t differs = on ? ~cache->flags : cache->flags;
+        wanted = (was & ~flags) | (flags & differs);
+    } while (!atomic_compare_exchange_weak_explicit(&cache->switched, &was, wanted,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return 0;
 }

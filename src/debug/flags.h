@@ -2,7 +2,8 @@
 /*
  * flags.h - the debug flags of caches, and STOOK_DEBUG: which caches get them at the start.
  *
- * A cache's debug flags are constant from its creation on and stand in stook_cache.flags.
+ * A cache's debug flags stand in stook_cache.flags, from its creation on.  T and A change nothing of its layout, so
+ * they may be switched while it is in use (stook_cache.switched).
  */
 #ifndef STOOK_DEBUG_FLAGS_H
 #define STOOK_DEBUG_FLAGS_H
@@ -19,13 +20,15 @@ enum {
     DEBUG_U = STOOK_CACHE_DEBUG_USER,
     DEBUG_T = STOOK_CACHE_DEBUG_TRACE,
     DEBUG_A = STOOK_CACHE_DEBUG_FAIL,
+    DEBUG_SWITCHED = DEBUG_T | DEBUG_A,
     DEBUG_FLAGS = DEBUG_F | DEBUG_Z | DEBUG_P | DEBUG_U | DEBUG_T | DEBUG_A,
 };
 
 /* 0 of a cache without. */
 static inline uint32_t debug_of(const struct stook_cache *cache)
 {
-    return cache->flags & DEBUG_FLAGS;
+    return (cache->flags & DEBUG_FLAGS) ^
+           atomic_load_explicit(&cache->switched, memory_order_relaxed);
 }
 
 /* Reads STOOK_DEBUG: once, before the first cache. */

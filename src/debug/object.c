@@ -23,10 +23,17 @@ struct debug_asks debug_ask(struct debug_asks asks)
     return before;
 }
 
-/* What the running call says of the objects of this cache. */
-static struct debug_asks object_asked(const struct stook_cache *cache)
+/* What the running call says of an object of this cache that is allocated (`freed` NULL), or of this one. */
+static struct debug_asks object_asked(const struct stook_cache *cache, const void *freed)
 {
-    return cache->flags & CACHE_SIZED ? object_asks : (struct debug_asks){0, DEBUG_CALL_ANY};
+    return cache->flags & CACHE_SIZED && object_asks.freed == freed
+               ? object_asks
+               : (struct debug_asks){.call = DEBUG_CALL_ANY};
+}
+
+size_t debug_asked(const struct stook_cache *cache)
+{
+    return object_asked(cache, NULL).size;
 }
 
 /* An object whose word says BUSY, or of a thread that validates. */
@@ -246,7 +253,7 @@ unsigned object_validate(const struct stook_cache *cache, const struct slab *sla
         return 0;
     if (tools_watch) /* which sees writes when they are made */
         return 0;
-    /* Without the lock first, which nobody is to wait for where all is well. */
+    /* Without the lock first: where all is well no thread has to wait for it. */
     if (!(debug_of(cache) & DEBUG_Z &&
           (zone_differs(object.at - left, left, zone, &change) ||
            (zone_end(cache) > from &&
@@ -303,7 +310,7 @@ static void object_trace(const struct object *object, const char *call, uint64_t
 
 bool debug_take(const struct stook_cache *cache, void *pointer, uint64_t where)
 {
-    struct debug_asks asks = object_asked(cache);
+    struct debug_asks asks = object_asked(cache, NULL);
     struct object object = object_at(cache, pointer);
     enum object_state state;
 
@@ -384,7 +391,7 @@ static const char *object_call_name(enum debug_call call, bool frees)
 /* By another call than the one that belongs to its allocation, or with another size.  The object is freed. */
 static void object_check_call(const struct object *object)
 {
-    struct debug_asks asks = object_asked(object->cache);
+    struct debug_asks asks = object_asked(object->cache, object->at);
     enum debug_call call = object_call(object->word);
     struct debug_finding finding = object_finding(object, DEBUG_MISMATCH, DEBUG_ACCEPTED, 0);
     char text[80] = "allocated by ";

@@ -45,14 +45,17 @@ enum debug_call {
 };
 
 /* What a public call says besides the cache: the size that it was asked for, or that a sized delete
- * gives (0: it does not), and the kind of call.  Of the objects of the next calls of this thread whose caches are
- * CACHE_SIZED. */
+ * gives (0: it does not), and the kind of call.  Of the next object that this thread allocates from a cache that
+ * is CACHE_SIZED, or of the one that is freed: handlers and callbacks free others meanwhile. */
 struct debug_asks {
     size_t size;
     enum debug_call call;
+    const void *freed; /* NULL: an allocation */
 };
 /* What was said before, for the end of a call: a handler may have interrupted another one. */
 struct debug_asks debug_ask(struct debug_asks asks);
+/* The size that this thread asks for; 0: it was not said. */
+size_t debug_asked(const struct stook_cache *cache);
 
 /* Whether n objects may be allocated: the cache is not destroyed, and nothing fails on purpose.  False:
  * errno ENOMEM, or EDQUOT of malloc's. */

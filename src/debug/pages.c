@@ -43,8 +43,10 @@ static size_t pages_zone(size_t large, size_t size)
 void pages_mark(void *object, size_t size)
 {
     size_t large = large_size(object);
-    struct pages_mark mark = {size, size ^ pages_key(object)};
+    struct pages_mark mark;
 
+    size += size == 0; /* 0 is the size of no object */
+    mark = (struct pages_mark){size, size ^ pages_key(object)};
     if (large < sizeof(mark) || size > large - sizeof(mark))
         return;
     memset((char *)object + size, ZONE_LIVE, pages_zone(large, size));

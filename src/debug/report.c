@@ -48,7 +48,8 @@ bool debug_goes_on(const struct stook_cache *cache)
 {
     if (setting_text(SETTING_ON_CORRUPTION))
         return setting_number(SETTING_ON_CORRUPTION) == 1;
-    return cache ? debug_of(cache) != 0 : debug_flags_everywhere() || debug_flags_large;
+    return cache ? (cache->flags & DEBUG_FLAGS) != 0
+                 : debug_flags_everywhere() || debug_flags_large;
 }
 
 static bool report_goes_on(const struct debug_finding *finding)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tools.h - what AddressSanitizer and Valgrind see of objects, so that an access to a byte that is nobody's is
+ * tools.h - what AddressSanitizer and Valgrind see of objects, so that an access to a byte that no user has is
  * an error of theirs, at the instruction that makes it.
  *
  * In a process that one of them watches all caches are debug caches with F and Z: their calls go into the library, no

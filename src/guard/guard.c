@@ -7,6 +7,7 @@
 #include "guard/guard_pool.h"
 #include "percpu/percpu.h"
 #include "percpu/random.h"
+#include "sample/otel.h"
 #include "site/tag.h"
 #include "slab/node.h"
 
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 /* What guard_begin() was told. */
-static uint64_t guard_mean;
+static _Atomic uint64_t guard_mean;
 static uint32_t guard_wanted;
 
 /* The first sample makes the pool.  A child whose parent's other thread was at it goes without. */
@@ -130,16 +131,32 @@ static void *guard_alloc(const struct stook_cache *cache, size_t size, size_t al
     return slot->object;
 }
 
+/* Bytes that stand behind samples that were not guarded: they are added to the next one that is. */
+static _Atomic uint64_t guard_skipped;
+
+static void guard_tell(const struct stook_cache *cache, const void *guarded, size_t size)
+{
+    uint64_t weight = otel_weight(size, cache->layout.stride, guard_mean);
+
+    if (guarded)
+        otel_alloc(guarded, size,
+                   weight + atomic_exchange_explicit(&guard_skipped, 0, memory_order_relaxed));
+    else
+        atomic_fetch_add_explicit(&guard_skipped, weight, memory_order_relaxed);
+}
+
 void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
                     uint64_t where)
 {
     int saved = errno;
-    void *guarded;
+    void *guarded = NULL;
 
+    if (!object)
+        return NULL;
     /* What is charged, tagged or traced is known by its slab. */
-    if (!object || cache_hooks(cache))
-        return object;
-    guarded = guard_alloc(cache, size, align, where);
+    if (!cache_hooks(cache))
+        guarded = guard_alloc(cache, size, align, where);
+    guard_tell(cache, guarded, size);
     if (guarded) { /* to its slab: from a sheaf the next call would get it, and be no sample */
         bool nested = context_enter();
         node_put(cache, &object, 1, nested);
@@ -224,6 +241,7 @@ void guard_free(void *object, const char *call)
     if (slot && slot->object == object) {
         word = atomic_load_explicit(&slot->word, memory_order_acquire);
         if ((word & ((1u << GUARD_STATE_BITS) - 1)) == GUARD_LIVE && guard_take(slot, word)) {
+            otel_free(object);
             guard_check_zones(slot, call);
             guard_end(slot);
             errno = saved;

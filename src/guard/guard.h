@@ -30,7 +30,7 @@ enum {
     GUARD_ZONE =
         64, /* bytes on either side that are checked when an object is freed, where its page has them */
     GUARD_ZONE_BYTE = 0xcc,
-    GUARD_PAUSE = 20, /* ns between two samples for each byte of the mean: 10 ms at 512 KiB */
+    GUARD_PAUSE = 60, /* ns between two samples for each byte of the mean: 31 ms at 512 KiB */
     GUARD_PAUSE_LEAST =
         1000000, /* ns: shorter ones are none; who asks for so many samples is to have them */
 };
@@ -65,6 +65,7 @@ struct guard {
     /* Constant while bytes is not 0. */
     size_t page;
     uint32_t slots;
+    bool marked; /* pages lose their access by marks in the page table */
     struct guard_slot *slot;
     /* Atomic. */
     _Atomic uint32_t used;    /* slots that are not NEVER, or on their way */

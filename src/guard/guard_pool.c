@@ -1,20 +1,48 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * guard_pool.c - the pages.  From Linux 6.13 on a mark in the page table takes a page's access and contents in one call
+ * (MADV_GUARD_INSTALL), and the pool stays one mapping.  Before, mprotect() splits it.
+ */
 #include "guard/guard_pool.h"
 
 #include "os/os.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 }; /* of madvise(), for older headers */
 
 struct guard guard;
+
+/* Emulators answer 0 to advice that they do not know: the kernel is asked whether it can write there. */
+static bool guard_is_marked(char *pool)
+{
+    return syscall(SYS_rt_sigaction, SIGSEGV, NULL, pool, (size_t)_NSIG / 8) != 0 &&
+           errno == EFAULT;
+}
+
+/* All pages lose their access. */
+static bool guard_shut(char *pool, size_t bytes)
+{
+    guard.marked = madvise(pool, bytes, GUARD_INSTALL) == 0 && guard_is_marked(pool);
+    return guard.marked || mprotect(pool, bytes, PROT_NONE) == 0;
+}
 
 bool guard_map(uint32_t slots)
 {
     size_t page = os_page_size(), bytes = (2 * (size_t)slots + 1) * page;
     struct guard_slot *slot = os_map(slots * sizeof(*slot));
-    char *pool =
-        slot ? mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-             : MAP_FAILED;
+    char *pool = slot ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                      : MAP_FAILED;
 
+    if (pool != MAP_FAILED && !guard_shut(pool, bytes)) {
+        os_unmap(pool, bytes);
+        pool = MAP_FAILED;
+    }
     if (pool == MAP_FAILED) {
         if (slot)
             os_unmap(slot, slots * sizeof(*slot));
@@ -73,11 +101,14 @@ struct guard_slot *guard_find(void)
 
 bool guard_open(char *page)
 {
-    return mprotect(page, guard.page, PROT_READ | PROT_WRITE) == 0;
+    return (guard.marked ? madvise(page, guard.page, GUARD_REMOVE)
+                         : mprotect(page, guard.page, PROT_READ | PROT_WRITE)) == 0;
 }
 
 bool guard_close(char *page)
 {
+    if (guard.marked)
+        return madvise(page, guard.page, GUARD_INSTALL) == 0;
     os_release(page, guard.page);
     return mprotect(page, guard.page, PROT_NONE) == 0;
 }

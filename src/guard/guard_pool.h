@@ -14,10 +14,10 @@ bool guard_map(uint32_t slots);
 struct guard_slot *guard_find(void);
 /* BUSY, the caller's, if its word is still this one. */
 bool guard_take(struct guard_slot *slot, uint64_t word);
-/* Whoever has the slot lets go of it. */
+/* The slot's owner lets go of it. */
 void guard_set(struct guard_slot *slot, enum guard_state state);
 
-/* Its page may be used, and is zeros; its contents go, and nobody may touch it.  False: the kernel refuses. */
+/* Its page may be used, and is zeros; its contents go, and it has no access.  False: the kernel refuses. */
 bool guard_open(char *page);
 bool guard_close(char *page);
 

@@ -4,17 +4,20 @@
  * bytes than STOOK_QUARANTINE.  So an object is not handed out again before that much was freed there.
  *
  * A queue is an array of addresses beside the objects: a write to a freed object cannot change the queue.  Its word is only tried: if another thread has it, or this one in what a handler interrupted, the next CPU's
- * serves; nothing waits.  Objects are checked and given back when the word is free again.
+ * serves; nothing waits.  Objects are checked and given back when the word is free again.  As many leave as make room
+ * for the one that comes: a large one follows thousands of small ones.
  *
  * A constructed object keeps its contents, and memory that readers may read is not filled: such objects are held and
  * not checked.
  */
+#include "harden/canary.h"
 #include "harden/quarantine.h"
 
 #include "base/context.h"
 #include "base/placed.h"
 #include "base/settings.h"
 #include "cache/alloc.h"
+#include "debug/object.h"
 #include "os/os.h"
 #include "os/topology.h"
 #include "percpu/percpu.h"
@@ -30,11 +33,9 @@
 
 enum {
     QUARANTINE_ENTRIES = 8192, /* objects a queue: a power of two */
-    QUARANTINE_LEAVE = 16,     /* objects that leave at most while one comes */
+    QUARANTINE_LEAVE = 16,     /* objects that leave while the word is held once */
     QUARANTINE_TRIES = 4,      /* queues that are tried */
 };
-
-enum quarantine_state { QUARANTINE_FREE, QUARANTINE_LIVE, QUARANTINE_HELD, QUARANTINE_LOST };
 
 struct quarantine {
     struct lock lock;    /* without a rank: nothing is called under it */
@@ -50,6 +51,7 @@ static size_t quarantine_most;          /* bytes of a queue */
 FIRST_TEXT void quarantine_start(void)
 {
     quarantine_most = setting_number(SETTING_QUARANTINE);
+    canary_start();
 }
 
 /* ---- where an object is ---------------------------------------------------------------------- */
@@ -60,24 +62,85 @@ static _Atomic uint16_t *quarantine_word(const struct stook_cache *cache, const 
     return (_Atomic uint16_t *)column_at(cache, slab, LAYOUT_TRACK, index);
 }
 
-/* The object goes from one state to another; false: it was in none of the first. */
-static bool quarantine_move(const struct stook_cache *cache, const void *object,
-                            enum quarantine_state from, enum quarantine_state to)
+static enum quarantine_state quarantine_state(uint16_t word)
+{
+    return (enum quarantine_state)(word & (QUARANTINE_STATES - 1));
+}
+
+/* The object goes from one state to another; false: it was not in the first.  `spare` >= 0: of its bytes, so many are
+ * not used from here on. */
+static bool quarantine_change(const struct stook_cache *cache, const void *object,
+                              enum quarantine_state from, enum quarantine_state to, long spare)
 {
     uint32_t index;
     const struct slab *slab = slab_find(cache, object, &index);
-    uint16_t old = (uint16_t)from;
+    _Atomic uint16_t *word = quarantine_word(cache, slab, index);
+    uint16_t old = atomic_load_explicit(word, memory_order_relaxed);
+    unsigned next;
 
-    /* Both: stores of the last user come before those of the next. */
-    return atomic_compare_exchange_strong_explicit(quarantine_word(cache, slab, index), &old,
-                                                   (uint16_t)to, memory_order_acq_rel,
-                                                   memory_order_relaxed);
+    do {
+        if (quarantine_state(old) != from)
+            return false;
+        next = (spare < 0 ? old & ~(unsigned)(QUARANTINE_STATES - 1)
+                          : (unsigned)spare * QUARANTINE_STATES) |
+               to;
+        /* Both: stores of the last user come before those of the next. */
+    } while (!atomic_compare_exchange_weak_explicit(word, &old, (uint16_t)next,
+                                                    memory_order_acq_rel, memory_order_relaxed));
+    return true;
+}
+
+static bool quarantine_move(const struct stook_cache *cache, const void *object,
+                            enum quarantine_state from, enum quarantine_state to)
+{
+    return quarantine_change(cache, object, from, to, -1);
+}
+
+/* Bytes of an object's room that are not its user's, where `size` were asked for; 0: it was not said. */
+static long quarantine_spare(const struct stook_cache *cache, size_t size)
+{
+    size_t room = cache->layout.room;
+
+    if (size == 0)
+        size = cache->flags & CACHE_SIZED ? room : cache->object_size;
+    if (!canary_has(cache) || size >= room)
+        return 0;
+    return room - size < QUARANTINE_SPARE ? (long)(room - size) : QUARANTINE_SPARE;
+}
+
+size_t quarantine_usable(const struct stook_cache *cache, const void *object)
+{
+    uint32_t index;
+    const struct slab *slab;
+
+    if (!canary_has(cache))
+        return slab_usable(cache);
+    slab = slab_find(cache, object, &index);
+    return cache->layout.room -
+           atomic_load_explicit(quarantine_word(cache, slab, index), memory_order_relaxed) /
+               QUARANTINE_STATES;
+}
+
+void quarantine_resize(const struct stook_cache *cache, void *object, size_t size)
+{
+    long spare = quarantine_spare(cache, size);
+
+    if (canary_has(cache) &&
+        quarantine_change(cache, object, QUARANTINE_LIVE, QUARANTINE_LIVE, spare))
+        canary_set(cache, object, cache->layout.room - (size_t)spare);
 }
 
 bool quarantine_take(const struct stook_cache *cache, void *object)
 {
-    return !(cache->flags & STOOK_CACHE_QUARANTINE) ||
-           quarantine_move(cache, object, QUARANTINE_FREE, QUARANTINE_LIVE);
+    long spare;
+
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE))
+        return true;
+    spare = quarantine_spare(cache, debug_asked(cache));
+    if (!quarantine_change(cache, object, QUARANTINE_FREE, QUARANTINE_LIVE, spare))
+        return false;
+    canary_set(cache, object, cache->layout.room - (size_t)spare);
+    return true;
 }
 
 void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
@@ -91,6 +154,9 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
         } else if (!quarantine_move(cache, objects[i], QUARANTINE_LIVE, QUARANTINE_HELD)) {
             wrong_free(cache, objects[i], DEBUG_DOUBLE_FREE);
             objects[i] = NULL;
+        } else if (!canary_check(cache, objects[i], quarantine_usable(cache, objects[i]))) {
+            (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_LOST);
+            objects[i] = NULL;
         }
     }
 }
@@ -98,8 +164,8 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
 bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab, uint32_t index)
 {
     return !(cache->flags & STOOK_CACHE_QUARANTINE) ||
-           atomic_load_explicit(quarantine_word(cache, slab, index), memory_order_relaxed) ==
-               QUARANTINE_LIVE;
+           quarantine_state(atomic_load_explicit(quarantine_word(cache, slab, index),
+                                                 memory_order_relaxed)) == QUARANTINE_LIVE;
 }
 
 bool quarantine_live(const struct stook_cache *cache, const void *object)
@@ -178,8 +244,10 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
     for (size_t i = 0; i < n; i++) {
         if (!objects[i])
             continue;
-        if (cache->flags & STOOK_CACHE_ZERO_ON_FREE)
+        if (cache->flags & STOOK_CACHE_ZERO_ON_FREE) {
             memset(objects[i], 0, slab_usable(cache));
+            canary_clear(cache, objects[i]);
+        }
         if (held)
             (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_FREE);
     }
@@ -246,8 +314,13 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
 /* Without the word.  False: the object must not be used again. */
 static bool quarantine_leave(const struct stook_cache *cache, void *object)
 {
-    bool lost = quarantine_fills(cache) && quarantine_is_changed(cache, object);
+    bool lost = (quarantine_fills(cache) && quarantine_is_changed(cache, object)) ||
+                !canary_check(cache, object,
+                              quarantine_fills(cache) ? cache->layout.room
+                                                      : quarantine_usable(cache, object));
 
+    if (!lost && (cache->flags & STOOK_CACHE_ZERO_ON_FREE))
+        canary_clear(cache, object);
     (void)quarantine_move(cache, object, QUARANTINE_HELD, lost ? QUARANTINE_LOST : QUARANTINE_FREE);
     return !lost;
 }
@@ -256,6 +329,32 @@ static void quarantine_free(struct stook_cache *cache, void *object)
 {
     if (stat_counts_fast(cache) || !stook_rseq_push(cache->own, cache->head.rseq_offset, object))
         free_slow(cache, object);
+}
+
+/* Some objects that are to leave, so that the queue has room for the one that comes, and then that one: it is NULL
+ * then.  How many leave. */
+static unsigned quarantine_come(const struct stook_cache *cache, void **object, void **leaving)
+{
+    size_t bytes = cache->layout.stride;
+    struct quarantine *queue;
+    unsigned due;
+
+    context_enter(); /* a handler here drains no queue */
+    queue = quarantine_enter();
+    if (!queue) {
+        context_leave();
+        return 0;
+    }
+    due = quarantine_due(queue, quarantine_most > bytes ? quarantine_most - bytes : 0, leaving);
+    if (due < QUARANTINE_LEAVE && queue->end - queue->first < QUARANTINE_ENTRIES) {
+        queue->object[queue->end % QUARANTINE_ENTRIES] = *object;
+        quarantine_count(queue, quarantine_has(queue) + bytes);
+        queue->end++;
+        *object = NULL;
+    }
+    lock_word_drop(&queue->lock);
+    context_leave();
+    return due;
 }
 
 void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
@@ -268,33 +367,21 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        struct quarantine *queue;
         unsigned due;
         if (!objects[i])
             continue;
         if (quarantine_fills(cache))
             memset(objects[i], quarantine_byte(cache), slab_usable(cache));
-        context_enter(); /* a handler here drains no queue */
-        queue = quarantine_enter();
-        if (!queue) {
-            context_leave();
+        do {
+            due = quarantine_come(cache, &objects[i], leaving);
+            for (unsigned k = 0; k < due; k++) {
+                struct stook_cache *own = slab_cache_of(leaving[k]);
+                if (quarantine_leave(own, leaving[k]))
+                    quarantine_free(own, leaving[k]);
+            }
+        } while (due > 0 && objects[i]);
+        if (objects[i]) /* it waits for nothing */
             (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_FREE);
-            continue;
-        }
-        due = quarantine_due(queue, quarantine_most, leaving);
-        if (queue->end - queue->first < QUARANTINE_ENTRIES) {
-            queue->object[queue->end % QUARANTINE_ENTRIES] = objects[i];
-            quarantine_count(queue, quarantine_has(queue) + cache->layout.stride);
-            queue->end++;
-            objects[i] = NULL;
-        }
-        lock_word_drop(&queue->lock);
-        context_leave();
-        for (unsigned k = 0; k < due; k++) {
-            struct stook_cache *own = slab_cache_of(leaving[k]);
-            if (quarantine_leave(own, leaving[k]))
-                quarantine_free(own, leaving[k]);
-        }
     }
     errno = saved;
 }
@@ -336,8 +423,10 @@ LOCK_UNCHECKED void quarantine_release(struct stook_cache *cache)
             for (unsigned i = 0; i < n; i++)
                 if (quarantine_leave(cache, leaving[i]))
                     leaving[left++] = leaving[i];
-            if (left > 0)
+            if (left > 0) {
+                stat_add(cache, STAT_free_slowpath, left);
                 node_put(cache, leaving, left, false);
+            }
         }
     }
 }
@@ -355,6 +444,16 @@ FIRST_TEXT void quarantine_child(void)
             bytes += quarantine_size(queue->object[i % QUARANTINE_ENTRIES]);
         quarantine_count(queue, bytes);
     }
+}
+
+void *quarantine_held(unsigned cpu, uint32_t n)
+{
+    const struct quarantine *queue =
+        cpu < TOPOLOGY_CPUS_MAX ? atomic_load(&quarantine_of[cpu]) : NULL;
+
+    return queue && n < queue->end - queue->first
+               ? queue->object[(queue->first + n) % QUARANTINE_ENTRIES]
+               : NULL;
 }
 
 size_t quarantine_bytes(void)

@@ -18,6 +18,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+/* In an object's word; above them how many bytes of its room are not its user's, QUARANTINE_SPARE at most. */
+enum quarantine_state {
+    QUARANTINE_FREE,
+    QUARANTINE_LIVE,
+    QUARANTINE_HELD,
+    QUARANTINE_LOST,
+    QUARANTINE_STATES
+};
+enum { QUARANTINE_SPARE = UINT16_MAX / QUARANTINE_STATES };
 
 /* What a held object is filled with, where its cache does not ask for zeros: no pointer of eight of them is one. */
 enum { QUARANTINE_FILL = 0x6d };
@@ -37,6 +48,11 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
 /* Whether an object may be resized: it is with a user; else that is reported. */
 bool quarantine_live(const struct stook_cache *cache, const void *object);
 
+/* Bytes of it that are its user's. */
+size_t quarantine_usable(const struct stook_cache *cache, const void *object);
+/* It has another size from now on, for which it has room. */
+void quarantine_resize(const struct stook_cache *cache, void *object, size_t size);
+
 /* The same of an object of a slab, without a report; true in a cache without a quarantine. */
 bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
 
@@ -47,6 +63,8 @@ void quarantine_child(void);
 /* Reads STOOK_QUARANTINE, before the first cache. */
 void quarantine_start(void);
 
+/* The n-th object that a CPU's queue holds, or NULL; for a thread that is alone. */
+void *quarantine_held(unsigned cpu, uint32_t n);
 /* Bytes that all CPUs hold now; racy. */
 size_t quarantine_bytes(void);
 

@@ -10,6 +10,7 @@
 #include "charge/accounted.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "harden/quarantine.h"
 #include "guard/guard.h"
 #include "kmalloc/kmalloc.h"
 #include "base/init.h"
@@ -176,7 +177,7 @@ static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned fla
         flags |= STOOK_NORECLAIM;
     if (__builtin_expect(!(cache->flags & CACHE_DEBUG), 1))
         return accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
-    before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY});
+    before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY, NULL});
     object = accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
     (void)debug_ask(before);
     return object;
@@ -207,7 +208,8 @@ static __attribute__((noinline, cold)) void *kmalloc_nofail(size_t size, unsigne
 {
     void *object = NULL;
 
-    if (size > PTRDIFF_MAX || (flags & STOOK_SIGNAL_SAFE)) {
+    /* No process has as many bytes: it would wait for ever. */
+    if (size >> 47 != 0 || (flags & STOOK_SIGNAL_SAFE)) {
         errno = flags & STOOK_SIGNAL_SAFE ? EINVAL : ENOMEM;
         return NULL;
     }
@@ -324,7 +326,8 @@ size_t stook_usable_size(const void *object)
         return 0;
     cache = slab_user_cache(object);
     if (cache)
-        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : slab_usable(cache);
+        return cache->flags & CACHE_DEBUG ? debug_usable(cache, object)
+                                          : quarantine_usable(cache, object);
     size = stook_private_large_size(object);
     if (size == 0)
         stook_private_bad_pointer("stook_usable_size", object);

@@ -40,7 +40,7 @@ void *stook_kmalloc_node(size_t size, unsigned flags, int node)
     if (wanted == (unsigned)node || !(flags & STOOK_THISNODE)) {
         cache = slab_cache_of(object);
         plain &= ~STOOK_NOFAIL;
-        before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY});
+        before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY, NULL});
         found = cache ? alloc_on_node(cache, plain | STOOK_THISNODE, (int)wanted, where)
                       : stook_kmalloc_large(size, plain | STOOK_NORECLAIM, (int)wanted, where);
         (void)debug_ask(before);

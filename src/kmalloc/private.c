@@ -17,6 +17,7 @@
 #include "base/init.h"
 #include "os/topology.h"
 #include "page/arena.h"
+#include "large/edge.h"
 #include "large/large.h"
 #include "page/window.h"
 #include "sheaf/slot.h"
@@ -46,6 +47,9 @@ void stook_private_view(struct stook_private_view *view)
     view->rseq_offset = percpu.rseq_offset;
     view->base = pagemap.middle;
     view->entries = pagemap_at((void *)pagemap.middle);
+    view->key = 0;
+    for (unsigned i = 0; i < sizeof(view->key) / sizeof(uint16_t); i++)
+        view->key = view->key << 16 | cache_secret();
 }
 
 void stook_private_on_growing(void (*fn)(size_t bytes))
@@ -85,7 +89,7 @@ static __attribute__((noinline, cold)) void private_free_debug(struct stook_cach
                                                                void *object, enum debug_call call,
                                                                size_t size)
 {
-    struct debug_asks before = debug_ask((struct debug_asks){size, call});
+    struct debug_asks before = debug_ask((struct debug_asks){size, call, object});
 
     free_object(cache, object);
     (void)debug_ask(before);
@@ -189,8 +193,31 @@ void stook_private_slab(struct stook_cache *cache, struct stook_private_slab *sl
     cache->start = start;
     slab->bytes = (size_t)PAGE_SIZE << cache->layout.order;
     slab->stride = cache->layout.stride;
-    /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know. */
-    slab->objects = cache->layout.lead ? 0 : cache->layout.objects;
+    /* With none no address is a start, for malloc's fast test: what begins behind a lead it does not know, and
+     * it would mark objects. */
+    slab->objects =
+        cache->layout.lead || !stook_private_is_marked(cache) ? 0 : cache->layout.objects;
+}
+
+bool stook_private_is_marked(const struct stook_cache *cache)
+{
+    return !(cache->flags & (CACHE_DEBUG | CACHE_HARDENED));
+}
+
+void stook_private_freed(const struct stook_cache *cache, const void *object, const char *call,
+                         bool is_free)
+{
+    const struct debug_finding finding = {.what = DEBUG_REALLOC_FREED,
+                                          .done = DEBUG_REFUSED,
+                                          .cache = cache,
+                                          .object = object,
+                                          .at = object,
+                                          .call = call};
+
+    if (is_free)
+        wrong_free(cache, object, DEBUG_DOUBLE_FREE);
+    else
+        wrong_found(&finding);
 }
 
 void stook_private_slabs(const struct stook_cache *cache, struct stook_private_slabs *slabs)
@@ -233,13 +260,16 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
         *size = *start ? debug_usable(cache, object) : cache->layout.room;
         *start = true;
+    } else if (__builtin_expect(cache->flags & STOOK_CACHE_QUARANTINE, 0) && *start) {
+        *size = quarantine_usable(cache, object);
     }
     return cache;
 }
 
-/* One that is accounted, or traced: of each byte that was asked for, at least one. */
-static void *private_accounted(struct stook_cache *cache, size_t size, size_t align,
-                               const void *from)
+/* One that is accounted, or traced: of each byte that was asked for, at least one.  Not inlined: malloc's deepest path
+ * goes by its caller. */
+static __attribute__((noinline)) void *private_accounted(struct stook_cache *cache, size_t size,
+                                                         size_t align, const void *from)
 {
     bool traced = (cache_hooks(cache) & CACHE_CLOSED_TRACE) != 0;
     struct debug_asks before;
@@ -247,7 +277,7 @@ static void *private_accounted(struct stook_cache *cache, size_t size, size_t al
 
     if (traced)
         trace_asked(size ? size : 1, align);
-    before = debug_ask((struct debug_asks){size ? size : 1, private_call(from)});
+    before = debug_ask((struct debug_asks){size ? size : 1, private_call(from), NULL});
     object = accounted_alloc(cache, STOOK_WAIT, private_where(from), ACCOUNT_CURRENT);
     (void)debug_ask(before);
     if (traced)
@@ -266,6 +296,8 @@ void stook_private_resized(void *object, size_t size)
     }
     if (cache->flags & CACHE_DEBUG)
         debug_resize(cache, object, size);
+    else if (cache->flags & STOOK_CACHE_QUARANTINE)
+        quarantine_resize(cache, object, size);
     if (!(cache->flags & CACHE_MALLOC) || !(cache_hooks(cache) & CACHE_CLOSED_TRACE))
         return;
     trace_free(&object, 1);
@@ -303,6 +335,8 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Beside a fork malloc has memory as long as there are mappings. */
     if (__builtin_expect(!object, 0) && errno != EDQUOT && lock_forked_since(turn))
         object = stook_private_large_alloc(cache->layout.room, 1, NULL, from);
+    else if (object && stook_private_is_marked(cache))
+        *stook_private_mark(object) = 0;
     return guard_sample(cache, object, size, align, where_address(from));
 }
 
@@ -412,7 +446,7 @@ size_t stook_private_trim(void)
     if (!context_enter())
         bytes = cache_drain_all(private_class,
                                 atomic_load_explicit(&private_classes, memory_order_acquire)) +
-                arena_trim();
+                edge_trim() * PAGE_SIZE + arena_trim();
     context_leave();
     return bytes;
 }
@@ -463,6 +497,11 @@ void stook_private_limit(void)
 bool stook_private_tokens(void)
 {
     return setting_number(SETTING_HARDEN) & SETTING_HARDEN_TOKENS;
+}
+
+size_t stook_private_canary(void)
+{
+    return setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE ? CACHE_CANARY : 0;
 }
 
 unsigned char stook_private_perturb(void)

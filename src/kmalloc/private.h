@@ -19,7 +19,7 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 4u
+#define STOOK_PRIVATE_INTERFACE 5u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -28,6 +28,7 @@ struct stook_private_view {
     intptr_t rseq_offset;
     uintptr_t base;          /* of what all objects lie in */
     const uint32_t *entries; /* the page map: the low 16 bits are the cache's index */
+    uint64_t key;            /* of malloc's marks: random */
 };
 STOOK_API void stook_private_view(struct stook_private_view *view);
 
@@ -88,6 +89,8 @@ static inline unsigned stook_private_partition(const void *from)
     return token ? token - 1 : (unsigned)(place * 0x9e3779b97f4a7c15u >> 60);
 }
 
+/* Bytes behind each object of malloc's classes that are not the user's (slab/cache.h). */
+STOOK_API size_t stook_private_canary(void);
 /* STOOK_HARDEN has "tokens": malloc has caches of its own for each partition. */
 STOOK_API bool stook_private_tokens(void);
 static inline const void *stook_private_from(const void *address, enum stook_private_call call)
@@ -99,6 +102,20 @@ static inline const void *stook_private_from(const void *address, enum stook_pri
  * where that is not 0: traces and debug caches tell. */
 STOOK_API void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align,
                                     const void *from);
+/*
+ * malloc's mark of an object that it has freed: its second word is the key of the view xor its address.  What
+ * malloc hands out has none, so a free that finds it is the second one, whatever came between.  The first
+ * word is not taken: a small object that is back in its slab has its link there.  Objects of debug caches, and
+ * hardened ones that are filled or held back, have no marks: their bytes are checked as they are.
+ */
+static inline uint64_t *stook_private_mark(const void *object)
+{
+    return (uint64_t *)(uintptr_t)object + 1;
+}
+STOOK_API bool stook_private_is_marked(const struct stook_cache *cache);
+/* A call is for an object that is free already, by its mark: the report. */
+STOOK_API void stook_private_freed(const struct stook_cache *cache, const void *object,
+                                   const char *call, bool is_free);
 /* The same object is used for `size` bytes from now on: for traces and debug caches. */
 STOOK_API void stook_private_resized(void *object, size_t size);
 /* False: it is of a debug cache and free, which is reported. */

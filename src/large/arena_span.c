@@ -112,6 +112,16 @@ static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
     return at >= 0 ? at : arena_span_mapped(zone, n, align, ARENA_SPAN_ANY);
 }
 
+/* Pages of its blocks that were never used may be; false: the kernel refuses. */
+static bool arena_span_show(uint32_t at, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (zone_block(at + i)->state != BLOCK_UNUSED &&
+            !zone_show(zone_block(at + i), BLOCK_PAGES))
+            return false;
+    return true;
+}
+
 /* A program may touch little of a span.  Without the lock: the blocks are its owner's. */
 static void arena_span_loosen(uint32_t at, uint32_t n)
 {
@@ -132,8 +142,6 @@ static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
         if (block->state != BLOCK_UNUSED) { /* of new ones nothing is written */
             zone_mark_used(zone, block, BLOCK_SPAN);
             warm = block_take(block, 0, BLOCK_PAGES);
-            if (block->shown < BLOCK_PAGES)
-                zone_show(block, BLOCK_PAGES);
             block->longest = 0;
         }
         dirty += warm;
@@ -160,7 +168,7 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
         return NULL;
     }
     at = arena_span_search(zone, n, step);
-    if (at < 0) {
+    if (at < 0 || !arena_span_show((uint32_t)at, n)) {
         lock_drop(&zone->lock, LOCK_ARENA);
         errno = ENOMEM;
         return NULL;
@@ -261,10 +269,16 @@ void arena_span_free_clean(void *span, size_t blocks)
 static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
 {
     const struct zone_tail *tail = &zone->tail[ZONE_SPANS];
+    int64_t got;
 
     if (arena_span_is_free(zone, at, n))
-        return zone_remap(zone, at, n) == 0;
-    return tail->next == at && zone_grow(zone, n, 1, ZONE_SPANS) == at;
+        return zone_remap(zone, at, n) == 0 && arena_span_show(at, n);
+    if (tail->next != at)
+        return false;
+    got = zone_grow(zone, n, 1, ZONE_SPANS);
+    if (got >= 0 && got != at) /* the window has other blocks behind the tail */
+        zone_ungrow(zone, (uint32_t)got, n);
+    return got == at;
 }
 
 bool arena_span_extend(void *span, size_t blocks, size_t more)

@@ -6,6 +6,18 @@
 #include <string.h>
 
 enum { BEGIN_AT_SHIFT = 16 }; /* in a word of a block's header: the page in the block, the pages */
+_Static_assert((int)BLOCK_PAGES < (int)BEGIN_EDGES,
+               "a run's pages have their place beside the bit");
+
+static uint32_t begin_run(struct extent extent)
+{
+    return extent.pages | (extent.edges ? BEGIN_EDGES : 0);
+}
+
+static struct extent begin_extent(uint32_t run)
+{
+    return (struct extent){run & (BEGIN_EDGES - 1), 0, (run & BEGIN_EDGES) != 0};
+}
 
 /* ---- big runs ------------------------------------------------------------------------------- */
 
@@ -20,9 +32,9 @@ static uint32_t *begin_big(struct block *block, unsigned at, bool free, uint32_t
     return NULL;
 }
 
-static bool begin_set_big(void *object, uint32_t pages)
+static bool begin_set_big(void *object, uint32_t run)
 {
-    uint32_t wanted = zone_page(object) << BEGIN_AT_SHIFT | pages, *word, value;
+    uint32_t wanted = zone_page(object) << BEGIN_AT_SHIFT | run, *word, value;
 
     while ((word = begin_big(zone_block(zone_index(object)), 0, true, &value)))
         if (__atomic_compare_exchange_n(word, &value, wanted, false, __ATOMIC_RELEASE,
@@ -52,28 +64,28 @@ struct extent begin_find(const void *object)
     uint32_t entry, value;
 
     if (!pagemap_covers(object) || (uintptr_t)object % PAGE_SIZE != 0)
-        return (struct extent){0, 0};
+        return (struct extent){0};
     entry = __atomic_load_n(pagemap_at(object), __ATOMIC_RELAXED);
     if (pagemap_cache(entry) != 0)
-        return (struct extent){0, 0};
+        return (struct extent){0};
     if (entry != 0)
-        return (struct extent){pagemap_granule(entry), 0};
+        return begin_extent(pagemap_granule(entry));
     if ((uintptr_t)object % BLOCK_SIZE == 0) {
         value = __atomic_load_n(begin_span(object), __ATOMIC_ACQUIRE) >> PAGEMAP_ZONE_BITS;
         if (value != 0)
-            return (struct extent){value * BLOCK_PAGES, value};
+            return (struct extent){value * BLOCK_PAGES, value, false};
     }
     if (!begin_big(zone_block(zone_index(object)), zone_page(object), false, &value))
-        return (struct extent){0, 0};
-    return (struct extent){value & ((1u << BEGIN_AT_SHIFT) - 1), 0};
+        return (struct extent){0};
+    return begin_extent(value & ((1u << BEGIN_AT_SHIFT) - 1));
 }
 
 void begin_set(void *object, struct extent extent)
 {
     if (extent.blocks > 0)
         begin_set_span(object, extent.blocks);
-    else if (extent.pages < BEGIN_BIG || !begin_set_big(object, extent.pages))
-        __atomic_store_n(pagemap_at(object), pagemap_entry(0, extent.pages), __ATOMIC_RELEASE);
+    else if (extent.pages < BEGIN_BIG || !begin_set_big(object, begin_run(extent)))
+        __atomic_store_n(pagemap_at(object), pagemap_entry(0, begin_run(extent)), __ATOMIC_RELEASE);
 }
 
 struct extent begin_clear(void *object)
@@ -83,7 +95,7 @@ struct extent begin_clear(void *object)
 
     if (extent.blocks > 0) {
         had = __atomic_fetch_and(begin_span(object), PAGEMAP_ZONE, __ATOMIC_ACQ_REL);
-        return had >> PAGEMAP_ZONE_BITS ? extent : (struct extent){0, 0};
+        return had >> PAGEMAP_ZONE_BITS ? extent : (struct extent){0};
     }
     if (extent.pages == 0)
         return extent;
@@ -92,7 +104,7 @@ struct extent begin_clear(void *object)
         had = __atomic_exchange_n(pagemap_at(object), 0, __ATOMIC_ACQ_REL);
     else if (!__atomic_compare_exchange_n(word, &had, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         had = 0;
-    return had ? extent : (struct extent){0, 0};
+    return had ? extent : (struct extent){0};
 }
 
 void begin_change(void *object, struct extent extent)
@@ -105,8 +117,8 @@ void begin_change(void *object, struct extent extent)
     }
     word = begin_big(zone_block(zone_index(object)), zone_page(object), false, &had);
     if (word)
-        __atomic_store_n(word, (had >> BEGIN_AT_SHIFT) << BEGIN_AT_SHIFT | extent.pages,
+        __atomic_store_n(word, (had >> BEGIN_AT_SHIFT) << BEGIN_AT_SHIFT | begin_run(extent),
                          __ATOMIC_RELEASE);
     else
-        __atomic_store_n(pagemap_at(object), pagemap_entry(0, extent.pages), __ATOMIC_RELEASE);
+        __atomic_store_n(pagemap_at(object), pagemap_entry(0, begin_run(extent)), __ATOMIC_RELEASE);
 }

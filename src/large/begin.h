@@ -15,11 +15,17 @@
 
 #include "page/block.h"
 
-enum { BEGIN_BIG = BLOCK_PAGES / BLOCK_BIG };
+#include <stdbool.h>
 
-/* A large object's pages; of a span, those of its blocks.  blocks 0: a run. */
+enum {
+    BEGIN_BIG = BLOCK_PAGES / BLOCK_BIG,
+    BEGIN_EDGES = 1 << 15, /* beside a run's pages: it has edges */
+};
+
+/* A large object's pages; of a span, those of its blocks.  blocks 0: a run, with edges (edge.h) or without. */
 struct extent {
     uint32_t pages, blocks;
+    bool edges;
 };
 
 /* {0, 0}: no large object begins at `object`, which is any pointer. */

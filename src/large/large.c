@@ -7,6 +7,7 @@
 #include "large/arena_note.h"
 #include "large/arena_span.h"
 #include "large/begin.h"
+#include "large/edge.h"
 #include "large/outside.h"
 #include "os/os.h"
 #include "page/arena.h"
@@ -68,53 +69,82 @@ static bool large_is_run(size_t pages, size_t align)
 }
 
 /* Back to the arena; it is not found any more. */
-static void large_release(void *object, size_t pages, size_t blocks)
+static void large_release(void *object, struct extent extent)
 {
-    if (blocks > 0)
-        arena_span_free(object, blocks);
-    else if (!arena_kept_put(percpu_cpu(), object, pages))
-        arena_free_run(object, pages);
+    if (extent.edges) {
+        edge_free(object, extent.pages);
+    } else if (extent.blocks > 0) {
+        arena_span_free(object, extent.blocks);
+    } else if (!arena_kept_put(percpu_cpu(), object, extent.pages)) {
+        arena_free_run(object, extent.pages);
+    }
 }
 
-/* *pages: wanted, and had. */
-static void *large_alloc_run(unsigned zone, size_t *pages, size_t align, bool nospin, bool *zeroed)
+/* What a run is made for. */
+struct large_ask {
+    size_t size, align;
+    bool nospin, edges; /* it may have edges */
+};
+
+/* extent->pages: wanted, and had. */
+static void *large_alloc_run(unsigned zone, const struct large_ask *ask, struct extent *extent,
+                             bool *zeroed)
 {
+    size_t pages = extent->pages;
     void *run;
 
-    if (align > PAGE_SIZE)
-        return arena_alloc_run(zone, *pages, align / PAGE_SIZE, nospin, zeroed);
-    run = arena_kept_take(percpu_cpu(), zone, *pages, nospin, pages);
-    if (!run)
-        return arena_alloc_run(zone, *pages, 1, nospin, zeroed);
-    if (zeroed)
-        *zeroed = false;
+    if (ask->align > PAGE_SIZE)
+        return arena_alloc_run(zone, pages, ask->align / PAGE_SIZE, ask->nospin, zeroed);
+    run = arena_kept_take(percpu_cpu(), zone, pages, ask->nospin, &pages);
+    if (run) {
+        extent->pages = (uint32_t)pages;
+        if (zeroed)
+            *zeroed = false;
+        return run;
+    }
+    if (ask->edges && !ask->nospin && (run = edge_alloc(zone, pages, zeroed)) != NULL) {
+        extent->edges = true;
+        return run;
+    }
+    run = arena_alloc_run(zone, pages, 1, ask->nospin, zeroed);
+    if (!run && !ask->nospin && edge_trim() > 0)
+        run = arena_alloc_run(zone, pages, 1, false, zeroed);
     return run;
 }
 
-void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed)
+static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed)
 {
-    size_t pages = large_pages_of(size), blocks = 0;
+    size_t pages = large_pages_of(ask->size), blocks;
+    struct extent extent = {0};
     void *object;
 
     if (pages == 0)
         pages = 1;
-    if (large_is_run(pages, align)) {
-        object = large_alloc_run(zone, &pages, align, nospin, zeroed);
+    if (large_is_run(pages, ask->align)) {
+        extent.pages = (uint32_t)pages;
+        object = large_alloc_run(zone, ask, &extent, zeroed);
     } else {
         blocks = large_blocks_of(pages * PAGE_SIZE);
-        if (!nospin)
+        if (!ask->nospin)
             (void)arena_kept_drop();
-        object =
-            arena_span_alloc(zone, blocks, align < BLOCK_SIZE ? BLOCK_SIZE : align, nospin, zeroed);
-        pages = blocks * BLOCK_PAGES;
+        object = arena_span_alloc(zone, blocks, ask->align < BLOCK_SIZE ? BLOCK_SIZE : ask->align,
+                                  ask->nospin, zeroed);
+        extent = (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false};
     }
     if (!object)
         return NULL;
-    begin_set(object, (struct extent){(uint32_t)pages, (uint32_t)blocks});
-    if (blocks > 0)
-        large_advise(object, blocks, size);
-    large_account(1, pages);
+    begin_set(object, extent);
+    if (extent.blocks > 0)
+        large_advise(object, extent.blocks, ask->size);
+    large_account(1, extent.pages);
     return object;
+}
+
+void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *zeroed)
+{
+    const struct large_ask ask = {size, align, nospin, false};
+
+    return large_make(zone, &ask, zeroed);
 }
 
 /* To a thread that met a fork since lock_turn() was `turn`. */
@@ -133,12 +163,13 @@ static void *large_alloc_outside(uint32_t turn, size_t size, size_t align, bool 
 void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed)
 {
     unsigned home = topology.home_of_node[percpu_node(percpu_cpu())];
+    const struct large_ask ask = {size, align, nospin, true};
     uint32_t turn = lock_turn();
-    void *object = large_alloc(home, size, align, nospin, zeroed);
+    void *object = large_make(home, &ask, zeroed);
 
     for (unsigned zone = 0; !object && zone < pagemap.zones; zone++)
         if (zone != home && (topology.memory_nodes >> (zone & (pagemap.zones / 2 - 1)) & 1))
-            object = large_alloc(zone, size, align, nospin, zeroed);
+            object = large_make(zone, &ask, zeroed);
     return object ? object : large_alloc_outside(turn, size, align, zeroed);
 }
 
@@ -187,7 +218,7 @@ static bool large_free_outside(void *object)
 static void large_finish(void *object, struct extent extent)
 {
     large_account(-(uint64_t)1, -(uint64_t)extent.pages);
-    large_release(object, extent.pages, extent.blocks);
+    large_release(object, extent);
 }
 
 bool large_free(void *object, bool nospin)
@@ -227,6 +258,12 @@ void large_settle(void)
 
 static bool large_resize_run(void *object, struct extent had, size_t pages)
 {
+    if (had.edges && (pages > had.pages || had.pages - pages > had.pages / LARGE_SLACK)) {
+        if (!edge_drop(object, had.pages))
+            return false;
+        begin_change(object, (struct extent){had.pages, 0, false});
+        had.edges = false;
+    }
     if (pages > had.pages) {
         (void)arena_kept_drop(); /* perhaps the pages behind */
         if (!arena_extend_run(object, had.pages, pages - had.pages))
@@ -239,7 +276,7 @@ static bool large_resize_run(void *object, struct extent had, size_t pages)
         large_account(0, -(uint64_t)rest);
         arena_free_run((char *)object + pages * PAGE_SIZE, rest);
     }
-    begin_change(object, (struct extent){(uint32_t)pages, 0});
+    begin_change(object, (struct extent){(uint32_t)pages, 0, had.edges});
     return true;
 }
 
@@ -259,7 +296,8 @@ static bool large_resize_span(void *object, size_t had, size_t size)
         arena_span_free(end, had - blocks);
         os_release(unused, (size_t)(end - unused));
     }
-    begin_change(object, (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks});
+    begin_change(object,
+                 (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false});
     large_advise(object, blocks, size);
     return true;
 }

@@ -31,7 +31,19 @@ enum { CLASS_PARTITIONS = STOOK_PRIVATE_PARTITIONS };
 /* One partition, or all of them (STOOK_HARDEN=tokens): then no two share a slab. */
 static struct stook_cache *class_cache[SIZES_CLASSES];
 static struct stook_cache *class_more[CLASS_PARTITIONS - 1][SIZES_CLASSES] LARGE_BSS;
-static bool class_is_parted; /* constant after the start */
+static bool class_is_parted; /* constant after the start … */
+static size_t class_canary;  /* … as are the bytes behind each object that are not the user's */
+
+/* Of a request that is not large. */
+static unsigned class_of(size_t size)
+{
+    return sizes_class(size + class_canary);
+}
+
+static bool class_is_large(size_t size)
+{
+    return size > SIZES_MAX - class_canary;
+}
 
 static inline struct stook_cache **class_at(unsigned partition, unsigned class)
 {
@@ -283,7 +295,9 @@ void class_make(void)
     fast.rseq_offset = view.rseq_offset;
     fast.base = view.base;
     fast.entries = (const uint16_t(*)[2])(const void *)view.entries;
+    fast.key = view.key;
     class_is_parted = stook_private_tokens();
+    class_canary = stook_private_canary();
     if (class_is_parted)
         class_closed |= CLASS_PARTED;
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
@@ -310,11 +324,11 @@ static void *class_large(size_t size, size_t align, bool *zeroed, const void *fr
 static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, size_t size,
                                                                 const void *from)
 {
-    unsigned tried = 0, partition = class_partition(from);
+    unsigned tried = 0;
     void *object = NULL;
 
     while (!object && errno != EDQUOT && tried < CLASS_LARGER && ++class < SIZES_CLASSES) {
-        struct stook_cache *cache = class_found(partition, class);
+        struct stook_cache *cache = class_found(class_partition(from), class);
         if (!cache) /* not made yet */
             continue;
         object = stook_private_alloc(cache, size, 0, from);
@@ -354,15 +368,16 @@ static inline void *class_parted(unsigned partition, unsigned class)
     const void *slot = partition == 0 ? class_slot[class] : class_more_slot[partition - 1][class];
     void *object;
 
-    return __atomic_load_n(&class_closed, __ATOMIC_RELAXED) == CLASS_PARTED &&
-                   stook_rseq_pop(slot, fast.rseq_offset, &object)
-               ? object
-               : NULL;
+    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) != CLASS_PARTED ||
+        !stook_rseq_pop(slot, fast.rseq_offset, &object))
+        return NULL;
+    *stook_private_mark(object) = 0;
+    return object;
 }
 
 static void *class_small(size_t size, const void *from)
 {
-    unsigned class = sizes_class(size), partition = class_partition(from);
+    unsigned class = class_of(size), partition = class_partition(from);
     struct stook_cache *cache = class_found(partition, class);
     void *object;
 
@@ -378,22 +393,22 @@ void *class_alloc(size_t size, const void *from)
 {
     start_malloc();
     return class_filled(
-        size > SIZES_MAX ? class_large(size, 1, NULL, from) : class_small(size, from), size);
+        class_is_large(size) ? class_large(size, 1, NULL, from) : class_small(size, from), size);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
 {
     start_malloc();
     *zeroed = false;
-    return size > SIZES_MAX ? class_large(size, 1, zeroed, from) : class_small(size, from);
+    return class_is_large(size) ? class_large(size, 1, zeroed, from) : class_small(size, from);
 }
 
 void *class_alloc_aligned(size_t align, size_t size, const void *from)
 {
     start_malloc();
-    if (align <= STOOK_ALIGN_MAX && size <= SIZES_MAX) {
+    if (align <= STOOK_ALIGN_MAX && !class_is_large(size)) {
         /* Slabs begin at a page: a class that is a multiple of the alignment has it throughout. */
-        unsigned class = sizes_class(size < align ? align : size);
+        unsigned class = class_of(size < align ? align : size);
         while (class < SIZES_CLASSES && sizes_of(class) % align != 0)
             class ++;
         struct stook_cache *cache =
@@ -408,6 +423,16 @@ void *class_alloc_aligned(size_t align, size_t size, const void *from)
     return class_filled(class_large(size, align, NULL, from), size);
 }
 
+/* By its mark the object is free: the report. */
+static bool class_is_freed(const struct stook_cache *cache, const void *object, const char *call,
+                           bool is_free)
+{
+    if (__builtin_expect(*stook_private_mark(object) != fast_marked(object), 1))
+        return false;
+    stook_private_freed(cache, object, call, is_free);
+    return true;
+}
+
 void class_free_as(void *object, const char *call, enum stook_private_call as, size_t said)
 {
     struct stook_cache *cache;
@@ -419,8 +444,12 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     start_malloc();
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {
+        if (class_is_freed(cache, object, call, true))
+            return;
         if (__builtin_expect(class_filling() != 0, 0))
             class_fill(object, class_filling(), size);
+        if (stook_private_is_marked(cache))
+            *stook_private_mark(object) = fast_marked(object);
         stook_private_free(cache, object, as, said);
     } else if (cache || !stook_private_large_free(object)) {
         stook_private_bad_pointer(call, object);
@@ -429,13 +458,15 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
 
 size_t class_size(const void *object, const char *call)
 {
+    const struct stook_cache *cache;
     bool start;
     size_t size;
 
     start_malloc();
-    if (stook_private_cache_of(object, &size, &start)) {
+    cache = stook_private_cache_of(object, &size, &start);
+    if (cache) {
         if (start)
-            return size;
+            return class_is_freed(cache, object, call, false) ? 0 : size;
         stook_private_bad_pointer(call, object);
         return 0;
     }

@@ -2,9 +2,9 @@
 /*
  * fast.h - the fast path of malloc and free; class.h has all other cases.
  *
- *   malloc:  size of a class; its slot from a table; pop
+ *   malloc:  size of a class; its slot from a table; pop; the mark of a freed object goes
  *   free:    address where objects may lie; the cache's index from the page map; the start of an object
- *            of a class; push, unless it is one of the two objects that came last
+ *            of a class, which has no mark; mark; push
  *
  * One struct of constants beside the code serves both.  Before the start `size` is 0 and all slots are
  * NULL, so nothing is fast.  A page that is in no slab has cache 0, which is no class, as the library's own
@@ -14,9 +14,12 @@
 #ifndef STOOK_MALLOC_FAST_H
 #define STOOK_MALLOC_FAST_H
 
-#include "malloc/push.h"
+#include "kmalloc/private.h"
 #include "malloc/sizes.h"
 #include "malloc/starts.h"
+
+#define STOOK_INLINE_NO_PIN /* linked with -z nodelete, as the library is */
+#include <stook/inline.h>
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,6 +32,7 @@ struct fast {
     uintptr_t base; /* of the window */
     size_t size;    /* bytes from there on in which objects may lie: it grows; 0: closed */
     const uint16_t (*entries)[2]; /* the page map: [0] is the cache's index: bytes in order */
+    uint64_t key;                 /* of the mark of a freed object */
     /* By size / 16, rounded up: the class's in CPU 0's area; NULL: closed, or not made yet. */
     const void *slot[SIZES_STEPS];
 };
@@ -46,6 +50,12 @@ extern uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((visibility("hidden")
 #define FAST_TESTED(member) __atomic_load_n(&fast.member, __ATOMIC_ACQUIRE)
 #endif
 
+/* What is stored in an object that free took (kmalloc/private.h). */
+static inline __attribute__((always_inline)) uint64_t fast_marked(const void *object)
+{
+    return fast.key ^ (uintptr_t)object;
+}
+
 static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void **object)
 {
     const void *slot;
@@ -53,8 +63,11 @@ static inline __attribute__((always_inline)) bool fast_alloc(size_t size, void *
     if (__builtin_expect(size > SIZES_MAX, 0))
         return false;
     slot = FAST_TESTED(slot[(size + SIZES_STEP - 1) / SIZES_STEP]);
-    return __builtin_expect(slot != NULL, 1) &&
-           __builtin_expect(stook_rseq_pop(slot, fast.rseq_offset, object), 1);
+    if (__builtin_expect(slot == NULL, 0) ||
+        __builtin_expect(!stook_rseq_pop(slot, fast.rseq_offset, object), 0))
+        return false;
+    *stook_private_mark(*object) = 0;
+    return true;
 }
 
 /* Every call takes the cold path: objects are accounted or traced, or malloc has not started. */
@@ -67,7 +80,7 @@ static inline __attribute__((always_inline)) bool fast_free(void *object)
 {
     size_t size = FAST_TESTED(size);
     uintptr_t offset = (uintptr_t)object - fast.base, index;
-    uint64_t start;
+    uint64_t start, word;
 
     if (__builtin_expect(offset >= size, 0))
         return false;
@@ -75,9 +88,16 @@ static inline __attribute__((always_inline)) bool fast_free(void *object)
     start = __atomic_load_n(&fast_start[index], __ATOMIC_RELAXED);
     if (__builtin_expect(!starts_at(start, object), 0))
         return false;
-    return __builtin_expect(push_fresh((const void *)(fast.slots + (index << FAST_SLOT_SHIFT)),
-                                       fast.rseq_offset, object),
-                            1);
+    word = *stook_private_mark(object);
+    if (__builtin_expect(word == fast_marked(object), 0))
+        return false;
+    *stook_private_mark(object) = fast_marked(object); /* before another thread can get it */
+    if (__builtin_expect(stook_rseq_push((const void *)(fast.slots + (index << FAST_SLOT_SHIFT)),
+                                         fast.rseq_offset, object),
+                         1))
+        return true;
+    *stook_private_mark(object) = word;
+    return false;
 }
 
 #endif

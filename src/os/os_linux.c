@@ -116,6 +116,15 @@ bool os_guard(void *address, size_t size)
     return done;
 }
 
+bool os_forbid(void *address, size_t size)
+{
+    int saved = errno;
+    bool done = mprotect(address, size, PROT_NONE) == 0;
+
+    errno = saved;
+    return done;
+}
+
 bool os_unguard(void *address, size_t size)
 {
     int saved = errno;

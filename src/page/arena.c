@@ -15,7 +15,8 @@
 #include <string.h>
 
 enum {
-    ARENA_TRIES = 8,          /* blocks looked at in one bucket */
+    ARENA_TRIES = 8,          /* blocks searched in one bucket … */
+    ARENA_LOOKS = 64,         /* … and passed, since their metadata are full */
     ARENA_FORK_NAP = 1000000, /* nanoseconds that fork sleeps at a time for pages on their way … */
     ARENA_FORK_NAPS = 500, /* … and how often, for all zones; once for each thread that has died */
     ARENA_LEAST_MIB = 8,   /* the first step of each side */
@@ -23,17 +24,29 @@ enum {
 
 /* ---- runs ----------------------------------------------------------------------------------- */
 
-static struct block *arena_find(struct zone *zone, enum zone_kind kind, unsigned pages,
-                                unsigned align, int *at)
+static uint32_t arena_granules(size_t bytes)
 {
+    return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
+}
+
+static struct block *arena_find(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
+                                int *at)
+{
+    const unsigned pages = ask->pages;
+    const uint32_t granules = arena_granules(ask->meta_bytes);
     struct list *runs = zone->runs[kind];
 
     for (unsigned b = zone_log2(pages); b < ZONE_BUCKETS; b++) {
         struct list *link = runs[b].next;
-        for (int tries = 0; link != &runs[b] && tries < ARENA_TRIES; tries++) {
+        int tries = 0;
+        for (int looks = 0; link != &runs[b] && tries < ARENA_TRIES && looks < ARENA_LOOKS;
+             looks++) {
             struct block *block = LIST_ENTRY(link, struct block, bucket);
             link = link->next;
-            if ((*at = block_find(block, pages, align)) >= 0)
+            if (!block_may_take_meta(block, granules))
+                continue;
+            tries++;
+            if ((*at = block_find(block, pages, ask->align)) >= 0)
                 return block;
             block_measure(block);
             if (zone_log2(block->longest) != b) /* the bound was stale */
@@ -43,39 +56,31 @@ static struct block *arena_find(struct zone *zone, enum zone_kind kind, unsigned
     return NULL;
 }
 
-/* Takes free pages of a block of runs. */
-static void arena_take_at(struct zone *zone, struct block *block, int at, unsigned pages,
+/* Some of a block's pages are free, or all. */
+static void arena_file(struct zone *zone, struct block *block)
+{
+    if (block->nfree == BLOCK_PAGES)
+        zone_mark_free(zone, block);
+    else
+        zone_file(zone, block);
+}
+
+/* Takes free pages of a block of runs; false: the kernel refuses them. */
+static bool arena_take_at(struct zone *zone, struct block *block, int at, unsigned pages,
                           bool *zeroed)
 {
-    unsigned dirty = block_take(block, (unsigned)at, pages);
+    unsigned dirty;
 
-    if (at + (int)pages > block->shown)
-        zone_show(block, (unsigned)at + pages);
+    if (!zone_show(block, (unsigned)at + pages)) {
+        arena_file(zone, block);
+        return false;
+    }
+    dirty = block_take(block, (unsigned)at, pages);
     zone_account_take(zone, pages, dirty);
     zone_file(zone, block);
     if (zeroed)
         *zeroed = dirty == 0;
-}
-
-/* Takes pages of one block; the lock is held.  NULL without memory. */
-static struct block *arena_take_run(struct zone *zone, const struct arena_ask *ask, bool meta,
-                                    int *at, bool *zeroed)
-{
-    enum zone_kind kind = ask->dense ? ZONE_DENSE : ZONE_LOOSE;
-    struct block *block = arena_find(zone, kind, ask->pages, ask->align, at);
-
-    if (!block) {
-        block = zone_take_block(zone, kind, meta);
-        if (block)
-            *at = block_find(block, ask->pages, ask->align);
-        else /* memory is short: beside the other kind */
-            block = arena_find(zone, kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE, ask->pages,
-                               ask->align, at);
-        if (!block)
-            return NULL;
-    }
-    arena_take_at(zone, block, *at, ask->pages, zeroed);
-    return block;
+    return true;
 }
 
 static void arena_put_run(struct zone *zone, struct block *block, unsigned at, unsigned pages)
@@ -83,21 +88,13 @@ static void arena_put_run(struct zone *zone, struct block *block, unsigned at, u
     block_put(block, at, pages, true);
     zone_set_used(zone, zone->used_pages - pages);
     zone->warm_pages += pages;
-    if (block->nfree == BLOCK_PAGES)
-        zone_mark_free(zone, block);
-    else
-        zone_file(zone, block);
+    arena_file(zone, block);
     zone_settle(zone);
 }
 
 static char *arena_page(const struct block *block, int at)
 {
     return zone_address(zone_block_index(block)) + (size_t)at * PAGE_SIZE;
-}
-
-static uint32_t arena_granules(size_t bytes)
-{
-    return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
 /* A block's metadata are mapped, with room for a descriptor if one is wanted: where; 0: there is none. */
@@ -110,26 +107,61 @@ static uint32_t arena_take_granules(struct zone *zone, struct block *block, size
                                         arena_granules(bytes));
 }
 
-/* Under the lock.  *granule: 0 where the pages cannot be had. */
+/* Whether the pages' block needs metadata: runs have none until something is said of one. */
+static bool arena_wants_meta(const struct arena_ask *ask)
+{
+    return ask->meta_bytes > 0 || atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
+}
+
+/* Room for the descriptor in a block's metadata.  0: there is none. */
+static uint32_t arena_room(struct zone *zone, struct block *block, const struct arena_ask *ask)
+{
+    return arena_wants_meta(ask) ? arena_take_granules(zone, block, ask->meta_bytes) : 1;
+}
+
+/* Free pages of a block with such room, which is taken; or NULL. */
+static struct block *arena_cut(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
+                               int *at, uint32_t *granule)
+{
+    for (int tries = 0; tries < ARENA_TRIES; tries++) {
+        struct block *block = arena_find(zone, kind, ask, at);
+        if (!block)
+            return NULL;
+        *granule = arena_room(zone, block, ask);
+        if (*granule)
+            return block;
+        if (block_may_take_meta(block, arena_granules(ask->meta_bytes)))
+            return NULL; /* a limit refuses metadata; those that are full, or in pieces, say so */
+    }
+    return NULL;
+}
+
+/* Under the lock.  NULL without memory. */
 static struct block *arena_take_noted(struct zone *zone, const struct arena_ask *ask, int *at,
                                       bool *zeroed, uint32_t *granule)
 {
-    /* Runs have none until something is said of one. */
-    bool meta = ask->meta_bytes > 0 || atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
-    struct block *block = arena_take_run(zone, ask, meta, at, zeroed);
+    enum zone_kind kind = ask->dense ? ZONE_DENSE : ZONE_LOOSE;
+    struct block *block = arena_cut(zone, kind, ask, at, granule);
 
-    *granule = block && meta ? arena_take_granules(zone, block, ask->meta_bytes) : 1;
-    if (block && *granule == 0) {
-        /* Its metadata is full, in pieces, or refused: a fresh block has room. */
-        arena_put_run(zone, block, (unsigned)*at, ask->pages);
-        block = zone_take_block(zone, ask->dense ? ZONE_DENSE : ZONE_LOOSE, true);
+    if (!block) {
+        block = zone_take_block(zone, kind, arena_wants_meta(ask));
         if (block) {
             *at = block_find(block, ask->pages, ask->align);
-            arena_take_at(zone, block, *at, ask->pages, zeroed);
-            *granule = arena_take_granules(zone, block, ask->meta_bytes);
+            *granule = arena_room(zone, block, ask);
+            if (*granule == 0)
+                arena_file(zone, block);
+        } else { /* memory is short: beside the other kind */
+            block = arena_cut(zone, kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE, ask, at, granule);
         }
     }
-    return *granule ? block : NULL;
+    if (!block || *granule == 0)
+        return NULL;
+    if (arena_take_at(zone, block, *at, ask->pages, zeroed))
+        return block;
+    if (ask->meta_bytes > 0)
+        block_put_meta(block, zone_granules(zone_block_index(block)), *granule,
+                       arena_granules(ask->meta_bytes));
+    return NULL;
 }
 
 void *arena_alloc(unsigned z, const struct arena_ask *ask, bool *zeroed, void **meta)
@@ -186,9 +218,8 @@ bool arena_extend_run(void *run, size_t pages, size_t more)
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
         return false;
-    free = block_is_free(block, at, (unsigned)more);
-    if (free)
-        arena_take_at(zone, block, (int)at, (unsigned)more, NULL);
+    free = block_is_free(block, at, (unsigned)more) &&
+           arena_take_at(zone, block, (int)at, (unsigned)more, NULL);
     lock_drop(&zone->lock, LOCK_ARENA);
     return free;
 }

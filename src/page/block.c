@@ -156,6 +156,8 @@ uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules)
         }
         at = BLOCK_FIRST_GRANULE;
     }
+    if (block_may_take_meta(block, granules))
+        block->meta_short = (uint16_t)(granules < BLOCK_GRANULES ? granules : BLOCK_GRANULES);
     return 0;
 }
 
@@ -165,4 +167,5 @@ void block_put_meta(struct block *block, uint64_t *map, uint32_t at, uint32_t gr
     block_fill(map, at, granules, false);
     if (at < block->meta_hint)
         block->meta_hint = at;
+    block->meta_short = 0;
 }

@@ -37,10 +37,11 @@ struct block {
     uint16_t longest; /* no free run is longer; exact after block_measure() */
     uint8_t state;
     uint8_t runs_at, soiled_at; /* 1 + the bucket it is on, in the zone's lists; 0: on none */
-    uint16_t shown;             /* pages from the first on that core dumps have */
-    uint8_t kind;               /* RUNS: the zone_kind that it is cut for */
-    bool huge, plain;           /* huge pages were asked for, refused; or nothing was said */
-    bool home;                  /* `huge` of the blocks around it: another value splits a mapping */
+    uint16_t shown;      /* pages from the first on that may be used, and that core dumps have */
+    uint16_t meta_short; /* so many consecutive granules are not free; 0: not known */
+    uint8_t kind;        /* RUNS: the zone_kind that it is cut for */
+    bool huge, plain;    /* huge pages were asked for, refused; or nothing was said */
+    bool home;           /* `huge` of the blocks around it: another value splits a mapping */
     uint32_t meta_hint, meta_high; /* granules: search start, one past the highest ever used */
     int32_t far; /* blocks from here to where its pages were first mapped (page/zone_move.c) */
     /* Runs of many pages that begin in it (large/begin.c): their owners'.  0: none. */
@@ -62,8 +63,13 @@ void block_measure(struct block *block);
 /* Calls release() for each run of pages in mask. */
 void block_each_run(const uint64_t mask[BLOCK_WORDS],
                     void (*release)(unsigned at, unsigned pages, void *arg), void *arg);
-/* Consecutive granules, or 0 when the metadata is full. */
+/* Consecutive granules, or 0 when the metadata is full, which the block remembers until some are put back. */
 uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules);
 void block_put_meta(struct block *block, uint64_t *map, uint32_t at, uint32_t granules);
+/* Whether so many may be had, as far as the header says. */
+static inline bool block_may_take_meta(const struct block *block, uint32_t granules)
+{
+    return block->meta_short == 0 || granules < block->meta_short;
+}
 
 #endif

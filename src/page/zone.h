@@ -194,8 +194,13 @@ void zone_set_reserve(struct zone *zone, size_t pages);
  * spans they are part of one, and their headers are not written.
  */
 int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind);
-/* The first so many pages of a block are in core dumps, and more with them. */
-void zone_show(struct block *block, unsigned pages);
+/* Undoes the last zone_grow() for spans, which gave these. */
+void zone_ungrow(struct zone *zone, uint32_t at, uint32_t n);
+/*
+ * The first so many pages of a block, and more with them, may be used and are in core dumps.  Before they are
+ * taken; false: the kernel has no mapping left, or a limit refuses.
+ */
+bool zone_show(struct block *block, unsigned pages);
 /* There are no new ones: what is mapped for either kind is free for both. */
 void zone_open_tails(struct zone *zone);
 /* The block is the zone's, and its header says what it is: it was used, but not only by one span. */

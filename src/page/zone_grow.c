@@ -3,8 +3,9 @@
  * zone_grow.c - a zone takes blocks from the window in steps, and uses them one after the other.
  *
  * A step is a sixteenth of what the zone has of that kind, between 4 MiB and 1 GiB, or what is asked
- * for.  What is mapped and never used is left out of core dumps: the tail, and of a zone's first blocks
- * the pages that were never taken.
+ * for.  What is mapped and never used is left out of core dumps, and no access is allowed there: the tail, and
+ * of a zone's first blocks the pages that were never taken.  So in a small program an overflow beyond what it
+ * uses is a fault.  Both go in the same steps, so they make no mapping more than one of them.
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -66,30 +67,50 @@ static bool zone_is_own(const struct zone *zone)
     return zone_number(zone) >= pagemap.zones / 2;
 }
 
-static void zone_dump(const struct zone *zone, uint32_t from, uint32_t to)
+static bool zone_dump(const struct zone *zone, uint32_t from, uint32_t to)
 {
-    if (from < to && !zone_is_own(zone))
-        os_dump(zone_address(from), (size_t)(to - from) << BLOCK_SHIFT, true);
+    size_t bytes = from < to ? (size_t)(to - from) << BLOCK_SHIFT : 0;
+
+    if (bytes == 0)
+        return true;
+    if (!os_unguard(zone_address(from), bytes))
+        return false;
+    if (!zone_is_own(zone))
+        os_dump(zone_address(from), bytes, true);
+    return true;
 }
 
 /* Blocks from one on, but not its first pages. */
 static void zone_hide(const struct zone *zone, uint32_t from, uint32_t to, unsigned pages)
 {
-    if (from < to && !zone_is_own(zone))
-        os_dump(zone_address(from) + (size_t)pages * PAGE_SIZE,
-                ((size_t)(to - from) << BLOCK_SHIFT) - (size_t)pages * PAGE_SIZE, false);
+    char *at = zone_address(from) + (size_t)pages * PAGE_SIZE;
+    size_t bytes;
+
+    if (from >= to)
+        return;
+    bytes = (size_t)(zone_address(to) - at);
+    if (!zone_is_own(zone))
+        os_dump(at, bytes, false);
+    (void)os_forbid(at, bytes); /* refused: it stays as it is */
 }
 
-void zone_show(struct block *block, unsigned pages)
+bool zone_show(struct block *block, unsigned pages)
 {
-    uint32_t index = zone_block_index(block);
-    unsigned from = block->shown, to = pages + pages / 4;
+    char *at = zone_address(zone_block_index(block)) + (size_t)block->shown * PAGE_SIZE;
+    unsigned to = pages + pages / 4;
+    size_t bytes;
 
+    if (pages <= block->shown)
+        return true;
     to = (to + ZONE_SHOW - 1) / ZONE_SHOW * ZONE_SHOW;
     if (to > BLOCK_PAGES)
         to = BLOCK_PAGES;
-    os_dump(zone_address(index) + (size_t)from * PAGE_SIZE, (size_t)(to - from) * PAGE_SIZE, true);
+    bytes = (size_t)(to - block->shown) * PAGE_SIZE;
+    if (!os_unguard(at, bytes))
+        return false;
+    os_dump(at, bytes, true);
     block->shown = (uint16_t)to;
+    return true;
 }
 
 /* Blocks are the zone's to use from here on; `shown`: core dumps have them. */
@@ -147,8 +168,8 @@ static bool zone_step(struct zone *zone, unsigned kind, uint32_t n, uint32_t ali
     if (!zone_make_maps(zone) || !window_take(zone_number(zone), &ask, &first, &count))
         return false;
     if (first != tail->end) {
-        zone_dump(zone, tail->next, tail->end);
-        zone_open(zone, kind, tail->next, tail->end, true);
+        if (zone_dump(zone, tail->next, tail->end)) /* else it is lost */
+            zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = first;
     }
     tail->end = first + count;
@@ -170,7 +191,8 @@ void zone_open_tails(struct zone *zone)
 {
     for (unsigned kind = 0; kind < ZONE_TAILS; kind++) {
         struct zone_tail *tail = &zone->tail[kind];
-        zone_dump(zone, tail->next, tail->end);
+        if (!zone_dump(zone, tail->next, tail->end))
+            continue;
         zone_open(zone, kind, tail->next, tail->end, true);
         tail->next = tail->end;
     }
@@ -200,7 +222,8 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind)
     }
     to = (uint32_t)at + n;
     hide = shown ? to : tail->next;
-    zone_dump(zone, tail->next, hide < tail->fresh ? hide : tail->fresh);
+    if (!zone_dump(zone, tail->next, hide < tail->fresh ? hide : tail->fresh))
+        return -1;
     fresh = !shown && hide >= tail->fresh;
     zone_hide(zone, hide > tail->fresh ? hide : tail->fresh, tail->end,
               fresh ? ZONE_SHOW_FIRST : 0);
@@ -210,4 +233,10 @@ int64_t zone_grow(struct zone *zone, uint32_t n, uint32_t align, unsigned kind)
     zone->opened += raw ? n : 0;
     tail->next = to;
     return (int64_t)at;
+}
+
+void zone_ungrow(struct zone *zone, uint32_t at, uint32_t n)
+{
+    zone->tail[ZONE_SPANS].next = at;
+    zone->opened -= n;
 }

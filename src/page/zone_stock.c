@@ -8,8 +8,10 @@
  * taken: then these are blocks like others.  The word is one, so the child sees a cut either done or not
  * begun, and a thread that sleeps until the next fork cuts from the block that this one has set aside.
  *
- * What is taken is not zeroed, and its blocks are in no core dump until the fork has ended.
+ * What is taken is not zeroed, and its blocks are in no core dump until the fork has ended.  All of their
+ * pages may be used from the beginning.
  */
+#include "os/os.h"
 #include "page/zone.h"
 
 enum {
@@ -27,11 +29,24 @@ void zone_stock_init(struct zone *zone)
         atomic_store_explicit(&zone->stock[i].word, stock_closed, memory_order_relaxed);
 }
 
+/* NULL: there is none. */
+static struct block *zone_stock_block(struct zone *zone, bool grow)
+{
+    struct block *block = zone_set_aside(zone, grow);
+
+    if (block && block->shown < BLOCK_PAGES &&
+        !os_unguard(zone_address(zone_block_index(block)), BLOCK_SIZE)) {
+        zone_mark_free(zone, block);
+        return NULL;
+    }
+    return block;
+}
+
 void zone_stock_open(struct zone *zone, bool some)
 {
     for (unsigned i = 0; i < ZONE_STOCK; i++) {
         /* The zone grows for as many as it takes to have one for slabs alone. */
-        struct block *block = some ? zone_set_aside(zone, i < STOCK_LEAST) : NULL;
+        struct block *block = some ? zone_stock_block(zone, i < STOCK_LEAST) : NULL;
         uint64_t word = block ? (uint64_t)zone_block_index(block) << STOCK_INDEX_SHIFT : stock_none;
         /* Release: the block, to a thread that reads the word. */
         atomic_store_explicit(&zone->stock[i].word, word, memory_order_release);
@@ -66,8 +81,7 @@ static void zone_stock_account(struct zone *zone, uint64_t word)
     block->state = BLOCK_RUNS;
     block->kind = ZONE_LOOSE;
     zone_count_huge(zone, block);
-    if (pages > block->shown)
-        zone_show(block, pages);
+    (void)zone_show(block, pages);
     zone_account_take(zone, pages, block_take(block, 0, pages));
     if (granules > 0) {
         block->meta_hint = 0;

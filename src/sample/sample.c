@@ -14,12 +14,14 @@ enum {
     SAMPLE_MEAN_BITS = 48,
 };
 
-static _Atomic uint64_t sample_mean; /* 0: not begun */
-static _Atomic uint64_t sample_key;  /* what tells a child's numbers from its parent's */
+static _Atomic uint64_t sample_mean;  /* 0: not begun */
+static _Atomic uint64_t sample_key;   /* what tells a child's numbers from its parent's */
+static _Atomic uint32_t sample_begun; /* how often: distances of another mean are drawn anew */
 
 /* Bytes to the thread's next point; 0: not drawn yet.  And what its random numbers come from. */
 static __thread uint64_t sample_left __attribute__((tls_model("initial-exec")));
 static __thread uint64_t sample_state __attribute__((tls_model("initial-exec")));
+static __thread uint32_t sample_drawn __attribute__((tls_model("initial-exec")));
 
 /* -ln(u) * mean, u being random / 2^64: the logarithm to base 2 bit by bit, by squaring. */
 uint64_t sample_distance(uint64_t mean, uint64_t random)
@@ -62,15 +64,18 @@ static uint64_t sample_next(void)
                            sample_random());
 }
 
-uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own)
+uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, uint32_t some, bool own)
 {
     uint64_t size = cache->layout.stride, before;
-    uint32_t taken = 0;
+    uint32_t taken = 0, begun;
 
     if (cache->flags & CACHE_INTERNAL)
         return n;
-    if (__builtin_expect(sample_left == 0, 0))
+    begun = atomic_load_explicit(&sample_begun, memory_order_relaxed);
+    if (__builtin_expect(sample_left == 0 || sample_drawn != begun, 0)) {
+        sample_drawn = begun;
         sample_left = sample_next();
+    }
     if (own && sample_left <= size) { /* the point is in the caller's object */
         context_self()->sampled = cache;
         sample_left = sample_next();
@@ -79,7 +84,7 @@ uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own)
     }
     before = (sample_left - 1) / size; /* objects that end before the point */
     if (before < n)
-        n = (uint32_t)before;
+        n = before < some - taken ? (uint32_t)before : some - taken;
     sample_left -= n * size;
     return taken + n;
 }
@@ -87,6 +92,7 @@ uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own)
 void sample_begin(uint64_t mean)
 {
     atomic_store_explicit(&sample_mean, mean, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sample_begun, 1, memory_order_release);
     /* Release: the mean. */
     __atomic_store_n(&hooks_set.sample, sample_hand_over, __ATOMIC_RELEASE);
 }

@@ -9,7 +9,7 @@
  *
  * An allocation that is not sampled has no instruction for it.  Bytes are counted where objects are handed to
  * a CPU's main sheaf (sheaf/slot_alloc.c).  Where the next point lies within the sheaf's objects, only those
- * before it are handed over.  So the allocation that gets the object with the point finds the sheaf empty, and
+ * before it are handed over, and the others wait as the CPU's spare sheaf.  So the allocation that gets the object with the point finds the sheaf empty, and
  * takes the slow path.
  *
  * What is counted is an object that comes to a main sheaf from the spare sheaf, a barn or the slabs, or from
@@ -29,11 +29,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Samples from now on, `mean` bytes apart (not 0). */
+/* Samples from now on, `mean` bytes apart (not 0); also another mean than before. */
 void sample_begin(uint64_t mean);
 
 /* hooks_set.sample */
-uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, bool own);
+uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t n, uint32_t some, bool own);
 
 /* Whether the allocation that this thread has just made of the cache is a sample: the answer is given once. */
 static inline bool sample_is_due(const struct stook_cache *cache)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sheaf/barn.h"
 
+#include "base/probe.h"
 #include "base/report.h"
 #include "base/context.h"
 #include "os/topology.h"
@@ -145,6 +146,7 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
         __atomic_load_n(&barn->bounced, __ATOMIC_RELAXED) == 0 &&
         __atomic_load_n(&barn->granted, __ATOMIC_RELAXED) == 0) {
         stat_add(cache, STAT_barn_get_fail, 1);
+        PROBE3(barn_get, &cache->name[0], node, (struct sheaf *)NULL);
         return NULL;
     }
     if (!barn_lock(cache, barn, node, nospin))
@@ -164,6 +166,7 @@ struct sheaf *barn_get_full(struct stook_cache *cache, unsigned node, struct she
     lock_drop(&barn->lock, LOCK_BARN);
     barn_end(cache, verdict, nospin);
     stat_add(cache, full ? STAT_barn_get : STAT_barn_get_fail, 1);
+    PROBE3(barn_get, &cache->name[0], node, full);
     return full;
 }
 
@@ -217,6 +220,7 @@ bool barn_put_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
     lock_drop(&barn->lock, LOCK_BARN);
     barn_end(cache, verdict, nospin);
     stat_add(cache, taken ? STAT_barn_put : STAT_barn_put_fail, 1);
+    PROBE4(barn_put, &cache->name[0], node, full, taken);
     return taken;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sheaf/sheaf.h"
 
+#include "base/probe.h"
 #include "base/report.h"
 #include "slab/detached.h"
 #include "slab/nodes.h"
@@ -99,6 +100,7 @@ void sheaf_flush_some(struct stook_cache *cache, struct sheaf *sheaf, unsigned *
     done = node_put_some(cache, sheaf->object, n, slabs, nospin);
     left = n - done;
     stat_add(cache, STAT_sheaf_flush, done);
+    PROBE2(sheaf_flushed, &cache->name[0], done);
     moved = left < done ? left : done; /* from the top: no more than went */
     memcpy(sheaf->object, sheaf->object + n - moved, moved * sizeof(void *));
     sheaf->size = left;
@@ -114,5 +116,6 @@ void sheaf_flush(struct stook_cache *cache, struct sheaf *sheaf, bool nospin)
 
     sheaf->size = 0;
     stat_add(cache, STAT_sheaf_flush, n);
+    PROBE2(sheaf_flushed, &cache->name[0], n);
     node_put(cache, sheaf->object, n, nospin);
 }

@@ -6,6 +6,8 @@
 #include "sheaf/slot.h"
 
 #include "base/hooks.h"
+#include "base/mailbox.h"
+#include "base/probe.h"
 #include "os/topology.h"
 #include "percpu/random.h"
 #include "sheaf/barn.h"
@@ -58,7 +60,7 @@ static uint32_t slot_fill(const struct stook_cache *cache, struct slot *slot)
 static inline void slot_sample_own(const struct stook_cache *cache, uint32_t n)
 {
     while (n > 0)
-        n -= hooks_sample(cache, n, true);
+        n -= hooks_sample(cache, n, n, true);
 }
 
 /* Past the sheaves: a closed slot, an unregistered thread, a cache without sheaves. */
@@ -117,36 +119,61 @@ static void slot_install(struct stook_cache *cache, unsigned node, struct sheaf 
         barn_put_empty(cache, node, empty, nospin);
 }
 
-/* Of the sheaf's objects only the upper `may` are handed over, since a sample comes next.  The others go to
- * the barn, for the next refill.  Without memory for that the sample comes late. */
+/*
+ * Of the sheaf's objects only the upper `may` are handed over, in a sheaf of their own, since a sample comes next; the
+ * others wait as the spare sheaf.  So the order of objects, the barn and its limits are as if there were no samples.
+ * Without memory for that the sample comes late.
+ */
 static __attribute__((noinline, cold)) void slot_install_short(struct stook_cache *cache,
                                                                unsigned node, struct sheaf *full,
                                                                uint32_t may, bool recycled,
                                                                bool nospin)
 {
-    uint32_t capacity = cache_capacity(cache), over = full->size - may;
-    struct sheaf *rest = full;
+    struct sheaf *upper = may > 0 ? barn_make_empty(cache, node, nospin) : NULL;
+    struct sheaf *main = NULL, *spare = NULL;
+    struct slot *slot;
 
-    if (may > 0) {
-        rest = sheaf_alloc_over(capacity, over > capacity ? over : capacity, node, nospin);
-        stat_add(cache, STAT_sheaf_alloc, rest != NULL);
-        if (rest) {
-            memcpy(rest->object, full->object, over * sizeof(void *));
-            memmove(full->object, full->object + over, may * sizeof(void *));
-            rest->size = over;
-            full->size = may;
-        }
+    if (may > 0 && (!upper || upper->capacity < may)) { /* the capacity has changed */
         slot_install(cache, node, full, recycled, nospin);
+        if (upper)
+            barn_put_empty(cache, node, upper, nospin);
+        return;
     }
-    if (rest)
-        barn_return(cache, node, rest, nospin);
+    if (__builtin_expect(cache->permutation != NULL, 0))
+        random_shuffle(full->object, full->size);
+    if (upper) {
+        upper->size = may;
+        full->size -= may;
+        memcpy(upper->object, full->object + full->size, may * sizeof(void *));
+    }
+    main = slot_close(percpu_offset(cache->index), &slot, nospin);
+    if (main) {
+        if (recycled)
+            slot->fill = cache_capacity(cache);
+        if (main->size == 0 && (!slot->spare || slot->spare->size == 0)) {
+            struct sheaf *empty = slot_real(main);
+            spare = slot->spare;
+            slot->spare = full;
+            full = NULL;
+            slot_open(slot, upper ? upper : main);
+            upper = upper ? empty : NULL;
+        } else {
+            slot_open(slot, main);
+        }
+    }
+    if (full)
+        barn_return(cache, node, full, nospin);
+    if (upper)
+        barn_return(cache, node, upper, nospin);
+    if (spare)
+        barn_put_empty(cache, node, spare, nospin);
 }
 
 /* A sheaf with objects, or all that may be handed over of them. */
 static void slot_install_full(struct stook_cache *cache, unsigned node, struct sheaf *full,
                               bool recycled, bool nospin)
 {
-    uint32_t may = hooks_sample(cache, full->size, false);
+    uint32_t may = hooks_sample(cache, full->size, cache_capacity(cache), false);
 
     if (__builtin_expect(may < full->size, 0))
         slot_install_short(cache, node, full, may, recycled, nospin);
@@ -224,6 +251,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         got += k;
         slot_sample_own(cache, k);
         stat_add(cache, STAT_sheaf_refill, k);
+        PROBE3(sheaf_refilled, &cache->name[0], k, node);
         stat_add(cache, STAT_alloc_slowpath, k);
     }
     full = got < n ? empty = slot_container(cache, node, empty, fill, nospin) : NULL;
@@ -234,6 +262,7 @@ static uint32_t slot_refill(struct stook_cache *cache, unsigned node, struct she
         k = n - got < fill ? n - got : fill;
         full->size = nodes_take(cache, node, full->object, k, fill, nospin);
         stat_add(cache, STAT_sheaf_refill, full->size);
+        PROBE3(sheaf_refilled, &cache->name[0], full->size, node);
         if (k > full->size)
             k = full->size;
         stat_add(cache, STAT_alloc_slowpath, k);
@@ -267,8 +296,10 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         got = slot_pop_bulk(offset, objects, n);
         stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
-    if (got < n)
+    if (got < n) {
         slot_tick(cpu, nospin);
+        mailbox_look();
+    }
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t more;
@@ -279,10 +310,11 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         if (main->size > 0) { /* another CPU by now, or others were here */
             slot_open(slot, main);
         } else if (spare && spare->size > 0) {
-            uint32_t may = hooks_sample(cache, spare->size, true);
-            slot->spare = may < spare->size ? NULL : slot_real(main);
-            slot_open(slot, may < spare->size ? main : spare);
-            if (__builtin_expect(may < spare->size, 0))
+            uint32_t may = hooks_sample(cache, spare->size, cache_capacity(cache), true);
+            bool whole = may >= spare->size; /* others change it as soon as the slot is open */
+            slot->spare = whole ? slot_real(main) : NULL;
+            slot_open(slot, whole ? spare : main);
+            if (__builtin_expect(!whole, 0))
                 slot_install_short(cache, node, spare, may, false, nospin);
             stat_add(cache, STAT_sheaf_swap, 1);
         } else {

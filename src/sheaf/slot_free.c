@@ -5,6 +5,7 @@
  */
 #include "sheaf/slot.h"
 
+#include "base/probe.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
 #include "sheaf/order.h"
@@ -274,6 +275,7 @@ static bool slot_empty_small(struct stook_cache *cache, unsigned node, const voi
             out[i] = NULL;
         }
     stat_add(cache, STAT_sheaf_flush, n);
+    PROBE2(sheaf_flushed, &cache->name[0], n);
     if (n > 0)
         node_put(cache, out, n, nospin);
     barn_shed(cache, node, nospin);
@@ -317,7 +319,8 @@ void slot_free(struct stook_cache *cache, void **objects, uint32_t n, bool nospi
             slot->wary = SLOT_WARY;
             slot_open(slot, spare ? spare : SHEAF_NONE);
             slot_trim(cache, node, main, decline, n > 1, nospin);
-        } else if (spare && spare->size < spare->capacity) {
+        } else if (spare &&
+                   spare->size != spare->capacity) { /* with room; or a surplus, which is next */
             slot->spare = slot_real(main);
             slot_open(slot, spare);
             stat_add(cache, STAT_sheaf_swap, 1);

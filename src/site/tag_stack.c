@@ -45,8 +45,10 @@ extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 static void tag_stack_find_ours(void)
 {
     uint64_t base = (uintptr_t)&__ehdr_start, entry = getauxval(AT_ENTRY), end = 0;
-    const ElfW(Phdr) *phdr = (const void *)((const char *)&__ehdr_start + __ehdr_start.e_phoff);
+    const ElfW(Phdr) *phdr = (const void *)(base + __ehdr_start.e_phoff);
 
+    __asm__(""
+            : "+r"(phdr)); /* it lies behind the header, which is all that the compiler knows of */
     for (unsigned i = 0; i < __ehdr_start.e_phnum; i++)
         if (phdr[i].p_type == PT_LOAD && (phdr[i].p_flags & PF_X))
             end = base + phdr[i].p_vaddr + phdr[i].p_memsz;

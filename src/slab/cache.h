@@ -31,6 +31,20 @@ enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_HARDENED = STOOK_CACHE_ZERO_ON_FREE | STOOK_CACHE_QUARANTINE,
 };
 
+/*
+ * Bytes behind each object of a cache with a quarantine that harden/ checks; 0: there are none.  kmalloc's objects are
+ * aligned to their size, and would take twice the room.
+ */
+enum { CACHE_CANARY = 8 };
+static inline size_t cache_canary(unsigned flags, size_t size)
+{
+    return (flags & STOOK_CACHE_QUARANTINE) &&
+                   (flags & (CACHE_SIZED | CACHE_MALLOC)) != CACHE_SIZED &&
+                   size <= STOOK_OBJECT_SIZE_MAX - CACHE_CANARY
+               ? CACHE_CANARY
+               : 0;
+}
+
 /* Slabs of one cache with memory of one node. */
 enum { NODE_PARKED = 4 };
 
@@ -168,8 +182,10 @@ struct stook_cache {
     uint64_t *start; /* malloc/: its test of addresses (malloc/fast.h), or NULL; becomes 0 with the
                       * first slab of the minimum order */
     _Atomic uint32_t prefilled; /* reserve/: sheaves that callers hold */
-    uint32_t traced;            /* trace/: the trace that knows it; 0: none */
-    struct cache_node nodes[];  /* one a node, up to the highest number */
+    _Atomic uint32_t
+        switched;    /* debug/: of its CACHE_DEBUG flags, those that are no more as `flags` says */
+    uint32_t traced; /* trace/: the trace that knows it; 0: none */
+    struct cache_node nodes[]; /* one a node, up to the highest number */
 };
 
 /*

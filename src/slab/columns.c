@@ -110,7 +110,10 @@ static void columns_place_outside(const struct columns_object *object,
     uint32_t offset[LAYOUT_COLUMNS];
 
     way->meta_base = LAYOUT_DESCRIPTOR + object->link_outside * way->objects;
-    way->meta = columns_pack(object, masks->outside, way->meta_base, way->objects, offset);
+    way->meta =
+        columns_pack(object, masks->outside & ~object->last, way->meta_base, way->objects, offset);
+    way->meta =
+        columns_pack(object, masks->outside & object->last, way->meta, way->objects, offset);
     for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
         if (masks->outside & 1u << i)
             way->column[i] = (struct layout_column){offset[i], object->element[i],

@@ -24,6 +24,8 @@ struct columns_object {
     uint32_t link_outside; /* bytes an object of links, or marks, right behind the descriptor */
     uint16_t element[LAYOUT_COLUMNS];
     uint8_t where[LAYOUT_COLUMNS]; /* of COLUMNS_* */
+    unsigned
+        last; /* bit n: column n lies behind all others outside, so that slabs can do without */
 };
 
 /* What a way must keep to; 0: no bound. */

@@ -198,8 +198,8 @@ static inline __attribute__((always_inline)) uint32_t detached_steps(
     const bool bytes)
 {
     const uintptr_t step = next == 1 ? cache->layout.stride : -(uintptr_t)cache->layout.stride;
-    const size_t link_step =
-        next == 1 ? cache->layout.link_stride : -(size_t)cache->layout.link_stride;
+    const ptrdiff_t link_step =
+        next == 1 ? (ptrdiff_t)cache->layout.link_stride : -(ptrdiff_t)cache->layout.link_stride;
     const uint32_t most = walk->objects, secret = STOOK_ENCODED ? cache->secret : 0;
     uintptr_t object = (uintptr_t)objects[i];
     uint32_t index = walk->head, last = walk->last, from = i;

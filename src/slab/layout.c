@@ -290,6 +290,7 @@ static void layout_place_later(struct layout_plan *plan, const struct layout_req
         }
         object->element[i] = request->element[i];
     }
+    object->last = request->later;
     if (!columns_best(object, slab, &bounds, way)) {
         bounds.meta = 0; /* a block with few such slabs, then: it is asked for */
         columns_best(object, slab, &bounds, way);

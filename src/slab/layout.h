@@ -91,7 +91,7 @@ enum layout_wish {
 
 struct layout_request {
     size_t size, align;  /* of an object; align a power of two */
-    uint32_t gap;        /* bytes at least behind each object that are nobody's */
+    uint32_t gap;        /* bytes at least behind each object that no user has */
     uint32_t lead;       /* bytes of a slab before its first object: a multiple of align */
     unsigned wishes;     /* of enum layout_wish; without one for links the faster place */
     unsigned page_shift; /* 0: PAGE_SHIFT; 12 to 20 */

@@ -15,7 +15,6 @@
 
 #include "os/os.h"
 #include "page/arena_kept.h"
-#include "slab/column.h"
 
 #include <stdlib.h>
 
@@ -157,7 +156,7 @@ char *runs_take_hardened(struct stook_cache *cache, unsigned node, unsigned orde
     return base;
 }
 
-void runs_give(struct stook_cache *cache, struct slab *slab)
+void runs_give_hardened(struct stook_cache *cache, struct slab *slab)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     unsigned order = slab_order(cache, word), node = slab_node(slab);

@@ -6,12 +6,15 @@
 #ifndef STOOK_SLAB_RUNS_H
 #define STOOK_SLAB_RUNS_H
 
+#include "page/arena.h"
+#include "slab/column.h"
 #include "slab/slab.h"
 
 /* Of an ordinary cache, or with a page more; NULL without memory. */
 char *runs_from_arena(const struct stook_cache *cache, unsigned node, unsigned order,
                       uint32_t flags, bool guard, bool nospin, void **meta);
 /* Of a cache with guard pages, or pages of its own. */
+void runs_give_hardened(struct stook_cache *cache, struct slab *slab);
 char *runs_take_hardened(struct stook_cache *cache, unsigned node, unsigned order, uint32_t *flags,
                          bool nospin, void **meta);
 
@@ -28,7 +31,17 @@ static inline char *runs_take(struct stook_cache *cache, unsigned node, unsigned
 }
 
 /* The pages of a slab that is gone: to the arena, or onto the list of its cache's own. */
-void runs_give(struct stook_cache *cache, struct slab *slab);
+static inline void runs_give(struct stook_cache *cache, struct slab *slab)
+{
+    uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+    uint32_t flags = slab_flags(word);
+
+    if (__builtin_expect((cache->flags & STOOK_CACHE_OWN_PAGES) | (flags & SLAB_GUARDED), 0))
+        runs_give_hardened(cache, slab);
+    else
+        arena_free(slab_base(slab), (size_t)1 << slab_order(cache, word), slab,
+                   column_meta(cache, flags));
+}
 
 /* Before the first cache with guard pages: reads how many mappings the kernel allows. */
 void runs_start(void);

@@ -5,6 +5,7 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "base/placed.h"
+#include "base/probe.h"
 #include "base/report.h"
 #include "page/arena.h"
 #include "slab/column.h"
@@ -61,6 +62,7 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
         base = runs_take(cache, node, order, &flags, nospin, &meta);
     }
     if (!base) {
+        PROBE2(slab_refused, &cache->name[0], node);
         errno = ENOMEM;
         return NULL;
     }
@@ -88,6 +90,7 @@ struct slab *slab_make(struct stook_cache *cache, unsigned node, bool nospin)
         slab_each(cache, slab_first(cache, slab), objects, cache->ctor);
     stat_add(cache, STAT_alloc_slab, 1);
     stat_add(cache, STAT_order_fallback, (flags & SLAB_MIN) != 0);
+    PROBE6(slab_made, &cache->name[0], slab, base, objects, order, node);
     return slab;
 }
 
@@ -117,6 +120,7 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
         atomic_fetch_sub_explicit(&cache->tagged, (uint64_t)PAGE_SIZE << order,
                                   memory_order_relaxed);
     stat_add(cache, STAT_free_slab, 1);
+    PROBE4(slab_released, &cache->name[0], slab, objects, order);
     runs_give(cache, slab);
 }
 

@@ -6,6 +6,7 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "cache/pin.h"
+#include "debug/flags.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
 #include "sheaf/barn.h"
@@ -86,6 +87,11 @@ static uint64_t cache_show_barn(struct barn *barn)
     return bytes;
 }
 
+static uint64_t cache_show_debug(const struct stook_cache *cache, uint32_t flag)
+{
+    return (debug_of(cache) & flag) != 0;
+}
+
 /* X(name, kind, value): of `cache`, and of CPU or node `number`. */
 #define SHOW_ATTRIBUTES(X)                                                                         \
     /* Linux's names. */                                                                           \
@@ -93,6 +99,7 @@ static uint64_t cache_show_barn(struct barn *barn)
     X(align, SHOW_CACHE, cache->align)                                                             \
     X(ctor, SHOW_ADDRESS, (uintptr_t)cache->ctor)                                                  \
     X(destroy_by_rcu, SHOW_CACHE, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)                      \
+    X(failslab, SHOW_CACHE, cache_show_debug(cache, STOOK_CACHE_DEBUG_FAIL))                       \
     X(hwcache_align, SHOW_CACHE, (cache->flags & STOOK_CACHE_HWALIGN) != 0)                        \
     X(min_partial, SHOW_CACHE, cache->min_partial)                                                 \
     X(object_size, SHOW_CACHE, cache->object_size)                                                 \
@@ -101,10 +108,15 @@ static uint64_t cache_show_barn(struct barn *barn)
     X(objs_per_slab, SHOW_CACHE, cache->layout.objects)                                            \
     X(order, SHOW_CACHE, cache->layout.order)                                                      \
     X(partial, SHOW_NODE, cache_show_lists(cache, number).partial)                                 \
+    X(poison, SHOW_CACHE, cache_show_debug(cache, STOOK_CACHE_DEBUG_POISON))                       \
+    X(red_zone, SHOW_CACHE, cache_show_debug(cache, STOOK_CACHE_DEBUG_RED_ZONE))                   \
+    X(sanity_checks, SHOW_CACHE, cache_show_debug(cache, STOOK_CACHE_DEBUG_CHECKS))                \
     X(sheaf_capacity, SHOW_CACHE, cache_capacity(cache))                                           \
     X(slab_size, SHOW_CACHE, cache->layout.stride)                                                 \
     X(slabs, SHOW_NODE, cache_show_node(cache, number).slabs)                                      \
+    X(store_user, SHOW_CACHE, cache_show_debug(cache, STOOK_CACHE_DEBUG_USER))                     \
     X(total_objects, SHOW_NODE, cache_show_node(cache, number).objects)                            \
+    X(trace, SHOW_CACHE, cache_show_debug(cache, STOOK_CACHE_DEBUG_TRACE))                         \
     /* Ours. */                                                                                    \
     X(active, SHOW_CACHE, cache_show_counts(cache).active)                                         \
     X(adaptive, SHOW_CACHE, (cache->flags & STOOK_CACHE_ADAPTIVE) != 0)                            \

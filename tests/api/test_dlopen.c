@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* debug: no */
 /* needs: native */
 /*
  * Modules with the fast path inlined come and go while threads run in them, and so does the library

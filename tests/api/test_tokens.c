@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* debug: no */
 /* link: malloc */
 /* needs: malloc preload */
 /*

@@ -27,6 +27,8 @@
 
 #include <cmocka.h>
 
+#include "support/golden.h"
+
 static struct stook_cache *make(const char *name, size_t size, unsigned flags)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = flags};
@@ -326,22 +328,6 @@ static int run(void *arg)
     return 0;
 }
 
-static void read_golden(const char *name, char *buf, size_t size)
-{
-    const char *root = getenv("STOOK_SOURCE_DIR");
-    char path[512];
-    FILE *file;
-    size_t n;
-
-    snprintf(path, sizeof(path), "%s/tests/death/golden/%s", root ? root : ".", name);
-    file = fopen(path, "r");
-    if (!file)
-        fail_msg("%s cannot be read", path);
-    n = fread(buf, 1, size - 1, file);
-    fclose(file);
-    buf[n] = '\0';
-}
-
 static void reports(void **unused)
 {
     unsigned failed = 0;
@@ -356,7 +342,7 @@ static void reports(void **unused)
             printf("%s: %s", deaths[i].name, child.error);
             continue;
         }
-        read_golden(deaths[i].name, golden, sizeof(golden));
+        golden_read("", deaths[i].name, golden, sizeof(golden));
         ended = deaths[i].lives ? WIFEXITED(child.status) && WEXITSTATUS(child.status) == 0
                                 : WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGABRT;
         if (!ended || fnmatch(golden, child.error, 0) != 0) {

@@ -29,6 +29,8 @@
 
 #include <cmocka.h>
 
+#include "support/golden.h"
+
 static struct stook_cache *make(const char *name, size_t size, unsigned flags)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = flags};
@@ -220,31 +222,16 @@ static int report_one(enum debug_what what)
     return 0;
 }
 
-static void read_golden(const char *prefix, const char *name, char *buf, size_t size)
-{
-    const char *root = getenv("STOOK_SOURCE_DIR");
-    char path[512];
-    FILE *file;
-    size_t n;
-
-    snprintf(path, sizeof(path), "%s/tests/death/golden/%s_%s", root ? root : ".", prefix, name);
-    file = fopen(path, "r");
-    if (!file)
-        fail_msg("%s cannot be read", path);
-    n = fread(buf, 1, size - 1, file);
-    fclose(file);
-    buf[n] = '\0';
-}
-
 static unsigned compare(const char *prefix, const char *name, const struct said *said)
 {
-    char golden[16384];
+    char golden[16384], file[128];
 
     if (getenv("STOOK_TEST_UPDATE")) {
         printf("%s_%s: %s", prefix, name, said->text);
         return 0;
     }
-    read_golden(prefix, name, golden, sizeof(golden));
+    snprintf(file, sizeof(file), "%s_%s", prefix, name);
+    golden_read("", file, golden, sizeof(golden));
     if (said->writes == 1 && WIFEXITED(said->status) && WEXITSTATUS(said->status) == 0 &&
         fnmatch(golden, said->text, 0) == 0)
         return 0;

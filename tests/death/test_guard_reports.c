@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "support/golden.h"
+
 enum { RIGHT, LEFT, EITHER };
 
 static volatile char sink;
@@ -196,22 +198,6 @@ static int run(void *arg)
     return 0;
 }
 
-static void read_golden(const char *name, char *buf, size_t size)
-{
-    const char *root = getenv("STOOK_SOURCE_DIR");
-    char path[512];
-    FILE *file;
-    size_t n;
-
-    snprintf(path, sizeof(path), "%s/tests/death/golden/guard_%s", root ? root : ".", name);
-    file = fopen(path, "r");
-    if (!file)
-        fail_msg("%s cannot be read", path);
-    n = fread(buf, 1, size - 1, file);
-    fclose(file);
-    buf[n] = '\0';
-}
-
 static void reports(void **unused)
 {
     unsigned failed = 0;
@@ -225,7 +211,7 @@ static void reports(void **unused)
             printf("== %s\n%s", deaths[i].name, child.error);
             continue;
         }
-        read_golden(deaths[i].name, golden, sizeof(golden));
+        golden_read("guard_", deaths[i].name, golden, sizeof(golden));
         if (!WIFSIGNALED(child.status) || WTERMSIG(child.status) != deaths[i].signal ||
             fnmatch(golden, child.error, 0) != 0) {
             printf("%s: status %#x\nwanted: %sgot:    %s", deaths[i].name, (unsigned)child.status,

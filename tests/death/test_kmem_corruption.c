@@ -30,6 +30,8 @@
 
 #include <cmocka.h>
 
+#include "support/golden.h"
+
 /* In a child: what is not so is said, and the child fails. */
 #define NEED(condition)                                                                            \
     do {                                                                                           \
@@ -392,22 +394,6 @@ static void normalise(const char *from, char *to)
     *to = '\0';
 }
 
-static void read_golden(const char *name, char *text, size_t size)
-{
-    const char *root = getenv("STOOK_SOURCE_DIR");
-    char path[512];
-    FILE *file;
-    size_t n;
-
-    snprintf(path, sizeof(path), "%s/tests/death/golden/kmem_%s", root ? root : ".", name);
-    file = fopen(path, "r");
-    if (!file)
-        fail_msg("%s cannot be read", path);
-    n = fread(text, 1, size - 1, file);
-    fclose(file);
-    text[n] = '\0';
-}
-
 static void corruptions(void **unused)
 {
     static struct child child;
@@ -422,7 +408,7 @@ static void corruptions(void **unused)
             printf("--- %s: status %#x\n%s", cases[i].name, (unsigned)child.status, said);
             continue;
         }
-        read_golden(cases[i].name, golden, sizeof(golden));
+        golden_read("kmem_", cases[i].name, golden, sizeof(golden));
         if (!child_passed(&child) || strcmp(golden, said) != 0) {
             printf("%s: status %#x\nwanted: %s\ngot:    %s\n", cases[i].name,
                    (unsigned)child.status, golden, said);

@@ -9,6 +9,7 @@
 
 #include <stook/stook.h>
 
+#include <pthread.h>
 #include <regex.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -134,7 +135,7 @@ static void free_p_q_p(void)
     t_free(p);
 }
 
-/* Deep in a sheaf a second copy is not seen, but where both go back to the slab. */
+/* Deep in a sheaf, too. */
 static void free_p_q_r_p(void)
 {
     void *p = t_malloc(200), *q = t_malloc(200), *r = t_malloc(200);
@@ -143,7 +144,48 @@ static void free_p_q_r_p(void)
     t_free(q);
     t_free(r);
     t_free(p);
-    t_malloc_trim(0);
+}
+
+/* Whatever was allocated and freed meanwhile, as long as the object was not handed out again. */
+static void free_after_traffic(void)
+{
+    for (size_t size = 8; size <= 32768; size += size / 16 + 8) {
+        void *p = t_malloc(size), *q[9];
+        for (int i = 0; i < 9; i++)
+            q[i] = t_malloc(size);
+        t_free(p);
+        for (int i = 0; i < 9; i++)
+            t_free(q[i]);
+        for (int i = 0; i < 100; i++)
+            t_free(t_malloc(size));
+        if (freed_quietly(p))
+            _exit(9);
+    }
+    abort();
+}
+
+static void *free_it(void *p)
+{
+    t_free(p);
+    return NULL;
+}
+
+static void free_in_another_thread(void)
+{
+    void *p = t_malloc(200);
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, free_it, p);
+    pthread_join(thread, NULL);
+    t_free(p);
+}
+
+static void usable_size_of_freed(void)
+{
+    void *p = t_malloc(200);
+
+    t_free(p);
+    t_malloc_usable_size(p);
 }
 
 /*
@@ -294,7 +336,12 @@ static const struct {
     {"a small object at rest in its slab", free_at_rest_small,
      "^stook: BUG malloc-16: bad free: pointer 0x[0-9a-f]+ is freed twice; it lies 0 bytes into "},
     {"realloc of what was freed", realloc_moves_freed,
+     "^stook: BUG malloc-208: realloc: object 0x[0-9a-f]+ is free already\n"},
+    {"an object of each class after other traffic", free_after_traffic, "^$"},
+    {"an object that another thread freed", free_in_another_thread,
      "^stook: BUG malloc-208: bad free: pointer 0x[0-9a-f]+ is freed twice; it lies 0 bytes into "},
+    {"the usable size of what was freed", usable_size_of_freed,
+     "^stook: BUG malloc-208: malloc_usable_size: object 0x[0-9a-f]+ is free already\n"},
     {"the library's own object", free_of_the_library,
      "^stook: BUG: free: pointer 0x[0-9a-f]+ is the library's own memory \\(its cache [a-z-]+\\)\n"},
     {"the insides of all classes", free_inside_any_class, "^$"},

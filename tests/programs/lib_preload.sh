@@ -11,7 +11,7 @@
 # need TOOL...                   skips the script where one is missing
 # $python                        Debian's python3 where there is one; "need python3" as usual
 #
-# The mode is the caller's STOOK_MODE.
+# The mode is the caller's STOOK_MODE.  Under its STOOK_DEBUG no process may report a corruption.
 # shellcheck shell=bash
 set -euo pipefail
 export LC_ALL=C.UTF-8
@@ -77,6 +77,10 @@ same() {
         echo "$name: status $without without, $with with Stook; outputs:" >&2
         diff "$work/$name.without" "$work/$name.with" | head -20 >&2 || true
         head -20 "$work/$name.with.err" >&2
+        exit 1
+    fi
+    if [ -n "${STOOK_DEBUG:-}" ] && grep -A40 'stook: BUG' "$work/$name.with.err" >&2; then
+        echo "$name: a corruption was reported" >&2
         exit 1
     fi
     served "$name" "$program"

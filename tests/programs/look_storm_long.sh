@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# needs: tool
+# needs: tool preload
 # labels: long
 # timeout: 3600
 # test_look_storm.py with 10000 attaches.

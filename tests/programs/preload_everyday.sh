@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # needs: tool preload
-# modes: default locked
+# modes: default locked debug
 # Everyday programs: the same output as without, and Stook served them.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 need perl awk tar xz openssl

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # needs: tool preload
-# modes: default locked
+# modes: default locked debug
 # git makes a small repository, clones and repacks it; the objects are the same.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 need git

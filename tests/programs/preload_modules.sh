@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # needs: tool preload
-# modes: default locked
+# modes: default locked debug
 # A C program that loads a C++ module and unloads it, over and over, while threads allocate.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # needs: tool preload
-# modes: default locked
+# modes: default locked debug
 # python3 with all of its objects from malloc: JSON, dictionaries, lists, regular expressions,
 # decimal numbers, threads, programs it starts, and extension modules, which it loads by dlopen.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 need python3
 export PYTHONMALLOC=malloc PYTHONHASHSEED=1
+[ -z "${STOOK_DEBUG:-}" ] || export STOOK_DEBUG=FZP # U walks the stack of each of its millions of calls
 
 cat >"$work/work.py" <<'PYTHON'
 import collections, ctypes, decimal, hashlib, json, random, re, subprocess, sys, threading, zlib

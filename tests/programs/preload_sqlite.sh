@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # needs: tool preload
-# modes: default locked
+# modes: default locked debug
 # SQLite in python3: a small load with indexes and queries, in memory and in a file; same answers.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 need python3

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # needs: tool preload
-# modes: default locked
+# modes: default locked debug
 # 64 threads on two CPUs, 8 bytes to 4 MiB, objects freed by others than made them, forks, contents
 # checked.  STOOK_STRESS_SECONDS makes it longer.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"

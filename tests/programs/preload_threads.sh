@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # needs: tool preload
-# modes: default locked
+# modes: default locked debug
 # A threaded C++ program.
 . "$STOOK_SOURCE_DIR/tests/programs/lib_preload.sh"
 

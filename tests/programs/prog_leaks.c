@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* link: shared */
 /*
- * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [call].
+ * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [call] [wait].
  *
  * Lost: 3 points; a string; a list of two; a ring of two; 300 KiB of whole pages.  Possible: an array of which only
  * the second element is pointed to.  In reach: what a global, another thread's stack and register, a thread-local
@@ -145,12 +145,13 @@ static void *hold(void *arg)
 
 int main(int argc, char **argv)
 {
-    bool clean = false, threads = false, call = false;
+    bool clean = false, threads = false, call = false, wait = false;
 
     for (int i = 1; i < argc; i++) {
         clean |= !strcmp(argv[i], "clean");
         threads |= !strcmp(argv[i], "threads");
         call |= !strcmp(argv[i], "call");
+        wait |= !strcmp(argv[i], "wait"); /* "ready", then until its input ends */
     }
     points = stook_cache_create("points", sizeof(struct point), NULL);
     hidden = stook_cache_create("hidden", 200, NULL);
@@ -170,5 +171,8 @@ int main(int argc, char **argv)
     wipe();
     if (call)
         printf("%ld\n", stook_leaks(STDERR_FILENO, STOOK_REPORT_JSON));
+    if (wait && write(STDOUT_FILENO, "ready\n", 6) == 6)
+        for (char c; read(STDIN_FILENO, &c, 1) > 0;)
+            ;
     return 0;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# needs: tool
+# needs: tool preload
 """Attaches to processes that allocate in several threads, make and destroy caches, fork, execute themselves and are
 killed: stook never fails but for the reasons that it names, its sums are sums, and the processes live on.
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# needs: tool
+# needs: tool preload
 """stook top and stook stat as people see them: top's screens in tmux, with digits blanked where they differ from run to run;
 each key; a process that ends or becomes another program; the terminal afterwards."""
 import os

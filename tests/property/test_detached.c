@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* debug: no */
 /*
  * Frees in arrays of every order against a model: after each the free objects of every slab are
  * those that the model has free, a slab that became free as a whole was not written to, and

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* debug: no */
 /*
  * The iterator over random slabs, with random splits between emitting and linking: each object
  * comes once, in the order it should, links decode and end, and of the slab nothing is written but

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* debug: no */
 /*
  * Bulk calls against single calls: threads take and return 1 to 300 objects at a time, with NULLs
  * between and in any order, hand objects to each other, and are interrupted by handlers that do the

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* debug: no */
 /* needs: whole */
 /*
  * Threads take and return objects one by one and in bulk, prefill sheaves, use a pool and defer frees,

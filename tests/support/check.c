@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/gone.h"
+#include "harden/quarantine.h"
 #include "support/check.h"
 
 #include "base/context.h"
@@ -478,6 +479,25 @@ static void check_caches(void)
     CHECK(count == cache_list.count, "%u caches on the list, it says %u", count, cache_list.count);
 }
 
+static void check_quarantine(void)
+{
+#ifndef STOOK_CORE
+    size_t bytes = 0;
+    void *object;
+
+    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX; cpu++)
+        for (uint32_t i = 0; (object = quarantine_held(cpu, i)); i++) {
+            const struct stook_cache *cache = slab_cache_of(object);
+            CHECK(cache && cache->flags & STOOK_CACHE_QUARANTINE,
+                  "an object in quarantine of a cache that has none");
+            check_mark_object(cache, object, "in quarantine");
+            bytes += cache->layout.stride;
+        }
+    CHECK(bytes == quarantine_bytes(), "%zu bytes are in quarantine, it says %zu", bytes,
+          quarantine_bytes());
+#endif
+}
+
 static void check_unmarked(void)
 {
     for (size_t i = 0; i < walk.n; i++) {
@@ -507,6 +527,7 @@ void check_count(const struct stook_cache *cache, const struct check_object *hel
             check_slot(cache_table[i], percpu_slot(cpu, percpu_offset(i)), cpu);
     for (size_t i = 0; i < n; i++)
         check_mark_object(held[i].cache, held[i].object, "held by the test");
+    check_quarantine();
     check_unmarked();
     *counts = walk.counts;
 }

@@ -7,6 +7,8 @@
  * so include this in the one file of a test, and not under sanitizers, which stand there themselves
  * (FAULTS_POSSIBLE).  Counting begins switched off; STOOK_TEST_FAULT=AT,LENGTH in the environment
  * has it on from the library's own start, which runs before main().
+ *
+ * FAULTS_OF_LIBRARY: calls fail that come from a file whose path has that in it, and no others.
  */
 #ifndef TESTS_SUPPORT_FAULTS_H
 #define TESTS_SUPPORT_FAULTS_H
@@ -23,6 +25,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -33,7 +36,29 @@
 static unsigned fault_at, fault_length, fault_calls, fault_hits;
 static bool fault_off = true;
 
-static bool fault(int error)
+#ifdef FAULTS_OF_LIBRARY
+#define fault(error) fault_from(error, __builtin_return_address(0))
+
+#define fault_is_other(from)                                                                       \
+    ({                                                                                             \
+        Dl_info info;                                                                              \
+        !dladdr(from, &info) || !info.dli_fname || !strstr(info.dli_fname, FAULTS_OF_LIBRARY);     \
+    })
+
+static void fault_tell(void)
+{
+    const char *path = getenv("STOOK_TEST_FAULT_FILE");
+
+    if (fault_hits == 1 && path)
+        close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+#else
+#define fault(error) fault_from(error, NULL)
+#define fault_is_other(from) ((void)(from), false)
+#define fault_tell() (void)0
+#endif
+
+static bool fault_from(int error, const void *from)
 {
     static bool asked;
 
@@ -43,12 +68,13 @@ static bool fault(int error)
         if (text && sscanf(text, "%u,%u", &fault_at, &fault_length) == 2)
             fault_off = false;
     }
-    if (fault_off)
+    if (fault_off || fault_is_other(from))
         return false;
     fault_calls++;
     if (fault_calls < fault_at || fault_calls - fault_at >= fault_length)
         return false;
     fault_hits++;
+    fault_tell();
     errno = error;
     return true;
 }

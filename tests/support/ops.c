@@ -38,6 +38,8 @@ static struct stook_cache *ops_make(unsigned size, struct stook_cache_args *args
     if (args && (args->flags & CACHE_COLOURED)) {
         if (args->align == 0)
             args->align = size >= 16 ? 16 : 8;
+        if (args->align == 1) /* the gap is one of links too, at even addresses */
+            args->align = 2;
         if ((args->flags & STOOK_CACHE_HWALIGN) && args->align < 64)
             args->align = 64;
         return stook_private_cache("property", size, args, true);
@@ -88,6 +90,9 @@ static void ops_create(void)
     made->stable = false;
 #endif
     made->cache = ops_make(size, kind & 128 ? NULL : &args);
+    if (!made->cache)
+        fprintf(stderr, "ops: no cache of %u bytes, align %zu, flags %x, capacity %u: %s\n", size,
+                args.align, args.flags, args.sheaf_capacity, strerror(errno));
     OPS_CHECK(made->cache);
     made->charged = args.flags & STOOK_CACHE_ACCOUNT && !(kind & 128);
     made->loose = cache_capacity(made->cache) == 0;

@@ -29,7 +29,7 @@ static void ops_visit(void)
     errno = saved;
 }
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(FUZZER)
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 
 /*
  * The call is single-stepped until its so many'th instruction, where the handler of that trap does

@@ -307,6 +307,7 @@ static void row_mode(void)
     (void)stook_mode(NULL);
     (void)stook_version();
     (void)stook_reports();
+    (void)stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_TRACE, 0);
     (void)stook_object_track(
         &null_fd, STOOK_TRACK_ALLOC,
         &(struct stook_object_track){.size = sizeof(struct stook_object_track)});

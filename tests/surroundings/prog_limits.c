@@ -7,6 +7,7 @@
  * prog_limits space BYTES LIBRARY      after RLIMIT_AS was set: threads, mmap, dlopen; then filled
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 
@@ -22,6 +23,8 @@ static unsigned fill(size_t size)
 
     while (n < FILL_MAX && (fill_object[n] = malloc(size)))
         n++;
+    if (n < FILL_MAX && errno != ENOMEM)
+        give_up("malloc refuses with errno %d", errno);
     for (unsigned i = 0; i < n; i++)
         free(fill_object[i]);
     return n;

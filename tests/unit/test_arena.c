@@ -277,6 +277,38 @@ static void slab_beside_full_metadata(void **unused)
     check_all(NULL, 0);
 }
 
+/* Slabs whose descriptors fill a block's metadata long before its pages: a block is left once these are full, and the
+ * next serves until its own are. */
+static void blocks_by_their_metadata(void **unused)
+{
+    enum {
+        BYTES = 1000,
+        SLABS = 2000,
+        ROOM = (BLOCK_META - BLOCK_NOTES) / (BYTES + 2 * ARENA_GRANULE)
+    };
+    static void *meta[SLABS];
+    static char *slab[SLABS];
+    size_t before = stat_now().blocks;
+
+    (void)unused;
+    for (unsigned turn = 0; turn < 3; turn++) {
+        for (unsigned n = 0; n < SLABS / 2; n++)
+            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, false, &meta[n]));
+        /* Each second one goes, and what comes finds its place again, in blocks that have been measured. */
+        for (unsigned n = turn % 2; n < SLABS / 2; n += 2)
+            arena_free_slab(slab[n], 0, meta[n], BYTES);
+        (void)arena_trim();
+        for (unsigned n = turn % 2; n < SLABS / 2; n += 2)
+            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, false, &meta[n]));
+        for (unsigned n = SLABS / 2; n < SLABS; n++)
+            assert_non_null(slab[n] = arena_alloc_slab(0, 0, true, BYTES, false, &meta[n]));
+        assert_true(stat_now().blocks - before <= SLABS / ROOM + 2);
+        for (unsigned n = 0; n < SLABS; n++)
+            arena_free_slab(slab[n], 0, meta[n], BYTES);
+    }
+    check_all(NULL, 0);
+}
+
 /* ---- in a new process ----------------------------------------------------------------------- */
 
 static const char *self;
@@ -518,6 +550,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(too_much),
         cmocka_unit_test(metadata_is_outside),
         cmocka_unit_test(slab_beside_full_metadata),
+        cmocka_unit_test(blocks_by_their_metadata),
         cmocka_unit_test(larger_kernel_pages),
         cmocka_unit_test(reserve_is_a_tunable),
         cmocka_unit_test(limited_address_space),

@@ -13,11 +13,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include <stook/debug.h>
 #include <stook/kmalloc.h>
 #include <stook/kmem.h>
 #include <stook/pool.h>
 #include <stook/rcu.h>
 #include <stook/sheaf.h>
+#include <stook/stat.h>
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -497,7 +499,7 @@ static struct stook_cache *class_of(size_t size)
 
 static uint8_t *ask(struct stook_cache *cache, size_t size, enum debug_call call, unsigned flags)
 {
-    struct debug_asks before = debug_ask((struct debug_asks){size, call});
+    struct debug_asks before = debug_ask((struct debug_asks){size, call, NULL});
     void *object = stook_alloc(cache, flags);
 
     (void)debug_ask(before);
@@ -508,6 +510,7 @@ static void sizes(void **state)
 {
     struct stook_cache *cache = class_of(32);
     uint8_t *object = ask(cache, 18, DEBUG_CALL_ANY, STOOK_ZERO);
+    struct debug_asks before;
 
     (void)state;
     assert_int_equal(stook_usable_size(object), 18);
@@ -532,6 +535,11 @@ static void sizes(void **state)
     SAID(1, "18 bytes is freed as one of 19");
     object = ask(cache, 18, DEBUG_CALL_NEW, 0);
     stook_private_free(cache, object, STOOK_PRIVATE_NEW, 18);
+    /* A handler that frees another object while one is being freed. */
+    object = ask(cache, 18, DEBUG_CALL_NEW, 0);
+    before = debug_ask((struct debug_asks){19, DEBUG_CALL_MALLOC, cache});
+    stook_free_any(object);
+    (void)debug_ask(before);
     unmake(cache);
     QUIET;
 }
@@ -623,6 +631,43 @@ static void tracing(void **state)
     unmake(cache);
 }
 
+/* What changes nothing of the layout can be switched while the cache is in use, and is seen by its name. */
+static void switched(void **state)
+{
+    struct stook_cache *cache = make(64, FZPU), *plain = make(64, 0);
+    char text[8];
+    void *object;
+
+    (void)state;
+    said.others = 0;
+    object = take(cache);
+    assert_int_equal(stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_TRACE, 1), 0);
+    assert_int_equal(stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_TRACE, 1), 0); /* no toggle */
+    assert_true(stook_cache_show(cache, "trace", text, sizeof(text)) > 0);
+    assert_int_equal(text[0], '1');
+    stook_free(cache, object);
+    assert_int_equal(said.others, 1);
+    assert_int_equal(stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_FAIL, 1), 0);
+    assert_true(fail_read("1,100,0,-1"));
+    assert_null(stook_alloc(cache, 0));
+    assert_int_equal(
+        stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_FAIL | STOOK_CACHE_DEBUG_TRACE, 0), 0);
+    said.others = 0;
+    stook_free(cache, take(cache));
+    assert_int_equal(said.others, 0);
+    assert_true(stook_cache_show(cache, "trace", text, sizeof(text)) > 0);
+    assert_int_equal(text[0], '0');
+    assert_true(stook_cache_show(cache, "red_zone", text, sizeof(text)) > 0);
+    assert_int_equal(text[0], '1');
+    assert_int_equal(stook_cache_debug_set(cache, STOOK_CACHE_DEBUG_POISON, 0), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(stook_cache_debug_set(plain, STOOK_CACHE_DEBUG_TRACE, 1), -1);
+    assert_int_equal(errno, EOPNOTSUPP);
+    assert_true(fail_read("1,0,0,0"));
+    unmake(cache);
+    unmake(plain);
+}
+
 /* ---- others --------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 3000 };
@@ -682,7 +727,7 @@ int main(void)
         cmocka_unit_test_setup(link_met, setup),    cmocka_unit_test_setup(plain, setup),
         cmocka_unit_test_setup(sizes, setup),       cmocka_unit_test_setup(destroyed, setup),
         cmocka_unit_test_setup(failing, setup),     cmocka_unit_test_setup(tracing, setup),
-        cmocka_unit_test_setup(crowd, setup),
+        cmocka_unit_test_setup(switched, setup),    cmocka_unit_test_setup(crowd, setup),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /* The kernel's slab_debug syntax, and which flags a cache of a name gets by STOOK_DEBUG. */
 #include "debug/flags.h"
 

@@ -5,10 +5,12 @@
  * cache's.  What is wrong is reported, and the program goes on, so that reports can be counted.
  */
 #include "harden/quarantine.h"
+#include "page/arena.h"
 #include "slab/runs.h"
 
 #include "support/child.h"
 #include "support/environment.h"
+#include "support/stay.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -209,6 +211,39 @@ static void reuse(void **state)
     SAID(0);
 }
 
+/* What is held is bounded after each free, also where a large object comes after thousands of small ones. */
+static void bound(void **state)
+{
+    enum { SMALL = 9000, LARGE = 40 };
+    static unsigned char *small[SMALL], *large[LARGE];
+    struct stook_cache *few = make(20000, STOOK_CACHE_QUARANTINE),
+                       *many = make(16, STOOK_CACHE_QUARANTINE);
+    cpu_set_t had;
+
+    (void)state;
+    stay_begin(&had);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (unsigned i = 0; i < SMALL; i++)
+            small[i] = take(many);
+        for (unsigned i = 0; i < LARGE; i++)
+            large[i] = take(few);
+        for (unsigned i = 0; i < SMALL; i++) {
+            stook_free(many, small[i]);
+            assert_true(quarantine_bytes() <= QUARANTINE);
+        }
+        for (unsigned i = 0; i < LARGE; i++) {
+            stook_free(few, large[i]);
+            assert_true(quarantine_bytes() <= QUARANTINE);
+        }
+        assert_true(quarantine_bytes() > QUARANTINE - few->layout.stride);
+    }
+    stay_end(&had);
+    unmake(few);
+    unmake(many);
+    assert_int_equal(quarantine_bytes(), 0);
+    SAID(0);
+}
+
 static void *free_it(void *arg)
 {
     void **two = arg;
@@ -306,11 +341,13 @@ static void constructed(void **state)
 static void reserves(void **state)
 {
     struct stook_cache *cache = make(200, STOOK_CACHE_QUARANTINE | STOOK_CACHE_ZERO_ON_FREE);
-    struct stook_sheaf *sheaf = stook_sheaf_prefill(cache, 0, 30);
+    struct stook_sheaf *sheaf;
     struct stook_pool *pool;
     void *objects[30];
 
     (void)state;
+    (void)arena_trim(); /* pages of other caches may have anything */
+    sheaf = stook_sheaf_prefill(cache, 0, 30);
     assert_non_null(sheaf);
     for (unsigned i = 0; i < 30; i++)
         assert_non_null(objects[i] = stook_sheaf_alloc(cache, 0, sheaf));
@@ -333,6 +370,29 @@ static void reserves(void **state)
     SAID(0);
     unmake(cache);
     SAID(0);
+}
+
+/* What is written behind what was asked for is found by the free, and behind a freed object later. */
+static void canary(void **state)
+{
+    struct stook_cache *cache = make(56, STOOK_CACHE_QUARANTINE);
+    char *object = stook_alloc(cache, 0), *next;
+
+    (void)state;
+    assert_int_equal(stook_usable_size(object), 56);
+    memset(object, 1, 56);
+    object[56] ^= 1;
+    stook_free(cache, object);
+    SAID(1);
+    object = stook_alloc(cache, 0);
+    stook_free(cache, object);
+    object[58] ^= 1; /* it is held */
+    for (unsigned i = 0; i < 100000 && heard == 0; i++)
+        if ((next = stook_alloc(cache, 0)) != NULL)
+            stook_free(cache, next);
+    SAID(1);
+    assert_int_equal(stook_cache_destroy(cache), -1); /* two are out for good */
+    heard = 0;
 }
 
 /* ---- many threads ---------------------------------------------------------------------------- */
@@ -552,12 +612,19 @@ static int hardened_two(void *unused)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order),     cmocka_unit_test(zero),
-        cmocka_unit_test(reuse),     cmocka_unit_test(twice),
-        cmocka_unit_test(written),   cmocka_unit_test(constructed),
-        cmocka_unit_test(reserves),  cmocka_unit_test(crowd),
-        cmocka_unit_test(guards),    cmocka_unit_test(guards_are_capped),
+        cmocka_unit_test(order),
+        cmocka_unit_test(zero),
+        cmocka_unit_test(reuse),
+        cmocka_unit_test(twice),
+        cmocka_unit_test(written),
+        cmocka_unit_test(constructed),
+        cmocka_unit_test(reserves),
+        cmocka_unit_test(canary),
+        cmocka_unit_test(crowd),
+        cmocka_unit_test(guards),
+        cmocka_unit_test(guards_are_capped),
         cmocka_unit_test(own_pages),
+        cmocka_unit_test(bound),
     };
     char *name = argv[0];
 

@@ -297,6 +297,33 @@ static void leads(void **unused)
     }
 }
 
+/* A column that may never come is behind those that are there: until it comes, slabs are as if it were not planned. */
+static void later_is_last(void **unused)
+{
+    (void)unused;
+    for (size_t size = 8; size <= 4096; size += 8) {
+        struct layout_request request = {.size = size,
+                                         .align = 8,
+                                         .wishes = LAYOUT_WRITABLE | LAYOUT_LINK_OUTSIDE |
+                                                   LAYOUT_COLUMNS_OUTSIDE};
+        struct layout with, without;
+        request.element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
+        request.element[LAYOUT_TRACK] = 2;
+        assert_true(layout_plan_columns(&without, &request));
+        request.element[LAYOUT_TAG] = 8;
+        request.later = 1u << LAYOUT_TAG;
+        assert_true(layout_plan_columns(&with, &request));
+        assert_int_equal(with.objects, without.objects);
+        for (unsigned min = 0; min < 2; min++) {
+            size_t least = layout_meta(&without, min, false);
+            assert_int_equal(layout_meta(&with, min, false), least);
+            assert_in_range(layout_meta(&with, min, true),
+                            least + 8u * layout_slab_objects(&with, min),
+                            least + 8u * layout_slab_objects(&with, min) + 7);
+        }
+    }
+}
+
 static void capacities(void **unused)
 {
     unsigned last = STOOK_SHEAF_CAPACITY_MAX;
@@ -321,6 +348,7 @@ int main(void)
         cmocka_unit_test(examples),
         cmocka_unit_test(columns),
         cmocka_unit_test(leads),
+        cmocka_unit_test(later_is_last),
         cmocka_unit_test(capacities),
     };
 

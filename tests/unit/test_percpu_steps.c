@@ -19,12 +19,11 @@
 #include <cmocka.h>
 
 #if (defined(__x86_64__) || defined(__aarch64__)) && STOOK_RSEQ
-#include "malloc/fast.h"
 #include "support/rseq_broken.h"
 #include "support/steps.h"
 
 enum { SLOT = 1, TOKENS = 100, MORE = 80, ROOM = 200, CASES_MAX = 100 };
-enum op { OP_POP, OP_PUSH, OP_PUSH_FRESH, OP_POP_BULK, OP_PUSH_BULK, OP_CLOSE, OP_CLOSE_LATE, OPS };
+enum op { OP_POP, OP_PUSH, OP_POP_BULK, OP_PUSH_BULK, OP_CLOSE, OP_CLOSE_LATE, OPS };
 enum { EVENT_TAKE = STEPS_HELP, EVENT_NEIGHBOUR, EVENTS };
 
 /* One section on one sheaf. */
@@ -64,10 +63,6 @@ STEPS_SECTION static int op_push(void)
 {
     return stook_rseq_push(slots, percpu.rseq_offset, moved[0]);
 }
-STEPS_SECTION static int op_push_fresh(void)
-{
-    return push_fresh(slots, percpu.rseq_offset, moved[0]);
-}
 STEPS_SECTION static int op_pop_bulk(void)
 {
     return rseq_pop_bulk(slots, percpu.rseq_offset, moved, asked, &moved_count) == RSEQ_DONE;
@@ -92,13 +87,9 @@ static const struct {
     const char *name;
     bool push;
 } ops[OPS] = {
-    {op_pop, "pop", false},
-    {op_push, "push", true},
-    {op_push_fresh, "push fresh", true},
-    {op_pop_bulk, "pop bulk", false},
-    {op_push_bulk, "push bulk", true},
-    {op_close, "close", false},
-    {op_close_late, "close with a late end", false},
+    {op_pop, "pop", false},           {op_push, "push", true},
+    {op_pop_bulk, "pop bulk", false}, {op_push_bulk, "push bulk", true},
+    {op_close, "close", false},       {op_close_late, "close with a late end", false},
 };
 
 static void add(enum op op, unsigned n, unsigned tokens, unsigned capacity, int null)
@@ -123,10 +114,6 @@ static void add_all(void)
 
     add(OP_POP, 1, 8, 16, -1);
     add(OP_PUSH, 1, 8, 16, -1);
-    add(OP_PUSH_FRESH, 1, 8, 16, -1);
-    add(OP_PUSH_FRESH, 1, 0, 16, -1); /* it looks at the header */
-    add(OP_PUSH_FRESH, 1, 1, 16, -1);
-    add(OP_PUSH_FRESH, 1, 16, 16, -1);
     add(OP_CLOSE, 0, 8, 16, -1);
     add(OP_CLOSE_LATE, 0, 8, 16, -1);
     for (unsigned i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
@@ -248,7 +235,7 @@ static void count_tokens(struct one *one, unsigned event, bool done)
     for (unsigned i = 0; i < sheaf->size; i++)
         if (!sheaf->object[i])
             wrong(one, event, "a NULL is in the sheaf");
-    if (done && one->op > OP_PUSH_FRESH && moved_count != one->moves)
+    if (done && one->op > OP_PUSH && moved_count != one->moves)
         wrong(one, event, "another number has moved");
     if (one->op == OP_CLOSE || one->op == OP_CLOSE_LATE) {
         bool closed = atomic_load(&slot->main) == SHEAF_CLOSED;
@@ -330,46 +317,6 @@ static void test_every_instruction(void **state)
     }
 }
 
-/* Whether it goes in; an interruption alone also makes it leave. */
-static bool goes_in(void *object, unsigned tokens)
-{
-    for (int i = 0; i < 1000; i++) {
-        cases[0] = (struct one){.op = OP_PUSH_FRESH, .tokens = tokens, .capacity = 16, .null = -1};
-        prepare(0);
-        moved[0] = object;
-        if (op_push_fresh()) {
-            assert_int_equal(sheaf->size, tokens + 1);
-            assert_ptr_equal(sheaf->object[tokens], object);
-            return true;
-        }
-        assert_int_equal(sheaf->size, tokens);
-    }
-    return false;
-}
-
-/* malloc's push leaves the two that came last alone, and nothing else. */
-static void test_fresh(void **state)
-{
-    struct slot *slot;
-
-    (void)state;
-    if (!percpu.rseq)
-        skip();
-    offset = percpu_offset(SLOT);
-    fixture_pin(fixture_cpu[0]);
-    percpu_slot_init(SLOT);
-    slots = percpu.areas + offset;
-    sheaf = fixture_sheaf(ROOM);
-    cases = steps_memory(sizeof(*cases));
-    for (unsigned i = 0; i < ROOM + MORE; i++)
-        token[i] = &token[i];
-    assert_non_null(slot_close(offset, &slot, false));
-    for (unsigned tokens = 0; tokens < 6; tokens++)
-        for (unsigned i = 0; i < 8; i++)
-            assert_true(goes_in(token[i], tokens) == (i >= tokens || i + 2 < tokens));
-    slot_open(slot, SHEAF_NONE);
-}
-
 /* What the kernel checks before it trusts an abort address, for every section linked in here. */
 static void test_descriptors(void **state)
 {
@@ -392,7 +339,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_fresh),
         cmocka_unit_test(test_every_instruction),
     };
 

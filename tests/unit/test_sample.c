@@ -8,7 +8,9 @@
 
 #include "base/hooks.h"
 #include "support/check.h"
+#include "support/stay.h"
 
+#include <stook/stat.h>
 #include <stook/stook.h>
 
 #include <setjmp.h>
@@ -78,14 +80,15 @@ static void test_sheaves_are_handed_over_short(void **unused)
     (void)unused;
     sample_begin(10 * SIZE);
     while (handed < OBJECTS) {
-        uint32_t n = 1 + (uint32_t)(draw() % 30), may = sample_hand_over(cache, n, false);
-        assert_true(may <= n);
+        uint32_t n = 1 + (uint32_t)(draw() % 30), some = 1 + (uint32_t)(draw() % 30);
+        uint32_t may = sample_hand_over(cache, n, some, false);
+        assert_true(may == n || may <= some);
         assert_false(sample_is_due(cache));
         handed += may;
-        if (may == n)
+        if (may == n || may == some) /* or a point is behind these: then it is asked for again */
             continue;
         shorts++;
-        may = sample_hand_over(cache, n - may, true);
+        may = sample_hand_over(cache, n - may, n - may, true);
         assert_true(may >= 1);
         assert_true(sample_is_due(cache));
         assert_false(sample_is_due(cache)); /* it is said once */
@@ -175,6 +178,51 @@ static void test_pairs_are_not_counted(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* Objects come in the order that they would come in without samples, by the same refills, and none goes to a barn or a
+ * slab on the way, also where a refill is larger than a sheaf. */
+static void test_points_move_nothing(void **unused)
+{
+    enum { MANY = 6000 };
+    static char *object[2][MANY];
+    struct stook_stat stat[2] = {{.size = sizeof(stat[0])}, {.size = sizeof(stat[1])}};
+    struct stook_cache *both[2];
+    cpu_set_t cpus;
+    uint64_t samples = 0;
+    unsigned same = 0, slabs = 0;
+
+    (void)unused;
+    stay_begin(&cpus);
+    for (unsigned with = 0; with < 2; with++) {
+        struct stook_cache *cache = both[with] = stook_cache_create("moves", SIZE, NULL);
+        sample_begin(with ? 20 * SIZE : (uint64_t)1 << 47);
+        assert_int_equal(stook_cache_stat_enable(cache, STOOK_STATS_SLOW), 0);
+        while (sample_hand_over(cache, UINT32_MAX, UINT32_MAX, false) == UINT32_MAX)
+            ;
+        (void)sample_hand_over(cache, 1, 1, true); /* the next distance is one of this mean */
+        assert_true(sample_is_due(cache));
+        for (unsigned i = 0; i < MANY; i++) {
+            assert_non_null(object[with][i] = stook_alloc(cache, 0));
+            samples += sample_is_due(cache);
+        }
+        assert_int_equal(stook_cache_stat(cache, &stat[with]), 0);
+    }
+    stay_end(&cpus);
+    for (unsigned with = 0; with < 2; with++) {
+        for (unsigned i = 0; i < MANY; i++)
+            stook_free(both[with], object[with][i]);
+        assert_int_equal(stook_cache_destroy(both[with]), 0);
+    }
+    check_share("points", samples, MANY, 0.0488);
+    for (unsigned i = 1; i < MANY; i++)
+        if (((uintptr_t)object[0][i] ^ (uintptr_t)object[0][i - 1]) < 4096)
+            same += object[1][i] - object[1][i - 1] == object[0][i] - object[0][i - 1];
+        else /* slabs lie where they find room */
+            slabs++;
+    assert_true(same + slabs == MANY - 1 && slabs < MANY / 10);
+    assert_int_equal(stat[1].sheaf_refill, stat[0].sheaf_refill);
+    assert_int_equal(stat[1].barn_put + stat[1].barn_put_fail + stat[1].sheaf_flush, 0);
+}
+
 /* The first samples of two children of one parent are not the same. */
 static void test_children_differ(void **unused)
 {
@@ -184,12 +232,12 @@ static void test_children_differ(void **unused)
 
     (void)unused;
     sample_begin((uint64_t)1 << 30);
-    (void)sample_hand_over(cache, 1, false);
+    (void)sample_hand_over(cache, 1, 1, false);
     assert_int_equal(pipe(ends), 0);
     for (int i = 0; i < 8; i++) {
         pid_t pid = fork();
         if (pid == 0) {
-            uint32_t may = sample_hand_over(cache, UINT32_MAX, false);
+            uint32_t may = sample_hand_over(cache, UINT32_MAX, UINT32_MAX, false);
             _exit(write(ends[1], &may, sizeof(may)) != sizeof(may));
         }
         assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -201,6 +249,21 @@ static void test_children_differ(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* A thread that is far from its next point comes to one of the new mean. */
+static void test_the_mean_changes(void **unused)
+{
+    struct stook_cache *cache = stook_cache_create("changed", SIZE, NULL);
+
+    (void)unused;
+    sample_begin((uint64_t)1 << 48);
+    assert_int_equal(sample_hand_over(cache, 1000, 1000, false), 1000);
+    sample_begin(1);
+    assert_int_equal(sample_hand_over(cache, 1000, 1000, false), 0);
+    sample_begin((uint64_t)1 << 48);
+    assert_int_equal(sample_hand_over(cache, 1000, 1000, false), 1000);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,7 +272,9 @@ int main(void)
         cmocka_unit_test(test_each_allocation_has_its_chance),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_pairs_are_not_counted),
+        cmocka_unit_test(test_points_move_nothing),
         cmocka_unit_test(test_children_differ),
+        cmocka_unit_test(test_the_mean_changes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /* The description of the library's structures (src/view/), read as a stranger reads it: from the notes of this program. */
+#include "base/mailbox.h"
 #include "base/settings.h"
 #include "cache/cache_list.h"
 #include "charge/group_table.h"
 #include "debug/depot.h"
 #include "debug/track.h"
 #include "guard/guard.h"
+#include "harden/quarantine.h"
+#include "large/begin.h"
 #include "large/large.h"
+#include "mail/mail.h"
 #include "page/arena_kept.h"
 #include "page/zone.h"
 #include "sheaf/slot.h"

@@ -19,6 +19,7 @@ PAGE_SHIFT, BLOCK_SHIFT = 12, 21
 SLAB_NONE, SLAB_OUT, SLAB_MIN = 0xffff, 0x8000, 1
 INTERNAL, DEBUG_USER = 1 << 31, 0x8000
 COLUMN_TRACK = 2
+RUN_EDGES = 1 << 15  # beside the pages of a large object
 DEPOT_CHUNK, DEPOT_DEPTH = 1 << 17, 24  # words of a chunk
 
 
@@ -375,7 +376,7 @@ def large(heap, address):
         entry = heap.entry(heap.base + (p << PAGE_SHIFT))
         if entry & 0xffff:
             break
-        pages = entry >> 16
+        pages = entry >> 16 & ~RUN_EDGES
         if pages and p + pages > page:
             return describe_run(heap, address, p, pages)
         if pages:
@@ -383,7 +384,7 @@ def large(heap, address):
     header = gdb.Value(number(heap.map["header"]) + 256 * block).cast(block_type.pointer()).dereference()
     for i in range(header["big"].type.range()[1] + 1):
         big = number(header["big"][i])
-        at, pages = big >> 16, big & 0xffff
+        at, pages = big >> 16, big & 0xffff & ~RUN_EDGES
         if pages and at <= page % 512 < at + pages:
             return describe_run(heap, address, (page & ~511) + at, pages)
     return "is a free page of Stook's, or the library's own"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "look/heap_own.h"
 
+#include "look/target_core.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -507,13 +509,14 @@ bool heap_read(struct heap *heap, struct target_error *error)
         if (!heap->target->live)
             break;
     }
-    heap->tries--;
+    if (heap->tries > HEAP_TRIES)
+        heap->tries--;
     if (done)
         return true;
+    if (!heap->target->live)
+        return target_fail(error, "the core file of process %d (%s) lacks the library's tables: %s",
+                           heap->target->pid, heap->target->name, target_core_lacks);
     return target_fail(
-        error,
-        heap->target->live
-            ? "process %d (%s) changes faster than it can be read, or its tables are damaged"
-            : "the memory of process %d (%s) lacks the library's tables, or they are damaged",
+        error, "process %d (%s) changes faster than it can be read, or its tables are damaged",
         heap->target->pid, heap->target->name);
 }

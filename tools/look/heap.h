@@ -88,6 +88,7 @@ enum heap_slab_state { HEAP_SLAB_FULL, HEAP_SLAB_PARTIAL, HEAP_SLAB_EMPTY };
 
 struct heap_large {
     uint64_t address, bytes;
+    bool edges; /* it lies between two pages without access */
 };
 
 struct heap_arena {
@@ -168,10 +169,11 @@ static inline uint64_t heap_object(const struct heap *heap, const struct heap_ca
 
 enum heap_state {
     HEAP_FREE,    /* in its slab */
-    HEAP_LIVE,    /* a user has it; or a quarantine, or a prefilled sheaf */
+    HEAP_LIVE,    /* a user has it, or a prefilled sheaf */
     HEAP_IN_CPU,  /* in a sheaf of a CPU: heap_place says which */
     HEAP_IN_BARN, /* … of a barn: of which node */
     HEAP_IN_RCU,  /* freed under readers, in a sheaf of a CPU */
+    HEAP_HELD,    /* freed, and held back: a quarantine, or readers, may have it */
     HEAP_UNKNOWN, /* it was moved while it was read */
 };
 
@@ -213,6 +215,9 @@ struct heap_what {
     struct heap_who who[2]; /* allocated, freed: caches with STOOK_DEBUG=U, and the guard */
 };
 void heap_whatis(struct heap *heap, uint64_t address, struct heap_what *what);
+/* The same of an object of a slab, without its state; of a large one (slab NULL) by its address. */
+void heap_describe(struct heap *heap, const struct heap_slab *slab, uint32_t index,
+                   uint64_t address, struct heap_what *what);
 
 /* The call site of a tag.  False: there is none. */
 struct heap_site {
@@ -222,6 +227,30 @@ struct heap_site {
     uint64_t frames[64];
 };
 bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site);
+
+/* Every call site that has allocated: what it has in use, and has allocated ever.  False: there are no tags. */
+struct heap_tag {
+    uint32_t tag;
+    uint64_t objects, bytes, objects_ever, bytes_ever;
+};
+bool heap_each_tag(struct heap *heap, void (*fn)(const struct heap_tag *tag, void *arg), void *arg);
+
+/* What the pages of a block are (2 MiB, 512 pages); `number` from the window's beginning on. */
+enum heap_page {
+    HEAP_PAGE_COLD, /* free, and with the kernel */
+    HEAP_PAGE_WARM, /* free, and resident */
+    HEAP_PAGE_EMPTY,
+    HEAP_PAGE_PARTIAL,
+    HEAP_PAGE_FULL,
+    HEAP_PAGE_LARGE,
+    HEAP_PAGE_OTHER, /* freed last, and kept by a CPU; or moved while it was read */
+    HEAP_PAGES
+};
+enum { HEAP_BLOCK_PAGES = 512 };
+/* Calls fn for each block that is in use, in the order of addresses. */
+void heap_each_block(struct heap *heap,
+                     void (*fn)(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], void *arg),
+                     void *arg);
 
 /* The name of a slab's, an object's state: for people. */
 const char *heap_slab_state_name(const struct heap_slab *slab);

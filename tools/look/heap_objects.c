@@ -11,9 +11,13 @@ enum { OBJECTS_DEPTH = 24, OBJECTS_TAG_DEPTH = 64 };
 
 const char *heap_state_name(enum heap_state state)
 {
-    static const char *const names[] = {
-        "free",   "in use", "free, in a CPU's sheaf", "free, in a barn", "freed under readers",
-        "unknown"};
+    static const char *const names[] = {"free",
+                                        "in use",
+                                        "free, in a CPU's sheaf",
+                                        "free, in a barn",
+                                        "freed under readers",
+                                        "freed, and held back",
+                                        "unknown"};
 
     return names[state];
 }
@@ -53,6 +57,45 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
     return true;
 }
 
+/* Where an object's element lies; 0: it has none. */
+static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
+                               const struct heap_slab *slab, unsigned which, uint32_t index)
+{
+    const struct view *v = &heap->view;
+    const struct heap_column *column =
+        &cache->column[(slab->flags & view_value(v, VIEW_SLAB_MIN)) != 0][which];
+
+    if (column->element == 0 ||
+        (which == HEAP_TAG && !(slab->flags & view_value(v, VIEW_SLAB_TAGGED))))
+        return 0;
+    return (column->outside ? slab->descriptor : heap_slab_base(heap, slab)) + column->offset +
+           (uint64_t)index * column->stride;
+}
+
+/* An object that is out of its slab and in no sheaf (src/debug/object.h, src/harden/quarantine.h). */
+static enum heap_state objects_held(struct heap *heap, const struct heap_cache *cache,
+                                    const struct heap_slab *slab, uint32_t index)
+{
+    const struct view *v = &heap->view;
+    uint32_t debug = (uint32_t)(view_value(v, VIEW_STOOK_CACHE_DEBUG_USER) |
+                                view_value(v, VIEW_STOOK_CACHE_DEBUG_RED_ZONE));
+    uint64_t at, state, states = view_value(v, VIEW_QUARANTINE_STATES);
+    uint16_t word;
+
+    if (!(cache->flags & (debug | view_value(v, VIEW_STOOK_CACHE_QUARANTINE))) ||
+        (at = objects_column(heap, cache, slab, HEAP_TRACK, index)) == 0)
+        return HEAP_LIVE;
+    if (cache->flags & debug) /* as leak/inventory.c */
+        return view_knows(v, VIEW_OBJECT_STATE) &&
+                       view_read(v, heap->target, at, VIEW_track_head_kind, &state) &&
+                       (state & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE)
+                   ? HEAP_HELD
+                   : HEAP_LIVE;
+    if (states == 0 || !target_read(heap->target, at, &word, sizeof(word)))
+        return HEAP_LIVE;
+    return word % states == view_value(v, VIEW_QUARANTINE_LIVE) ? HEAP_LIVE : HEAP_HELD;
+}
+
 bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[HEAP_OBJECTS])
 {
     const struct heap_cache *cache = heap_cache_at(heap, slab->cache);
@@ -62,7 +105,9 @@ bool heap_states(struct heap *heap, const struct heap_slab *slab, uint8_t state[
     for (unsigned i = 0; i < slab->objects; i++) {
         const struct heap_sheaf_object *in =
             state[i] ? heap_in_sheaf(heap, heap_object(heap, cache, slab, i)) : NULL;
-        state[i] = !state[i] ? HEAP_FREE : in ? in->state : HEAP_LIVE;
+        state[i] = !state[i] ? HEAP_FREE
+                   : in      ? in->state
+                             : (uint8_t)objects_held(heap, cache, slab, i);
     }
     return true;
 }
@@ -91,21 +136,6 @@ bool heap_each_live(struct heap *heap, const struct heap_cache *cache, heap_obje
 }
 
 /* ---- columns ---------------------------------------------------------------------------------- */
-
-/* Where an object's element lies; 0: it has none. */
-static uint64_t objects_column(const struct heap *heap, const struct heap_cache *cache,
-                               const struct heap_slab *slab, unsigned which, uint32_t index)
-{
-    const struct view *v = &heap->view;
-    const struct heap_column *column =
-        &cache->column[(slab->flags & view_value(v, VIEW_SLAB_MIN)) != 0][which];
-
-    if (column->element == 0 ||
-        (which == HEAP_TAG && !(slab->flags & view_value(v, VIEW_SLAB_TAGGED))))
-        return 0;
-    return (column->outside ? slab->descriptor : heap_slab_base(heap, slab)) + column->offset +
-           (uint64_t)index * column->stride;
-}
 
 /* A group's or a site's number, as src/charge/element.h stores it; 0: none. */
 static uint32_t objects_number(struct heap *heap, const struct heap_cache *cache,
@@ -216,6 +246,13 @@ static void objects_state(struct heap *heap, struct heap_what *what)
     free(state);
 }
 
+static void objects_owner(struct heap *heap, struct heap_what *what)
+{
+    what->group = objects_number(heap, what->cache, what->slab, HEAP_GROUP, what->index);
+    what->tag = objects_number(heap, what->cache, what->slab, HEAP_TAG, what->index);
+    objects_track(heap, what);
+}
+
 static void objects_in_slab(struct heap *heap, uint64_t address, struct heap_what *what)
 {
     const struct heap_slab *slab = what->slab;
@@ -231,9 +268,7 @@ static void objects_in_slab(struct heap *heap, uint64_t address, struct heap_wha
     what->start = heap_object(heap, cache, slab, what->index);
     what->bytes = cache->object_size;
     objects_state(heap, what);
-    what->group = objects_number(heap, cache, slab, HEAP_GROUP, what->index);
-    what->tag = objects_number(heap, cache, slab, HEAP_TAG, what->index);
-    objects_track(heap, what);
+    objects_owner(heap, what);
 }
 
 /* {owner, tag} of a large object, where something was ever said of one (src/large/arena_note.h). */
@@ -332,6 +367,29 @@ void heap_whatis(struct heap *heap, uint64_t address, struct heap_what *what)
         what->bytes = large->bytes;
         what->state = HEAP_LIVE;
         objects_note(heap, large, what);
+    }
+}
+
+void heap_describe(struct heap *heap, const struct heap_slab *slab, uint32_t index,
+                   uint64_t address, struct heap_what *what)
+{
+    const struct heap_large *large = slab ? NULL : objects_large(heap, address);
+
+    memset(what, 0, sizeof(*what));
+    what->state = HEAP_LIVE;
+    if (large) {
+        what->kind = HEAP_LARGE;
+        what->start = large->address;
+        what->bytes = large->bytes;
+        objects_note(heap, large, what);
+    } else if (slab) {
+        what->kind = HEAP_OBJECT;
+        what->cache = heap_cache_at(heap, slab->cache);
+        what->slab = slab;
+        what->index = index;
+        what->start = heap_object(heap, what->cache, slab, index);
+        what->bytes = what->cache->object_size;
+        objects_owner(heap, what);
     }
 }
 

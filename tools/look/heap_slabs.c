@@ -29,13 +29,14 @@ static uint64_t slabs_pages(const struct heap *heap)
     return (heap->end - heap->base) >> 12;
 }
 
-static void slabs_add_large(struct heap *heap, uint64_t page, uint64_t pages)
+static void slabs_add_large(struct heap *heap, uint64_t page, uint64_t pages, bool edges)
 {
     if (pages == 0 || page + pages > slabs_pages(heap))
         return;
     if (heap->larges % 256 == 0)
         heap->large = heap_need(realloc(heap->large, (heap->larges + 256) * sizeof(*heap->large)));
-    heap->large[heap->larges++] = (struct heap_large){heap->base + (page << 12), pages << 12};
+    heap->large[heap->larges++] =
+        (struct heap_large){heap->base + (page << 12), pages << 12, edges};
 }
 
 static void slabs_add(struct heap *heap, const struct heap_slab *slab)
@@ -127,15 +128,19 @@ static void slabs_read_big(struct heap *heap, const struct slabs_block *block)
                          view_value(v, VIEW_block_big),
                      big, n * sizeof(big[0])))
         return;
-    for (size_t i = 0; i < n; i++)
-        if (big[i] && (big[i] >> 16) + (big[i] & 0xffff) <= SLABS_PAGES)
-            slabs_add_large(heap, (uint64_t)block->index * SLABS_PAGES + (big[i] >> 16),
-                            big[i] & 0xffff);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t edges = (uint32_t)view_value(v, VIEW_BEGIN_EDGES),
+                 pages = big[i] & 0xffff & ~edges;
+        if (big[i] && (big[i] >> 16) + pages <= SLABS_PAGES)
+            slabs_add_large(heap, (uint64_t)block->index * SLABS_PAGES + (big[i] >> 16), pages,
+                            (big[i] & edges) != 0);
+    }
 }
 
 static bool slabs_read_block(struct heap *heap, const struct slabs_block *block)
 {
-    uint32_t entry[SLABS_PAGES], first = block->index * SLABS_PAGES;
+    uint32_t entry[SLABS_PAGES], first = block->index * SLABS_PAGES,
+                                 edges = (uint32_t)view_value(&heap->view, VIEW_BEGIN_EDGES);
     struct heap_slab slab;
 
     if (!target_read(heap->target, heap->own->entry + (uint64_t)block->index * sizeof(entry), entry,
@@ -143,7 +148,8 @@ static bool slabs_read_block(struct heap *heap, const struct slabs_block *block)
         return false;
     for (unsigned i = 0; i < SLABS_PAGES;) {
         if ((entry[i] & 0xffff) == 0) {
-            slabs_add_large(heap, first + i, entry[i] >> 16);
+            slabs_add_large(heap, first + i, entry[i] >> 16 & ~edges,
+                            (entry[i] >> 16 & edges) != 0);
             i++;
         } else if (slabs_read(heap, block, first + i, entry[i], &slab)) {
             slabs_add(heap, &slab);
@@ -214,7 +220,7 @@ bool heap_read_slabs(struct heap *heap)
             return false;
         blocks = word >> bits;
         if (blocks > 0 && i + blocks <= end) {
-            slabs_add_large(heap, i * SLABS_PAGES, (uint64_t)blocks * SLABS_PAGES);
+            slabs_add_large(heap, i * SLABS_PAGES, (uint64_t)blocks * SLABS_PAGES, false);
             i += blocks;
             continue;
         }

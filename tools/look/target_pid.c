@@ -48,6 +48,17 @@ static char pid_state(int folder)
     return end[2];
 }
 
+/* Whether it is a thread of the kernel: they have no memory, as processes that are about to end. */
+static bool pid_is_kernel(int folder)
+{
+    enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD */
+    char text[1024], *end;
+    unsigned flags = 0;
+
+    return pid_file(folder, "stat", text, sizeof(text)) > 0 && (end = strrchr(text, ')')) &&
+           sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 && (flags & KERNEL_THREAD);
+}
+
 static bool pid_alive(struct target *target)
 {
     char state = pid_state(pid_folder(target));
@@ -248,7 +259,10 @@ static bool pid_try(struct target *target, struct target_error *error)
         state = pid_state(folder);
         if (state == 0 || state == 'Z' || state == 'X')
             return target_fail(error, "process %d (%s) has ended", target->pid, target->name);
-        return target_fail(error, "process %d (%s) has no memory: it is a thread of the kernel",
+        if (pid_is_kernel(folder))
+            return target_fail(error, "process %d (%s) has no memory: it is a thread of the kernel",
+                               target->pid, target->name);
+        return target_fail(error, "process %d (%s) ended, or became another program, just now",
                            target->pid, target->name);
     }
     errno = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "look/view.h"
 
+#include "look/target_core.h"
 #include "view/view.h"
 
 #include <elf.h>
@@ -230,7 +231,7 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
     free(files.file);
     if (found == LOAD_DONE)
         return true;
-    if (!any && !target_alive(target))
+    if (!target_alive(target))
         return target_fail(error, "process %d (%s) has ended", target->pid, target->name);
     if (!any)
         return target_fail(
@@ -238,6 +239,9 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
             "process %d (%s) does not run on Stook, or on a version that does not describe "
             "itself; `stook run` starts programs on Stook",
             target->pid, target->name);
+    if (!target->live && (found == LOAD_NOT_STARTED || found == LOAD_BROKEN))
+        return target_fail(error, "the core file of process %d (%s) lacks the library's data: %s",
+                           target->pid, target->name, target_core_lacks);
     if (found == LOAD_NOT_STARTED)
         return target_fail(error,
                            "process %d (%s) has Stook, but has allocated nothing with it yet",

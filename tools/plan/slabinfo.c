@@ -68,7 +68,7 @@ static bool slabinfo_possible(const struct slabinfo_cache *cache, const char *pa
     else if (cache->objects == 0)
         what = "its slabs hold no objects";
     else if (cache->order > SLABINFO_ORDER_MAX ||
-             (uint64_t)cache->stride * cache->objects > (uint64_t)65536 << cache->order)
+             cache->stride > ((uint64_t)65536 << cache->order) / cache->objects)
         what = "its objects do not fit its slabs";
     if (!what)
         return true;

@@ -227,14 +227,17 @@ static char *traces_words(const char *text)
 {
     FILE *file = strspn(text, "0123456789:,") == strlen(text) ? NULL : fopen(text, "re");
     char *words = NULL;
-    size_t room = 0, n;
+    size_t room = 0;
 
     if (strspn(text, "0123456789:,") == strlen(text))
         words = strdup(text);
     else if (!file)
         complain(STATUS_USAGE, "plan: --classes %s: %s", text, strerror(errno));
-    else if ((n = (size_t)getdelim(&words, &room, '\0', file)) == (size_t)-1)
+    else if (getdelim(&words, &room, '\0', file) < 0) {
         complain(STATUS_USAGE, "plan: --classes %s: it has no classes", text);
+        free(words); /* room for a line, with no line in it */
+        words = NULL;
+    }
     if (file)
         fclose(file);
     return words;

@@ -24,6 +24,8 @@ static int caches_parse(int argc, char **argv, struct caches_options *options)
     int c;
 
     *options = (struct caches_options){0};
+    if (look_take_core(&argc, argv) != STATUS_OK)
+        return STATUS_USAGE;
     optind = 0;
     while ((c = getopt_long(argc, argv, "ja", known, NULL)) != -1) {
         if (c == 'j')
@@ -322,13 +324,14 @@ static int caches_run(int argc, char **argv)
 }
 
 static const char caches_help[] =
-    "usage: stook caches [--json] [--all] PID [CACHE]\n"
+    "usage: stook caches [--json] [--all] {PID | --core FILE [--exe FILE]} [CACHE]\n"
     "\n"
     "Shows the caches of a running process as they are now, or one of them by node and CPU.  The process needs\n"
     "no option at its start, is not stopped, and runs nothing for it.\n"
     "\n"
     "  --json   as one JSON object; docs/look-inside.md has its keys\n"
     "  --all    also caches without slabs\n"
+    "  --core   of a process that has ended: its core file, and where its program lies now\n"
     "\n"
     "Of the bytes: resident = in use + cached + wasted; of the objects: total = active + in sheaves + in slabs.\n";
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "stook/look_show.h"
 
+#include "look/target_core.h"
 #include "stook/command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +19,57 @@ bool look_pid(const char *text, int *pid)
     return *text && !*end && number > 0 && number <= 1 << 22;
 }
 
+static const char *look_core, *look_exe;
+
+/* The value of an option that is `--name VALUE` or `--name=VALUE` at argv[*at]; *at is moved behind it. */
+static const char *look_option(int argc, char **argv, int *at, const char *name)
+{
+    size_t n = strlen(name);
+
+    if (strncmp(argv[*at], name, n) != 0)
+        return NULL;
+    if (argv[*at][n] == '=')
+        return argv[*at] + n + 1;
+    return argv[*at][n] == '\0' && *at + 1 < argc ? argv[++*at] : NULL;
+}
+
+int look_take_core(int *argc, char **argv)
+{
+    int n = 1;
+    const char *value;
+
+    for (int i = 1; i < *argc; i++)
+        if ((value = look_option(*argc, argv, &i, "--core")) != NULL)
+            look_core = value;
+        else if ((value = look_option(*argc, argv, &i, "--exe")) != NULL)
+            look_exe = value;
+        else
+            argv[n++] = argv[i];
+    if (look_exe && !look_core)
+        return complain(STATUS_USAGE, "--exe goes with --core");
+    if (look_core) { /* there is room: an option and its value, or one with both */
+        memmove(argv + 2, argv + 1, (size_t)(n - 1) * sizeof(*argv));
+        argv[1] = (char *)(uintptr_t)look_core;
+        n++;
+    }
+    *argc = n;
+    argv[n] = NULL;
+    return STATUS_OK;
+}
+
+static struct target *look_target(int pid, struct target_error *error)
+{
+    return look_core ? target_open_core(look_core, look_exe, error) : target_open_pid(pid, error);
+}
+
 int look_open(const char *text, struct heap **heap)
 {
     struct target_error error;
-    int pid;
+    int pid = 0;
 
-    if (!look_pid(text, &pid))
+    if (!look_core && !look_pid(text, &pid))
         return complain(STATUS_USAGE, "%s is no process number", text);
-    *heap = heap_open(target_open_pid(pid, &error), &error);
+    *heap = heap_open(look_target(pid, &error), &error);
     if (!*heap)
         return complain(STATUS_FAILED, "%s", error.text);
     if (heap_read(*heap, &error))
@@ -64,9 +109,10 @@ void look_flags(const struct heap *heap, const struct heap_cache *cache, char te
 
 void look_show_process(struct writer *w, const struct heap *heap)
 {
-    uint64_t resident = look_resident(heap->target->pid);
+    uint64_t resident = heap->target->live ? look_resident(heap->target->pid) : 0;
 
-    writer_print(w, "stook %s: process %d (", heap->version, heap->target->pid);
+    writer_print(w, "stook %s: %sprocess %d (", heap->version,
+                 heap->target->live ? "" : "core file of ", heap->target->pid);
     writer_cell(w, heap->target->name, 0);
     writer_print(w, ")");
     if (resident) {
@@ -91,7 +137,8 @@ void look_json_process(struct writer *w, const struct heap *heap)
     writer_key(w, "cpus_used", heap->cpus_used, ", ");
     writer_key(w, "nodes", heap->nodes_online, ", ");
     writer_key(w, "slot_bytes", heap->slot_bytes, ", ");
-    writer_key(w, "process_resident_bytes", look_resident(heap->target->pid), ", ");
+    writer_key(w, "process_resident_bytes",
+               heap->target->live ? look_resident(heap->target->pid) : 0, ", ");
     writer_key(w, "tries", heap->tries, ", ");
     writer_key(w, "torn_caches", heap->torn, "");
 }
@@ -110,4 +157,22 @@ uint64_t look_resident(int pid)
         resident = 0;
     fclose(file);
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+bool look_address(const char *text, uint64_t *address)
+{
+    char *end;
+
+    errno = 0;
+    *address = strtoull(text, &end, 16);
+    return *text && !*end && errno == 0 && *text != '-' && *text != '+';
+}
+
+const char *look_group(const struct heap *heap, uint32_t number, char text[HEAP_NAME])
+{
+    for (size_t i = 0; i < heap->groups; i++)
+        if (heap->group[i].number == number && heap->group[i].name[0])
+            return heap->group[i].name;
+    snprintf(text, HEAP_NAME, "%u", number);
+    return text;
 }

@@ -14,7 +14,12 @@ enum {
     LOOK_JSON_FORMAT = 1, /* grows when a key changes its meaning or goes */
 };
 
-/* The process of this number and a snapshot of it; STATUS_OK, or complains. */
+/*
+ * Of a command that takes a core file instead of a process: `--core FILE` and `--exe FILE` are taken out of the
+ * arguments, and the core file is the first of them, where the process's number would be.  STATUS_OK, or complains.
+ */
+int look_take_core(int *argc, char **argv);
+/* The process of this number, or the core file that was taken, and a snapshot of it; STATUS_OK, or complains. */
 int look_open(const char *pid, struct heap **heap);
 /* A process number; false: it is none. */
 bool look_pid(const char *text, int *pid);
@@ -28,5 +33,9 @@ void look_json_process(struct writer *w, const struct heap *heap);
 
 /* Resident bytes of a process, as the kernel counts; 0: unknown. */
 uint64_t look_resident(int pid);
+/* "0x…" or hexadecimal digits; false: it is no address. */
+bool look_address(const char *text, uint64_t *address);
+/* The name of a group; its number where it has none. */
+const char *look_group(const struct heap *heap, uint32_t number, char text[HEAP_NAME]);
 
 #endif

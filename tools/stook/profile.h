@@ -23,6 +23,9 @@ struct profile_frame {
 
 enum { PROFILE_FRAMES = 16 };
 
+/* The sum of all numbers of a profile is at most this, either way: none of what is made of them overflows. */
+#define PROFILE_MOST ((uint64_t)1 << 61)
+
 /* Differences of two profiles may be negative. */
 struct profile_counts {
     int64_t live_objects, live_bytes, total_objects, total_bytes, peak_objects, peak_bytes;

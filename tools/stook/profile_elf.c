@@ -20,8 +20,8 @@ struct elf_symbol {
 struct elf_file {
     const char *bytes;
     size_t size;
-    const ElfW(Ehdr) * header;
-    const ElfW(Phdr) * segments;
+    ElfW(Ehdr) header;
+    const char *segments;       /* at any address: elf_segment() */
     struct elf_symbol *symbols; /* functions, by start; NULL until they are asked for */
     size_t nr_symbols;
     bool searched;
@@ -41,20 +41,28 @@ static const char *elf_text(const struct elf_file *file, uint64_t offset)
                : NULL;
 }
 
+static ElfW(Phdr) elf_segment(const struct elf_file *file, unsigned i)
+{
+    ElfW(Phdr) segment;
+
+    memcpy(&segment, file->segments + i * sizeof(segment), sizeof(segment));
+    return segment;
+}
+
 static void elf_find_id(struct elf_file *file)
 {
-    for (unsigned i = 0; i < file->header->e_phnum; i++) {
-        const ElfW(Phdr) *segment = &file->segments[i];
-        const char *notes = elf_at(file, segment->p_offset, segment->p_filesz);
-        if (segment->p_type != PT_NOTE || !notes)
+    for (unsigned i = 0; i < file->header.e_phnum; i++) {
+        ElfW(Phdr) segment = elf_segment(file, i);
+        const char *notes = elf_at(file, segment.p_offset, segment.p_filesz);
+        if (segment.p_type != PT_NOTE || !notes)
             continue;
-        for (size_t at = 0; at + sizeof(ElfW(Nhdr)) <= segment->p_filesz;) {
+        for (size_t at = 0; at + sizeof(ElfW(Nhdr)) <= segment.p_filesz;) {
             ElfW(Nhdr) note;
             size_t name = at + sizeof(note), data;
             memcpy(&note, notes + at, sizeof(note));
             data = name + (((size_t)note.n_namesz + 3) & ~(size_t)3);
             at = data + (((size_t)note.n_descsz + 3) & ~(size_t)3);
-            if (data > segment->p_filesz || note.n_descsz > segment->p_filesz - data)
+            if (data > segment.p_filesz || note.n_descsz > segment.p_filesz - data)
                 break;
             if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
                 memcmp(notes + name, "GNU", 4) != 0 ||
@@ -87,12 +95,12 @@ struct elf_file *elf_open(const char *path)
     }
     file->bytes = bytes;
     file->size = (size_t)st.st_size;
-    file->header = bytes;
-    if (memcmp(file->header->e_ident, ELFMAG, SELFMAG) == 0 &&
-        file->header->e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) &&
-        file->header->e_phentsize == sizeof(ElfW(Phdr)))
-        file->segments = elf_at(file, file->header->e_phoff,
-                                (uint64_t)file->header->e_phnum * sizeof(ElfW(Phdr)));
+    memcpy(&file->header, bytes, sizeof(file->header));
+    if (memcmp(file->header.e_ident, ELFMAG, SELFMAG) == 0 &&
+        file->header.e_ident[EI_CLASS] == (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) &&
+        file->header.e_phentsize == sizeof(ElfW(Phdr)))
+        file->segments =
+            elf_at(file, file->header.e_phoff, (uint64_t)file->header.e_phnum * sizeof(ElfW(Phdr)));
     if (!file->segments) {
         elf_close(file);
         errno = ENOEXEC;
@@ -118,11 +126,11 @@ const char *elf_build_id(const struct elf_file *file)
 
 bool elf_address(const struct elf_file *file, uint64_t offset, uint64_t *address)
 {
-    for (unsigned i = 0; i < file->header->e_phnum; i++) {
-        const ElfW(Phdr) *segment = &file->segments[i];
-        if (segment->p_type == PT_LOAD && offset >= segment->p_offset &&
-            offset - segment->p_offset < segment->p_filesz) {
-            *address = offset - segment->p_offset + segment->p_vaddr;
+    for (unsigned i = 0; i < file->header.e_phnum; i++) {
+        ElfW(Phdr) segment = elf_segment(file, i);
+        if (segment.p_type == PT_LOAD && offset >= segment.p_offset &&
+            offset - segment.p_offset < segment.p_filesz) {
+            *address = offset - segment.p_offset + segment.p_vaddr;
             return true;
         }
     }
@@ -142,7 +150,7 @@ static int elf_compare(const void *left, const void *right)
 static void elf_add_table(struct elf_file *file, const ElfW(Shdr) * table, uint64_t strings)
 {
     size_t count = table->sh_size / sizeof(ElfW(Sym));
-    const ElfW(Sym) *symbols = elf_at(file, table->sh_offset, table->sh_size);
+    const char *symbols = elf_at(file, table->sh_offset, table->sh_size);
     struct elf_symbol *more =
         symbols ? realloc(file->symbols, (file->nr_symbols + count + 1) * sizeof(*more)) : NULL;
 
@@ -150,27 +158,38 @@ static void elf_add_table(struct elf_file *file, const ElfW(Shdr) * table, uint6
         return;
     file->symbols = more;
     for (size_t i = 0; i < count; i++) {
-        const char *name = elf_text(file, strings + symbols[i].st_name);
-        if ((ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC ||
-             ELF64_ST_TYPE(symbols[i].st_info) == STT_GNU_IFUNC) &&
-            symbols[i].st_shndx != SHN_UNDEF && name && *name)
-            more[file->nr_symbols++] =
-                (struct elf_symbol){symbols[i].st_value, symbols[i].st_size, name};
+        ElfW(Sym) symbol;
+        const char *name;
+        memcpy(&symbol, symbols + i * sizeof(symbol), sizeof(symbol));
+        name = elf_text(file, strings + symbol.st_name);
+        if ((ELF64_ST_TYPE(symbol.st_info) == STT_FUNC ||
+             ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC) &&
+            symbol.st_shndx != SHN_UNDEF && name && *name)
+            more[file->nr_symbols++] = (struct elf_symbol){symbol.st_value, symbol.st_size, name};
     }
+}
+
+static ElfW(Shdr) elf_section(const char *sections, unsigned i)
+{
+    ElfW(Shdr) section;
+
+    memcpy(&section, sections + i * sizeof(section), sizeof(section));
+    return section;
 }
 
 static void elf_read_symbols(struct elf_file *file)
 {
-    const ElfW(Shdr) *sections =
-        elf_at(file, file->header->e_shoff, (uint64_t)file->header->e_shnum * sizeof(*sections));
+    unsigned n = file->header.e_shnum;
+    const char *sections = elf_at(file, file->header.e_shoff, (uint64_t)n * sizeof(ElfW(Shdr)));
 
     file->searched = true;
-    if (!sections || file->header->e_shentsize != sizeof(*sections))
+    if (!sections || file->header.e_shentsize != sizeof(ElfW(Shdr)))
         return;
-    for (unsigned i = 0; i < file->header->e_shnum; i++)
-        if ((sections[i].sh_type == SHT_SYMTAB || sections[i].sh_type == SHT_DYNSYM) &&
-            sections[i].sh_link < file->header->e_shnum)
-            elf_add_table(file, &sections[i], sections[sections[i].sh_link].sh_offset);
+    for (unsigned i = 0; i < n; i++) {
+        ElfW(Shdr) section = elf_section(sections, i);
+        if ((section.sh_type == SHT_SYMTAB || section.sh_type == SHT_DYNSYM) && section.sh_link < n)
+            elf_add_table(file, &section, elf_section(sections, section.sh_link).sh_offset);
+    }
     if (file->symbols)
         qsort(file->symbols, file->nr_symbols, sizeof(*file->symbols), elf_compare);
 }

@@ -83,10 +83,27 @@ void profile_set_map(const struct profile *profile, struct profile_site *site)
             site->map = &profile->maps[i];
 }
 
-static bool profile_fill(struct profile *profile)
+/* Whether all numbers together, added to *all, are such that sums and differences of them are numbers. */
+static bool profile_fits(const struct profile_counts *counts, uint64_t *all)
+{
+    const int64_t each[] = {counts->live_objects, counts->live_bytes,   counts->total_objects,
+                            counts->total_bytes,  counts->peak_objects, counts->peak_bytes};
+
+    for (unsigned i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+        uint64_t size = each[i] < 0 ? 0 - (uint64_t)each[i] : (uint64_t)each[i];
+        if (size > PROFILE_MOST - *all)
+            return false;
+        *all += size;
+    }
+    return true;
+}
+
+/* A status. */
+static int profile_fill(struct profile *profile, const char *path)
 {
     const struct json *sites = json_member(profile->json, "sites");
     const struct json *maps = json_member(profile->json, "mappings"), *one;
+    uint64_t all = 0;
     size_t i = 0;
 
     profile->program = json_string(profile->json, "program", "?");
@@ -100,13 +117,16 @@ static bool profile_fill(struct profile *profile)
     profile->sites = calloc(profile->nr_sites + 1, sizeof(*profile->sites));
     profile->maps = calloc(profile->nr_maps + 1, sizeof(*profile->maps));
     if (!profile->sites || !profile->maps)
-        return false;
+        return complain(STATUS_FAILED, "no memory");
     for (one = maps ? maps->first : NULL; one; one = one->next)
         profile_read_map(&profile->maps[i++], one);
     i = 0;
     for (one = sites ? sites->first : NULL; one; one = one->next, i++) {
         struct profile_site *site = &profile->sites[i];
         profile_read_site(site, one);
+        if (!profile_fits(&site->counts, &all) || profile->stack_every > PROFILE_MOST)
+            return complain(STATUS_FAILED,
+                            "%s is no profile: no process has as many objects and bytes", path);
         profile_set_map(profile, site);
         profile->sum.live_objects += site->counts.live_objects;
         profile->sum.live_bytes += site->counts.live_bytes;
@@ -115,7 +135,7 @@ static bool profile_fill(struct profile *profile)
         profile->sum.peak_objects += site->counts.peak_objects;
         profile->sum.peak_bytes += site->counts.peak_bytes;
     }
-    return profile_read_stacks(profile, sites);
+    return profile_read_stacks(profile, sites) ? STATUS_OK : complain(STATUS_FAILED, "no memory");
 }
 
 int profile_read(struct profile *profile, const char *path)
@@ -137,9 +157,7 @@ int profile_read(struct profile *profile, const char *path)
     if (format > 1)
         return complain(STATUS_FAILED, "%s is of format %llu; this stook reads format 1", path,
                         (unsigned long long)format);
-    if (!profile_fill(profile))
-        return complain(STATUS_FAILED, "no memory");
-    return STATUS_OK;
+    return profile_fill(profile, path);
 }
 
 const char *profile_keep(struct profile *profile, const char *text)

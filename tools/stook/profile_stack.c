@@ -39,6 +39,11 @@ static void stack_counts(struct profile_counts *counts, const struct json *json)
     counts->peak_bytes = (int64_t)json_number(json, "peak_bytes", 0);
 }
 
+static int64_t stack_whole(double number)
+{
+    return number < (double)PROFILE_MOST ? (int64_t)number : (int64_t)PROFILE_MOST;
+}
+
 /*
  * What the sampled objects stand for: one of `size` bytes below the distance is sampled in size/every of
  * all cases, one beyond it always.
@@ -49,8 +54,8 @@ static void stack_weigh(int64_t *objects, int64_t *bytes, uint64_t every)
 
     if (size <= 0 || size >= (double)every)
         return;
-    *bytes = (int64_t)((double)*objects * (double)every);
-    *objects = (int64_t)((double)*bytes / size);
+    *bytes = stack_whole((double)*objects * (double)every);
+    *objects = stack_whole((double)*bytes / size);
 }
 
 /* All addresses of all stacks, each once, as places. */
@@ -187,21 +192,21 @@ const struct profile_stack *profile_stacks_of(const struct profile *profile,
 static int64_t stack_share(const struct profile_stack *stacks, size_t count, size_t which,
                            int64_t whole, size_t offset)
 {
-    int64_t sum = 0, before = 0, own = 0;
+    double sum = 0, before = 0, own = 0;
 
     for (size_t i = 0; i < count; i++) {
         int64_t value;
         memcpy(&value, (const char *)&stacks[i].counts + offset, sizeof(value));
         value = value > 0 ? value : 0;
-        before += i < which ? value : 0;
-        own = i == which ? value : own;
-        sum += value;
+        before += i < which ? (double)value : 0;
+        own = i == which ? (double)value : own;
+        sum += (double)value;
     }
-    if (sum == 0) /* nothing of it was sampled: the stack with the most in all stands for it */
+    if (sum <= 0) /* nothing of it was sampled: the stack with the most in all stands for it */
         return which == 0 ? whole : 0;
     /* Differences of rounded borders: the parts sum up to the whole. */
-    return (int64_t)((double)whole * (double)(before + own) / (double)sum) -
-           (int64_t)((double)whole * (double)before / (double)sum);
+    return (int64_t)((double)whole * (before + own) / sum) -
+           (int64_t)((double)whole * before / sum);
 }
 
 struct profile_counts profile_stack_part(const struct profile_stack *stacks, size_t count,

@@ -75,11 +75,6 @@
 #define STOOK_OP_LOAD_ELEMENT(to, at, index, offset)                                              \
     "add x14, %[" at "], %[" index "], lsl #3\n\t"                                                \
     "ldr %[" to "], [x14, #" offset "]\n\t" STOOK_OP_STEP
-#define STOOK_OP_LEAVE_IF_ELEMENT(reg, at, index, offset)                                         \
-    "add x14, %[" at "], %[" index "], lsl #3\n\t"                                               \
-    "ldr x14, [x14, #" offset "]\n\t"                                                           \
-    "cmp x14, %[" reg "]\n\t"                                                                   \
-    "b.eq 6f\n\t" STOOK_OP_STEP
 #define STOOK_OP_STORE_ELEMENT(from, at, index, offset)                                           \
     "add x14, %[" at "], %[" index "], lsl #3\n\t"                                                \
     "str %[" from "], [x14, #" offset "]\n\t" STOOK_OP_STEP

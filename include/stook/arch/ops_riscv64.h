@@ -73,10 +73,6 @@
     "add t1, t1, %[" at "]\n\t"
 #define STOOK_OP_LOAD_ELEMENT(to, at, index, offset)                                              \
     STOOK_OP_ELEMENT_(at, index) "ld %[" to "], " offset "(t1)\n\t" STOOK_OP_STEP
-#define STOOK_OP_LEAVE_IF_ELEMENT(reg, at, index, offset)                                         \
-    STOOK_OP_ELEMENT_(at, index)                                                                  \
-    "ld t1, " offset "(t1)\n\t"                                                                   \
-    "beq t1, %[" reg "], 6f\n\t" STOOK_OP_STEP
 #define STOOK_OP_STORE_ELEMENT(from, at, index, offset)                                           \
     STOOK_OP_ELEMENT_(at, index) "sd %[" from "], " offset "(t1)\n\t" STOOK_OP_STEP
 #define STOOK_OP_COMMIT32(from, at, offset)                                                       \

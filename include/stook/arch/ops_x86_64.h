@@ -70,9 +70,6 @@
 /* Of an array of pointers that begins `offset` behind `at`. */
 #define STOOK_OP_LOAD_ELEMENT(to, at, index, offset)                                              \
     "movq " offset "(%[" at "], %[" index "], 8), %[" to "]\n\t" STOOK_OP_STEP
-#define STOOK_OP_LEAVE_IF_ELEMENT(reg, at, index, offset)                                         \
-    "cmpq %[" reg "], " offset "(%[" at "], %[" index "], 8)\n\t"                                 \
-    "je %l[leave]\n\t" STOOK_OP_STEP
 #define STOOK_OP_STORE_ELEMENT(from, at, index, offset)                                           \
     "movq %[" from "], " offset "(%[" at "], %[" index "], 8)\n\t" STOOK_OP_STEP
 #define STOOK_OP_COMMIT32(from, at, offset)                                                       \

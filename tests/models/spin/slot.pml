@@ -168,7 +168,7 @@ close:
         fi;
         m = f; f = NONE
     :: f < NONE && m < NONE && size[m] > 0 && spare == NONE -> spare = f; f = NONE
-    :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_alloc.c slot_alloc | slot->spare = may < spare->size ? NULL : slot_real(main) */
+    :: f == NONE && spare < NONE -> /* code: src/sheaf/slot_alloc.c slot_alloc | slot->spare = whole ? slot_real(main) : NULL */
         n = spare;
 #ifdef OPEN_TWICE
         main_ = n;

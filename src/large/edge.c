@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "large/edge.h"
+
+#include "os/os.h"
+#include "page/arena.h"
+#include "page/block.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+static _Atomic uint32_t edge_asked, edge_runs;
+
+/* Freed runs: the first page's address and their number, edges included; 0: none. */
+static _Atomic uint64_t edge_held[EDGE_HELD];
+static _Atomic uint32_t edge_turn;
+
+static bool edge_is_due(size_t pages)
+{
+    uint32_t n;
+
+    if (pages + 2 > ARENA_RUN_PAGES_MAX || os_page_size() != PAGE_SIZE)
+        return false;
+    n = atomic_fetch_add_explicit(&edge_asked, 1, memory_order_relaxed);
+    if (n >= EDGE_FIRST && n % EDGE_ONE_IN != 0)
+        return false;
+    if (atomic_fetch_add_explicit(&edge_runs, 1, memory_order_relaxed) < EDGE_RUNS)
+        return true;
+    atomic_fetch_sub_explicit(&edge_runs, 1, memory_order_relaxed);
+    return false;
+}
+
+static void edge_give(void *run, size_t pages)
+{
+    arena_free_run(run, pages);
+    atomic_fetch_sub_explicit(&edge_runs, 1, memory_order_relaxed);
+}
+
+void *edge_alloc(unsigned zone, size_t pages, bool *zeroed)
+{
+    char *run, *behind;
+
+    if (!edge_is_due(pages))
+        return NULL;
+    run = arena_alloc_run(zone, pages + 2, 1, false, zeroed);
+    if (!run) {
+        atomic_fetch_sub_explicit(&edge_runs, 1, memory_order_relaxed);
+        return NULL;
+    }
+    behind = run + (pages + 1) * PAGE_SIZE;
+    if (os_guard(run, PAGE_SIZE) && os_guard(behind, PAGE_SIZE))
+        return run + PAGE_SIZE;
+    if (os_unguard(run, PAGE_SIZE))
+        edge_give(run, pages + 2);
+    return NULL;
+}
+
+/* Pages to which the kernel refuses access are lost. */
+static size_t edge_release(uint64_t word)
+{
+    char *run = (char *)(uintptr_t)(word & ~(uint64_t)(PAGE_SIZE - 1));
+    size_t pages = word % PAGE_SIZE;
+
+    if (word == 0 || !os_unguard(run, pages * PAGE_SIZE))
+        return 0;
+    edge_give(run, pages);
+    return pages;
+}
+
+void edge_free(void *object, size_t pages)
+{
+    uint64_t word = ((uintptr_t)object - PAGE_SIZE) | (pages + 2);
+    uint32_t turn = atomic_fetch_add_explicit(&edge_turn, 1, memory_order_relaxed);
+
+    (void)os_guard(object, pages * PAGE_SIZE); /* refused: it has access until then */
+    (void)edge_release(
+        atomic_exchange_explicit(&edge_held[turn % EDGE_HELD], word, memory_order_acq_rel));
+}
+
+bool edge_drop(void *object, size_t pages)
+{
+    char *run = (char *)object - PAGE_SIZE, *behind = (char *)object + pages * PAGE_SIZE;
+
+    if (!os_unguard(run, PAGE_SIZE))
+        return false;
+    if (!os_unguard(behind, PAGE_SIZE)) {
+        (void)os_guard(run, PAGE_SIZE);
+        return false;
+    }
+    arena_free_run(behind, 1);
+    edge_give(run, 1);
+    return true;
+}
+
+size_t edge_trim(void)
+{
+    size_t pages = 0;
+
+    for (unsigned i = 0; i < EDGE_HELD; i++)
+        pages += edge_release(atomic_exchange_explicit(&edge_held[i], 0, memory_order_acq_rel));
+    return pages;
+}

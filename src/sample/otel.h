@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * otel.h - the probes that OpenTelemetry's eBPF profiler looks for in allocators, where a sampled object is handed
+ * out and where it comes back.
+ *
+ *   otel_memory:alloc(object, size, weighted_bytes)
+ *   otel_memory:free(object)
+ *
+ * Its contract (design-docs/00003-memory-profiling in open-telemetry/opentelemetry-ebpf-profiler): one event for
+ * each sampled allocation, with the bytes that stand behind it, so that the sum of these is the bytes that
+ * were allocated, in the mean; and one for its free.  Its first release reads the arguments from the
+ * registers of a call instead of from the note.  So each probe is the first instruction of a function of its own,
+ * whose arguments are the probe's.
+ */
+#ifndef STOOK_SAMPLE_OTEL_H
+#define STOOK_SAMPLE_OTEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The object, of `size` bytes as asked for, is a sample and is handed out. */
+void otel_alloc(const void *object, size_t size, uint64_t weighted_bytes);
+
+/* An object that otel_alloc() was told of is freed. */
+void otel_free(const void *object);
+
+/*
+ * The bytes that stand behind a sample of `size` bytes, if it was one for its `counted` bytes (its stride) with
+ * points `mean` bytes apart (sample.h): size / (1 - exp(-counted / mean)).  Pure.
+ */
+uint64_t otel_weight(size_t size, uint64_t counted, uint64_t mean);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: tool native preload */
+/* link: look */
+/*
+ * Single objects, as tools/look/ sees them from outside: this process looks into itself.  Which are in use and where the free
+ * ones are, whose an address is, who allocated an object, and where.
+ */
+#define STOOK_SITES
+#include "look/heap.h"
+
+#include <stook/group.h>
+#include <stook/kmalloc.h>
+#include <stook/stook.h>
+#include <stook/tag.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { OBJECTS = 5000, FREED = 3000 };
+
+static struct heap *heap;
+static struct target_error said;
+
+static int setup(void **state)
+{
+    (void)state;
+    heap = heap_open(target_open_pid((int)getpid(), &said), &said);
+    if (!heap)
+        fail_msg("%s", said.text);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    heap_close(heap);
+    return 0;
+}
+
+static void look(void)
+{
+    if (!heap_read(heap, &said))
+        fail_msg("%s", said.text);
+    assert_int_equal(heap->torn, 0);
+}
+
+static struct heap_what what_is(const void *address)
+{
+    struct heap_what what;
+
+    heap_whatis(heap, (uint64_t)(uintptr_t)address, &what);
+    return what;
+}
+
+/* ---- objects of a cache, with links outside, in free objects, and behind a lead ---------------- */
+
+struct live {
+    uint64_t object[OBJECTS];
+    size_t n;
+};
+
+static bool take_live(uint64_t address, uint64_t bytes, const struct heap_slab *slab,
+                      uint32_t index, void *arg)
+{
+    struct live *live = arg;
+
+    (void)slab;
+    (void)index;
+    assert_true(bytes > 0 && live->n < OBJECTS);
+    live->object[live->n++] = address;
+    return true;
+}
+
+static bool is_among(const struct live *live, const void *object)
+{
+    for (size_t i = 0; i < live->n; i++)
+        if (live->object[i] == (uint64_t)(uintptr_t)object)
+            return true;
+    return false;
+}
+
+static void check_cache(struct stook_cache *cache, size_t size)
+{
+    static void *object[OBJECTS];
+    static struct live live;
+    const struct heap_cache *seen;
+    struct heap_what what;
+
+    for (int i = 0; i < OBJECTS; i++)
+        assert_non_null(object[i] = stook_alloc(cache, 0));
+    for (int i = 0; i < FREED; i++)
+        stook_free(cache, object[i]);
+    look();
+    seen = heap_cache_named(heap, stook_cache_name(cache));
+    assert_non_null(seen);
+    assert_int_equal(seen->count.active, OBJECTS - FREED);
+    live.n = 0;
+    assert_true(heap_each_live(heap, seen, take_live, &live));
+    assert_int_equal(live.n, OBJECTS - FREED);
+    for (int i = 0; i < OBJECTS; i += 7)
+        assert_int_equal(is_among(&live, object[i]), i >= FREED);
+    for (int i = 0; i < OBJECTS; i += 11) {
+        what = what_is((char *)object[i] + size - 1);
+        if (i < FREED && what.kind == HEAP_NOTHING) /* its slab was given back */
+            continue;
+        assert_int_equal(what.kind, HEAP_OBJECT);
+        assert_ptr_equal(what.cache, seen);
+        assert_int_equal(what.start, (uintptr_t)object[i]);
+        assert_int_equal(what.bytes, size);
+        assert_int_equal(what.state == HEAP_LIVE, i >= FREED);
+    }
+    for (int i = FREED; i < OBJECTS; i++)
+        stook_free(cache, object[i]);
+    look();
+    assert_int_equal(heap_cache_named(heap, stook_cache_name(cache))->count.active, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+static void test_states(void **state)
+{
+    struct stook_cache_args args = {.size = sizeof(args)};
+
+    (void)state;
+    check_cache(stook_cache_create("outside", 200, NULL), 200);
+    args.flags = STOOK_CACHE_LINK_INSIDE;
+    check_cache(stook_cache_create("inside", 40, &args), 40);
+    args.flags = STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_RED_ZONE;
+    check_cache(stook_cache_create("lead", 100, &args), 100);
+}
+
+/* Those that were freed last are in a sheaf of this CPU; of a cache with small sheaves others are in barns and slabs. */
+static void test_places_of_free_objects(void **state)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .sheaf_capacity = 14};
+    struct stook_cache *cache = stook_cache_create("places", 256, &args);
+    static void *object[OBJECTS];
+    unsigned seen[HEAP_UNKNOWN + 1] = {0};
+
+    (void)state;
+    for (int i = 0; i < OBJECTS; i++)
+        object[i] = stook_alloc(cache, 0);
+    for (int i = 0; i < OBJECTS; i += 2)
+        stook_free(cache, object[i]);
+    look();
+    for (int i = 0; i < OBJECTS; i++)
+        seen[what_is(object[i]).state]++;
+    assert_int_equal(seen[HEAP_LIVE], OBJECTS / 2);
+    assert_true(seen[HEAP_IN_CPU] > 0 && seen[HEAP_FREE] > OBJECTS / 4);
+    assert_int_equal(seen[HEAP_UNKNOWN], 0);
+    assert_int_equal(seen[HEAP_IN_CPU] + seen[HEAP_IN_BARN],
+                     heap_cache_named(heap, "places")->count.in_sheaves);
+    for (int i = 1; i < OBJECTS; i += 2)
+        stook_free(cache, object[i]);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* ---- large objects ------------------------------------------------------------------------------ */
+
+static void test_large_objects(void **state)
+{
+    static const size_t sizes[] = {40 << 10, 300 << 10, 1 << 20, 5 << 20, 64 << 20};
+    void *object[5];
+    uint64_t before;
+
+    (void)state;
+    look();
+    before = heap->larges;
+    for (int i = 0; i < 5; i++)
+        object[i] = stook_kmalloc(sizes[i], 0);
+    look();
+    assert_int_equal(heap->larges, before + 5);
+    assert_int_equal(heap->larges, heap->large_objects);
+    for (int i = 0; i < 5; i++) {
+        struct heap_what what = what_is((char *)object[i] + sizes[i] - 1);
+        assert_int_equal(what.kind, HEAP_LARGE);
+        assert_int_equal(what.start, (uintptr_t)object[i]);
+        assert_true(what.bytes >= sizes[i]);
+        stook_free_any(object[i]);
+    }
+    look();
+    assert_int_equal(heap->larges, before);
+    assert_int_not_equal(what_is(object[3]).kind, HEAP_LARGE);
+}
+
+/* ---- addresses that are none -------------------------------------------------------------------- */
+
+static void test_other_addresses(void **state)
+{
+    int local = 0;
+
+    (void)state;
+    look();
+    assert_int_equal(what_is(&local).kind, HEAP_ELSEWHERE);
+    assert_int_equal(what_is(NULL).kind, HEAP_ELSEWHERE);
+    assert_int_equal(what_is((void *)UINTPTR_MAX).kind, HEAP_ELSEWHERE);
+    assert_int_equal(what_is((void *)(uintptr_t)(heap->end - 1)).kind, HEAP_NOTHING);
+}
+
+/* ---- who allocated it --------------------------------------------------------------------------- */
+
+static void test_tracks(void **state)
+{
+    struct stook_cache_args args = {.size = sizeof(args),
+                                    .flags = STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_USER};
+    struct stook_cache *cache = stook_cache_create("tracked", 100, &args);
+    void *live = stook_alloc(cache, 0), *gone = stook_alloc(cache, 0);
+    struct heap_what what;
+
+    (void)state;
+    stook_free(cache, gone);
+    look();
+    what = what_is(live);
+    assert_true(what.who[0].known && !what.who[1].known && what.who[0].depth > 1);
+    assert_int_equal(what.who[0].thread, gettid());
+    what = what_is(gone);
+    assert_true(what.who[0].known && what.who[1].known && what.state != HEAP_LIVE);
+    assert_true(what.who[1].time >= what.who[0].time);
+    stook_free(cache, live);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+static void test_sites_and_groups(void **state)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
+    struct stook_group group = stook_group_create("tenants", STOOK_NO_GROUP, 1 << 20), before;
+    struct stook_cache *cache;
+    struct heap_what what;
+    struct heap_site site;
+    void *object;
+    int line;
+
+    (void)state;
+    cache = stook_cache_create("charged", 100, &args);
+    assert_int_equal(stook_tags_enable(cache, 1), 0);
+    before = stook_group_enter(group);
+    line = __LINE__ + 1;
+    object = stook_alloc(cache, 0);
+    stook_group_leave(before);
+    look();
+    what = what_is(object);
+    assert_true(what.tag != 0 && heap_site(heap, what.tag, &site));
+    assert_int_equal(site.line, line);
+    assert_non_null(strstr(site.file, "test_look_heap.c"));
+    assert_string_equal(site.function, __func__);
+    assert_int_equal(heap->groups, 1);
+    assert_string_equal(heap->group[0].name, "tenants");
+    assert_int_equal(what.group, heap->group[0].number);
+    assert_int_equal(heap->group[0].limit, 1 << 20);
+    assert_true(heap->group[0].usage >= 100);
+    assert_false(heap_site(heap, 60000, &site));
+    stook_free(cache, object);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* ---- objects that a quarantine holds have no user --------------------------------------------- */
+
+static void test_quarantine(void **state)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_QUARANTINE};
+    struct stook_cache *cache = stook_cache_create("held", 100, &args);
+    void *live = stook_alloc(cache, 0), *held = stook_alloc(cache, 0);
+    static struct live all;
+
+    (void)state;
+    stook_free(cache, held);
+    look();
+    assert_int_equal(what_is(live).state, HEAP_LIVE);
+    assert_int_equal(what_is(held).state, HEAP_HELD);
+    all.n = 0;
+    heap_each_live(heap, heap_cache_named(heap, "held"), take_live, &all);
+    assert_int_equal(all.n, 1);
+    stook_free(cache, live);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
+/* ---- what was read stays as it was until the next snapshot ---------------------------------------- */
+
+static void test_snapshots_stay(void **state)
+{
+    struct target *target = target_open_pid((int)getpid(), &said);
+    static volatile uint64_t word = 1;
+    uint64_t seen = 0;
+    char byte;
+
+    (void)state;
+    assert_non_null(target);
+    assert_true(target_read(target, (uintptr_t)&word, &seen, sizeof(seen)) && seen == 1);
+    word = 2;
+    assert_true(target_read(target, (uintptr_t)&word, &seen, sizeof(seen)) && seen == 1);
+    assert_true(target_read_now(target, (uintptr_t)&word, &seen, sizeof(seen)) && seen == 2);
+    target_renew(target);
+    assert_true(target_read(target, (uintptr_t)&word, &seen, sizeof(seen)) && seen == 2);
+    assert_false(target_read(target, 0, &byte, 1));
+    assert_false(target_read(target, UINT64_MAX, &byte, 1));
+    assert_false(target_read(target, UINT64_MAX - 2, &seen, sizeof(seen)));
+    target_close(target);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_states),        cmocka_unit_test(test_places_of_free_objects),
+        cmocka_unit_test(test_large_objects), cmocka_unit_test(test_other_addresses),
+        cmocka_unit_test(test_tracks),        cmocka_unit_test(test_sites_and_groups),
+        cmocka_unit_test(test_quarantine),    cmocka_unit_test(test_snapshots_stay),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

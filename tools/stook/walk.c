@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * walk.c - stook walk: the objects of a cache, one a line.
+ */
+#include "stook/command.h"
+#include "stook/look_names.h"
+#include "stook/look_show.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum walk_which { WALK_LIVE, WALK_FREE, WALK_ALL };
+
+enum { WALK_SITES = 1 << 16, WALK_TEXT = 200 };
+
+struct walk {
+    struct heap *heap;
+    const struct heap_cache *cache;
+    enum walk_which which;
+    bool json;
+    struct writer w;
+    struct look_names *names;
+    struct {
+        uint32_t tag;
+        char text[WALK_TEXT];
+    } * site; /* by a hash of the tag: those met so far */
+    uint64_t shown;
+};
+
+/* In few words: the site's text, or the function that a call is in. */
+static const char *walk_site(struct walk *walk, uint32_t tag)
+{
+    size_t at = tag * UINT32_C(2654435761) % WALK_SITES;
+    struct heap_site site;
+    char text[LOOK_NAME];
+
+    if (tag == 0)
+        return "";
+    if (walk->site[at].tag == tag)
+        return walk->site[at].text;
+    walk->site[at].tag = tag;
+    walk->site[at].text[0] = '\0';
+    if (!heap_site(walk->heap, tag, &site))
+        return "";
+    if (site.file[0]) {
+        size_t n = strlen(site.function);
+        memcpy(walk->site[at].text, site.function, n < 80 ? n : 80);
+        n = n < 80 ? n : 80;
+        (void)snprintf(walk->site[at].text + n, WALK_TEXT - n, " at %.90s:%llu", site.file,
+                       (unsigned long long)site.line);
+    } else {
+        look_names_want(walk->names, site.frames[0]);
+        look_names_find(walk->names);
+        (void)snprintf(walk->site[at].text, WALK_TEXT, "%.190s",
+                       look_name(walk->names, site.frames[0], text, sizeof(text)));
+    }
+    return walk->site[at].text;
+}
+
+static bool walk_takes(const struct walk *walk, uint8_t state)
+{
+    return walk->which == WALK_ALL || (state == HEAP_LIVE) == (walk->which == WALK_LIVE);
+}
+
+static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t index,
+                      uint64_t address, uint8_t state)
+{
+    static const char *const states[] = {"free",    "live", "cpu",    "barn",
+                                         "readers", "held", "unknown"};
+    struct heap_what what;
+    struct writer *w = &walk->w;
+    char group[HEAP_NAME];
+
+    heap_describe(walk->heap, slab, index, address, &what);
+    if (walk->json) {
+        writer_print(w, walk->shown ? ",\n  {" : "\n  {");
+        writer_key(w, "object", address, ", ");
+        writer_key(w, "bytes", what.bytes, ", ");
+        writer_print(w, "\"state\": \"%s\"", states[state]);
+        if (what.requested) {
+            writer_print(w, ", ");
+            writer_key(w, "requested_bytes", what.requested, "");
+        }
+        if (what.group) {
+            writer_print(w, ", \"group\": ");
+            writer_json(w, look_group(walk->heap, what.group, group));
+        }
+        if (what.tag) {
+            writer_print(w, ", \"site\": ");
+            writer_json(w, walk_site(walk, what.tag));
+        }
+        writer_print(w, "}");
+    } else {
+        writer_print(w, "0x%012llx %10llu  %-7s ", (unsigned long long)address,
+                     (unsigned long long)(what.requested ? what.requested : what.bytes),
+                     states[state]);
+        if (what.group)
+            writer_cell(w, look_group(walk->heap, what.group, group), 16);
+        else
+            writer_print(w, "%-16s", "-");
+        writer_print(w, " %.199s\n", walk_site(walk, what.tag));
+    }
+    walk->shown++;
+}
+
+static bool walk_large(uint64_t address, uint64_t bytes, const struct heap_slab *slab,
+                       uint32_t index, void *arg)
+{
+    (void)bytes;
+    walk_show(arg, slab, index, address, HEAP_LIVE);
+    return true;
+}
+
+static void walk_cache(struct walk *walk)
+{
+    static uint8_t state[HEAP_OBJECTS];
+    struct heap *heap = walk->heap;
+
+    if (!walk->cache) {
+        if (walk->which != WALK_FREE)
+            (void)heap_each_live(heap, NULL, walk_large, walk);
+        return;
+    }
+    for (const struct heap_slab *slab = heap_slab_of(heap, walk->cache, NULL); slab;
+         slab = heap_slab_of(heap, walk->cache, slab + 1)) {
+        if (!heap_states(heap, slab, state))
+            memset(state, HEAP_UNKNOWN, sizeof(state));
+        for (unsigned i = 0; i < slab->objects; i++)
+            if (walk_takes(walk, state[i]))
+                walk_show(walk, slab, i, heap_object(heap, walk->cache, slab, i), state[i]);
+    }
+}
+
+static int walk_all(struct walk *walk)
+{
+    writer_init(&walk->w, STDOUT_FILENO);
+    walk->names = look_names_new(walk->heap);
+    walk->site = calloc(WALK_SITES, sizeof(*walk->site));
+    if (!walk->site)
+        return complain(STATUS_FAILED, "no memory");
+    if (walk->json) {
+        look_json_process(&walk->w, walk->heap);
+        writer_print(&walk->w, ",\n \"cache\": ");
+        writer_json(&walk->w, walk->cache ? walk->cache->name : "(large)");
+        writer_print(&walk->w, ", \"objects\": [");
+    } else {
+        writer_print(&walk->w, "%-14s %10s  %-7s %-16s %s\n", "object", "bytes", "state", "group",
+                     "allocated in");
+    }
+    walk_cache(walk);
+    if (walk->json)
+        writer_print(&walk->w, "]}\n");
+    free(walk->site);
+    look_names_free(walk->names);
+    return writer_finish(&walk->w) == 0
+               ? STATUS_OK
+               : complain(STATUS_FAILED, "standard output cannot be written");
+}
+
+static int walk_run(int argc, char **argv)
+{
+    static const struct option known[] = {{"json", no_argument, NULL, 'j'},
+                                          {"free", no_argument, NULL, 'f'},
+                                          {"all", no_argument, NULL, 'a'},
+                                          {NULL, 0, NULL, 0}};
+    struct walk walk = {0};
+    const char *name;
+    int c, status;
+
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK)
+        return status;
+    optind = 0;
+    while ((c = getopt_long(argc, argv, "jfa", known, NULL)) != -1) {
+        if (c == 'j')
+            walk.json = true;
+        else if (c == 'f')
+            walk.which = WALK_FREE;
+        else if (c == 'a')
+            walk.which = WALK_ALL;
+        else
+            return complain(STATUS_USAGE, "see stook help walk");
+    }
+    if (argc - optind != 2)
+        return complain(STATUS_USAGE, "walk takes a process number and a cache");
+    name = argv[optind + 1];
+    if ((status = look_open(argv[optind], &walk.heap)) != STATUS_OK)
+        return status;
+    walk.cache = heap_cache_named(walk.heap, name);
+    if (!walk.cache && strcmp(name, "(large)") != 0)
+        status = complain(STATUS_FAILED, "process %d has no cache %s; stook caches lists them",
+                          walk.heap->target->pid, name);
+    else
+        status = walk_all(&walk);
+    heap_close(walk.heap);
+    return status;
+}
+
+static const char walk_help[] =
+    "usage: stook walk [--free | --all] [--json] {PID | --core FILE [--exe FILE]} CACHE\n"
+    "\n"
+    "Lists the objects of a cache that users have, by address: bytes (those asked for, where that is known), state,\n"
+    "the group that is charged, and the call that allocated the object, where the process counts call sites\n"
+    "(STOOK_TAGS=1, stook run --profile).  The cache \"(large)\" is that of objects of whole pages.\n"
+    "\n"
+    "  --free   those that are free: in their slab, in a CPU's sheaf (cpu), in a barn, or held for readers\n"
+    "  --all    both\n"
+    "  --json   as one JSON object; docs/look-inside.md has its keys\n";
+
+const struct command command_walk = {"walk", "the objects of a cache of a process", walk_help,
+                                     walk_run};
