@@ -69,6 +69,12 @@ programs    redis-server            redis-server
 programs    redis-tools             redis-benchmark
 programs    prometheus              prometheus
 
+look        strace                  strace
+look        gdb                     gdb
+look        redis-server            redis-server
+look        redis-tools             redis-benchmark
+look        postgresql              /usr/lib/postgresql/*/bin/postgres
+
 format      clang-format-14         clang-format-14
 
 models      spin                    spin
