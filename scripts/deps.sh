@@ -29,6 +29,7 @@ check       binutils                nm
 check       util-linux              unshare
 check       strace                  strace
 check       gdb                     gcore
+check       python3-drgn            drgn
 check       chromium                chromium
 check       musl-tools              musl-gcc
 check       procps                  ps
