@@ -177,9 +177,9 @@ class Postgres(Target):
     def load(self):
         self.start([self.pgbench, *self.client, "-n", "-c", "1", "-T", "100000", "postgres"])
         find = "select coalesce(max(pid), 0) from pg_stat_activity where application_name = 'pgbench'"
-        while (pid := self.ask(find)) == 0:
-            time.sleep(0.05)
-        self.pid = pid
+        while self.pid == 0 or self.pid != self.ask(find):  # it has a connection for its preparations first
+            self.pid = self.ask(find)
+            time.sleep(1)
 
     def requests(self):
         return self.ask("select txid_snapshot_xmax(txid_current_snapshot())")
