@@ -38,6 +38,31 @@ for panel in panels:
 known = set(variables) | {"__rate_interval"}
 assert queries and all(set(re.findall(r"\$(\w+)", query)) <= known for query in queries)
 
+# Grafana's own classes for dashboards, where they are installed (PyPI: grafana-foundation-sdk): they know each key and value.
+try:
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.cog.plugins import register_default_plugins
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+except ImportError:
+    Dashboard = None
+
+
+def lost(before, after, path=""):
+    """What of a dashboard is not there, or different, after it went through the classes."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [one for key in before for one in (lost(before[key], after[key], f"{path}/{key}") if key in after else [f"{path}/{key}"])]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [one for i, (x, y) in enumerate(zip(before, after)) for one in lost(x, y, f"{path}/{i}")]
+    return [] if before == after else [path]
+
+
+if Dashboard:
+    register_default_plugins()
+    through = json.loads(JSONEncoder().encode(Dashboard.from_json(dashboard)))
+    # Grafana writes a variable's query once more as its definition, which the classes leave out.
+    assert not [path for path in lost(dashboard, through) if not re.fullmatch(r"/templating/list/\d+/definition", path)], lost(dashboard, through)
+    print("the dashboard is one of Grafana's schema")
+
 # ---- Prometheus ----------------------------------------------------------------------------------------
 if not shutil.which("prometheus"):
     print("no prometheus: only the dashboard's form was looked at (scripts/deps.sh programs)")
