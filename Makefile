@@ -7,6 +7,7 @@
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
+#   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
@@ -24,7 +25,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-errors check-models check-fuzz check-kernel coverage analyze bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-models check-fuzz check-kernel coverage analyze bench deps install format clean
 
 build:
 	@scripts/deps.sh build
@@ -59,6 +60,12 @@ check-errors:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target stook_malloc_shared programs.prog_errors
 	@scripts/check-errors.py
+
+check-look:
+	@scripts/deps.sh build run check look
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared example-tenants
+	@scripts/check-look.py
 
 check-models:
 	@scripts/deps.sh models

@@ -20,13 +20,16 @@ check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
 check       libdw-dev               pc:libdw
 check       libncurses-dev          pc:ncursesw
+check       libmicrohttpd-dev       pc:libmicrohttpd
 check       tmux                    tmux
+check       python3-prometheus-client /usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py
 check       systemtap-sdt-dev       /usr/include/*/sys/sdt.h
 check       python3                 python3
 check       binutils                nm
 check       util-linux              unshare
 check       strace                  strace
 check       gdb                     gcore
+check       python3-drgn            drgn
 check       chromium                chromium
 check       musl-tools              musl-gcc
 check       procps                  ps
@@ -45,6 +48,7 @@ coverage    libcmocka-dev           pc:cmocka
 coverage    liburcu-dev             pc:liburcu-memb
 coverage    libdw-dev               pc:libdw
 coverage    libncurses-dev          pc:ncursesw
+coverage    libmicrohttpd-dev       pc:libmicrohttpd
 coverage    tmux                    tmux
 coverage    python3                 python3
 coverage    gcovr                   gcovr
@@ -52,6 +56,7 @@ coverage    gcovr                   gcovr
 run         python3                 python3
 run         libdw-dev               pc:libdw
 run         libncurses-dev          pc:ncursesw
+run         libmicrohttpd-dev       pc:libmicrohttpd
 
 bench       python3                 python3
 bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so
@@ -63,6 +68,13 @@ programs    libpython3.11-testsuite /usr/lib/python3.11/test/test_json/__init__.
 programs    sqlite3                 sqlite3
 programs    redis-server            redis-server
 programs    redis-tools             redis-benchmark
+programs    prometheus              prometheus
+
+look        strace                  strace
+look        gdb                     gdb
+look        redis-server            redis-server
+look        redis-tools             redis-benchmark
+look        postgresql              /usr/lib/postgresql/*/bin/postgres
 
 format      clang-format-14         clang-format-14
 

@@ -48,6 +48,8 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
+    if (debug_flags_large_users())
+        account_large_switch(CACHE_CLOSED_TAG, true);
     return closed;
 }
 
