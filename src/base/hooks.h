@@ -60,6 +60,9 @@ struct hooks {
     /* Objects of the cache that were freed and are held back go to their slabs.  Within the context, with no
      * lock. */
     void (*held_back)(struct stook_cache *cache);
+    /* A slab of a cache with a quarantine goes, none of its objects is out.  Within the context, with no lock but
+     * perhaps the cache list's. */
+    void (*held_slab_gone)(const struct stook_cache *cache, const struct slab *slab);
 
     /* ---- debugging (debug/): NULL in the core alone, where no cache has debug flags ---- */
 

@@ -201,7 +201,7 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     if (cache->flags & CACHE_DEBUG)
         (void)debug_take(cache, (void *)(uintptr_t)object, where);
     else if (cache->flags & STOOK_CACHE_QUARANTINE)
-        (void)quarantine_take(cache, (void *)(uintptr_t)object);
+        quarantine_take_reserved(cache, (void *)(uintptr_t)object);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) {
         void *taken = (void *)(uintptr_t)object;
         trace_alloc(cache, &taken, 1);

@@ -94,6 +94,7 @@ const struct hooks hooks = {
     .free = accounted_free,
     .free_bulk = account_free,
     .held_back = quarantine_release,
+    .held_slab_gone = quarantine_slab_gone,
     .report = debug_report,
     .settings_read = settings_show_read,
     .topology = topology_text_environment,

@@ -93,9 +93,3 @@ bool canary_check(const struct stook_cache *cache, const void *object, size_t us
     wrong_found(&finding);
     return false;
 }
-
-void canary_clear(const struct stook_cache *cache, void *object)
-{
-    if (canary_has(cache))
-        memset(canary_from(object, cache->layout.room), 0, CACHE_CANARY);
-}

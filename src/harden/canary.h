@@ -2,8 +2,9 @@
 /*
  * canary.h - the bytes between an object of a cache with a quarantine and the next one: a secret xor the object's
  * address.  They begin where what was asked for ends, and are at least CACHE_CANARY.  They are written when the
- * object is handed out, and checked when it is freed and when it leaves the quarantine.  So a write beyond an object's
- * end is found, and one before the beginning of the object behind.
+ * object is handed out, and checked when it is freed.  A freed object's place of them is filled (filling.h), or checked
+ * once more when it leaves the quarantine.  So a write beyond an object's end is found, and one before the beginning of
+ * the object behind.
  *
  * kmalloc's objects are aligned to their size and have none, as it would take twice the room (cache_canary()).
  */
@@ -25,7 +26,5 @@ void canary_start(void);
 void canary_set(const struct stook_cache *cache, void *object, size_t used);
 /* False: the bytes behind them were overwritten, which is reported. */
 bool canary_check(const struct stook_cache *cache, const void *object, size_t used);
-/* What lies behind objects that are filled goes, too. */
-void canary_clear(const struct stook_cache *cache, void *object);
 
 #endif
