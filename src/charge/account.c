@@ -79,7 +79,8 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
 
     account->group = account->tag = 0;
     account->traced = (closed & CACHE_CLOSED_TRACE) && where;
-    if (__builtin_expect(closed & CACHE_CLOSED_DEBUG, 0) && !debug_begin(cache, n, where))
+    if (__builtin_expect(closed & (CACHE_CLOSED_DEBUG | CACHE_CLOSED_HARDENED), 0) &&
+        !debug_begin(cache, n, where))
         return false;
     if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner

@@ -119,7 +119,7 @@ static void facts_bytes(struct facts *facts)
     end = zones ? zone_end(facts->owner) : own;
     if (f->what == DEBUG_POISON &&
         (facts->owner->flags & STOOK_CACHE_QUARANTINE)) /* up to the next object */
-        end = slab_usable(facts->owner) +
+        end = facts->owner->layout.room +
               cache_canary(facts->owner->flags, facts->owner->object_size);
     facts_add(facts, "Redzone", object - left, left, false);
     facts_add(facts, "Object", object, own, own > FACTS_ALL);

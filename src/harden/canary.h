@@ -6,7 +6,8 @@
  * once more when it leaves the quarantine.  So a write beyond an object's end is found, and one before the beginning of
  * the object behind.
  *
- * kmalloc's objects are aligned to their size and have none, as it would take twice the room (cache_canary()).
+ * kmalloc's objects are aligned to their size and have those only that were not asked for: more would take twice the
+ * room (cache_canary()).
  */
 #ifndef STOOK_HARDEN_CANARY_H
 #define STOOK_HARDEN_CANARY_H
@@ -14,10 +15,12 @@
 #include "slab/slab.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-static inline bool canary_has(const struct stook_cache *cache)
+/* How far behind the object's start they end. */
+static inline size_t canary_end(const struct stook_cache *cache)
 {
-    return cache_canary(cache->flags, cache->object_size) != 0;
+    return cache->layout.room + cache_canary(cache->flags, cache->object_size);
 }
 
 /* Before the first cache. */

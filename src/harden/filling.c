@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "harden/filling.h"
 
+#include "harden/canary.h"
 #include "slab/wrong.h"
 
 #include <string.h>
@@ -10,15 +11,9 @@ static uint8_t filling_byte(const struct stook_cache *cache)
     return cache->flags & STOOK_CACHE_ZERO_ON_FREE ? 0 : FILLING_BYTE;
 }
 
-/* The place of the canary belongs to it. */
-static size_t filling_bytes(const struct stook_cache *cache)
-{
-    return slab_usable(cache) + cache_canary(cache->flags, cache->object_size);
-}
-
 void filling_set(const struct stook_cache *cache, void *object)
 {
-    memset(object, filling_byte(cache), filling_bytes(cache));
+    memset(object, filling_byte(cache), canary_end(cache));
 }
 
 static __attribute__((noinline, cold)) void filling_report(const struct stook_cache *cache,
@@ -31,7 +26,7 @@ static __attribute__((noinline, cold)) void filling_report(const struct stook_ca
                                     .object = object,
                                     .at = object + first,
                                     .expected = filling_byte(cache)};
-    size_t end = filling_bytes(cache);
+    size_t end = canary_end(cache);
 
     while (object[end - 1] == finding.expected)
         end--;
@@ -44,7 +39,7 @@ bool filling_check(const struct stook_cache *cache, const void *object, enum deb
 {
     const unsigned char *byte = object;
     const uint64_t eight = filling_byte(cache) * (uint64_t)0x0101010101010101u;
-    size_t bytes = filling_bytes(cache), at = 0;
+    size_t bytes = canary_end(cache), at = 0;
     uint64_t word;
 
     for (; at + sizeof(word) <= bytes; at += sizeof(word)) {

@@ -95,14 +95,15 @@ static bool quarantine_move(const struct stook_cache *cache, const void *object,
     return quarantine_change(cache, object, from, to, -1);
 }
 
-/* Bytes of an object's room that are not its user's, where `size` were asked for; 0: it was not said. */
+/* Bytes of an object's room that are not its user's, where `size` were asked for; 0: it was not said.  QUARANTINE_SPARE:
+ * that or more. */
 static long quarantine_spare(const struct stook_cache *cache, size_t size)
 {
     size_t room = cache->layout.room;
 
     if (size == 0)
         size = cache->flags & CACHE_SIZED ? room : cache->object_size;
-    if (!canary_has(cache) || size >= room)
+    if (size >= room)
         return 0;
     return room - size < QUARANTINE_SPARE ? (long)(room - size) : QUARANTINE_SPARE;
 }
@@ -112,7 +113,7 @@ size_t quarantine_usable(const struct stook_cache *cache, const void *object)
     uint32_t index;
     const struct slab *slab;
 
-    if (!canary_has(cache))
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE))
         return slab_usable(cache);
     slab = slab_find(cache, object, &index);
     return cache->layout.room -
@@ -124,8 +125,7 @@ void quarantine_resize(const struct stook_cache *cache, void *object, size_t siz
 {
     long spare = quarantine_spare(cache, size);
 
-    if (canary_has(cache) &&
-        quarantine_change(cache, object, QUARANTINE_LIVE, QUARANTINE_LIVE, spare))
+    if (quarantine_change(cache, object, QUARANTINE_LIVE, QUARANTINE_LIVE, spare))
         canary_set(cache, object, cache->layout.room - (size_t)spare);
 }
 
@@ -197,6 +197,25 @@ void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *sl
     }
 }
 
+/* A sized delete gives the size that was asked for.  The object is freed. */
+static void quarantine_check_size(const struct stook_cache *cache, const void *object)
+{
+    size_t said = debug_asked_free(cache, object), asked = quarantine_usable(cache, object);
+    struct debug_finding finding = {.what = DEBUG_SIZE,
+                                    .done = DEBUG_ACCEPTED,
+                                    .cache = cache,
+                                    .object = object,
+                                    .at = object,
+                                    .requested = asked,
+                                    .value = said};
+
+    if (__builtin_expect(said == 0 || said == asked, 1) ||
+        cache->layout.room - asked >= QUARANTINE_SPARE)
+        return;
+    finding.slab = slab_find(cache, object, &finding.index);
+    wrong_found(&finding);
+}
+
 void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
 {
     for (size_t i = 0; i < n && (cache->flags & STOOK_CACHE_QUARANTINE); i++) {
@@ -211,6 +230,8 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
         } else if (!canary_check(cache, objects[i], quarantine_usable(cache, objects[i]))) {
             (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_LOST);
             objects[i] = NULL;
+        } else {
+            quarantine_check_size(cache, objects[i]);
         }
     }
 }

@@ -224,7 +224,8 @@ static void reserved(void **state)
     stook_free_bulk(cache, 10, objects);
     (void)stook_cache_shrink(cache);
     assert_int_equal(stook_sheaf_refill(cache, 0, &sheaf, 10), 0);
-    object = prefilled_of(cache, sheaf)->object[prefilled_of(cache, sheaf)->size - 1]; /* the next */
+    object =
+        prefilled_of(cache, sheaf)->object[prefilled_of(cache, sheaf)->size - 1]; /* the next */
     assert_int_equal(object[199], FILLING_BYTE);
     object[7] ^= 1;
     for (unsigned i = 0; i < 10; i++)
