@@ -175,7 +175,7 @@ static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned fla
     /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
     if (lock_forked())
         flags |= STOOK_NORECLAIM;
-    if (__builtin_expect(!(cache->flags & CACHE_DEBUG), 1))
+    if (__builtin_expect(!(cache->flags & (CACHE_DEBUG | STOOK_CACHE_QUARANTINE)), 1))
         return accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
     before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY, NULL});
     object = accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
