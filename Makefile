@@ -8,6 +8,7 @@
 #   make check-programs   real programs under stook run
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
+#   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
@@ -25,7 +26,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-models check-fuzz check-kernel coverage analyze bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format clean
 
 build:
 	@scripts/deps.sh build
@@ -66,6 +67,12 @@ check-look:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared example-tenants
 	@scripts/check-look.py
+
+check-yama:
+	@scripts/deps.sh build yama
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool programs.prog_seen
+	@scripts/check-yama.sh build
 
 check-models:
 	@scripts/deps.sh models
