@@ -217,8 +217,16 @@ struct stook_group_stat {
     uint64_t soft_events; /* times that usage rose past the soft limit */
     uint64_t children;    /* living children */
 };
+/* In C++ the function hides the structure's constructor, as stat() does; -Wshadow says so. */
+#ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
 STOOK_API int stook_group_stat(struct stook_group group, struct stook_group_stat *stat)
     STOOK_NONNULL(2);
+#ifdef __cplusplus
+#pragma GCC diagnostic pop
+#endif
 
 /*
  * The name and the parent of a group.
