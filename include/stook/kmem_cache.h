@@ -87,13 +87,13 @@ static inline void kmem_stook_construct(void *object, void *arg)
 static inline unsigned kmem_stook_cache_flags(slab_flags_t flags)
 {
     return (flags & SLAB_HWCACHE_ALIGN ? STOOK_CACHE_HWALIGN : 0) |
-                 (flags & SLAB_TYPESAFE_BY_RCU ? STOOK_CACHE_TYPESAFE : 0) |
-                 (flags & SLAB_CONSISTENCY_CHECKS ? STOOK_CACHE_DEBUG_CHECKS : 0) |
-                 (flags & SLAB_RED_ZONE ? STOOK_CACHE_DEBUG_RED_ZONE : 0) |
-                 (flags & SLAB_POISON ? STOOK_CACHE_DEBUG_POISON : 0) |
-                 (flags & SLAB_STORE_USER ? STOOK_CACHE_DEBUG_USER : 0) |
-                 (flags & SLAB_TRACE ? STOOK_CACHE_DEBUG_TRACE : 0) |
-                 (flags & SLAB_FAILSLAB ? STOOK_CACHE_DEBUG_FAIL : 0) |
+           (flags & SLAB_TYPESAFE_BY_RCU ? STOOK_CACHE_TYPESAFE : 0) |
+           (flags & SLAB_CONSISTENCY_CHECKS ? STOOK_CACHE_DEBUG_CHECKS : 0) |
+           (flags & SLAB_RED_ZONE ? STOOK_CACHE_DEBUG_RED_ZONE : 0) |
+           (flags & SLAB_POISON ? STOOK_CACHE_DEBUG_POISON : 0) |
+           (flags & SLAB_STORE_USER ? STOOK_CACHE_DEBUG_USER : 0) |
+           (flags & SLAB_TRACE ? STOOK_CACHE_DEBUG_TRACE : 0) |
+           (flags & SLAB_FAILSLAB ? STOOK_CACHE_DEBUG_FAIL : 0) |
            (flags & SLAB_ACCOUNT ? KMEM_CACHE_ACCOUNT : 0);
 }
 

@@ -41,12 +41,14 @@ typedef unsigned gfp_t;
 #define GFP_ZONEMASK (__GFP_DMA | __GFP_HIGHMEM | __GFP_DMA32 | __GFP_MOVABLE)
 
 /* Those with a meaning here. */
-#define __GFP_IO ((gfp_t)0x40u)     /* reclaim callbacks run only with all of DIRECT_RECLAIM, … */
-#define __GFP_FS ((gfp_t)0x80u)     /* … IO and FS: they cannot tell which locks the caller holds */
-#define __GFP_ZERO ((gfp_t)0x100u)  /* STOOK_ZERO */
+#define __GFP_IO ((gfp_t)0x40u) /* reclaim callbacks run only with all of DIRECT_RECLAIM, … */
+#define __GFP_FS ((gfp_t)0x80u) /* … IO and FS: they cannot tell which locks the caller holds */
+#define __GFP_ZERO ((gfp_t)0x100u)           /* STOOK_ZERO */
 #define __GFP_DIRECT_RECLAIM ((gfp_t)0x400u) /* may wait: for pools, for memory that must be had */
-#define __GFP_KSWAPD_RECLAIM ((gfp_t)0x800u) /* may take locks; with neither of the two STOOK_SIGNAL_SAFE */
-#define __GFP_NOFAIL ((gfp_t)0x8000u) /* with DIRECT_RECLAIM: naps and tries until there is memory */
+#define __GFP_KSWAPD_RECLAIM                                                                       \
+    ((gfp_t)0x800u) /* may take locks; with neither of the two STOOK_SIGNAL_SAFE */
+#define __GFP_NOFAIL                                                                               \
+    ((gfp_t)0x8000u) /* with DIRECT_RECLAIM: naps and tries until there is memory */
 #define __GFP_THISNODE ((gfp_t)0x200000u) /* STOOK_THISNODE, where a node is named */
 #define __GFP_ACCOUNT ((gfp_t)0x400000u)  /* kmalloc's objects are charged to the thread's group */
 
@@ -88,7 +90,8 @@ typedef unsigned gfp_t;
 
 #elif !defined(__GFP_IO) || !defined(__GFP_FS) || !defined(__GFP_ZERO) ||                          \
     !defined(__GFP_DIRECT_RECLAIM) || !defined(__GFP_KSWAPD_RECLAIM) || !defined(__GFP_NOFAIL)
-#error "stook/kmem_gfp.h: GFP_KERNEL is defined, but not __GFP_IO, _FS, _ZERO, _DIRECT_RECLAIM, _KSWAPD_RECLAIM, _NOFAIL"
+#error                                                                                             \
+    "stook/kmem_gfp.h: GFP_KERNEL is defined, but not __GFP_IO, _FS, _ZERO, _DIRECT_RECLAIM, _KSWAPD_RECLAIM, _NOFAIL"
 #endif
 
 /* What a program's own gfp_types.h may lack: older kernels had fewer. */
@@ -146,7 +149,13 @@ struct kmem_tries {
     bool outside; /* of the thread's group, which was */
     struct stook_group group;
 };
-#define KMEM_TRIES {0, false, {0}}
+#define KMEM_TRIES                                                                                 \
+    {                                                                                              \
+        0, false,                                                                                  \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
 
 /*
  * Whether a call that failed is to be made once more: it must not fail, and memory was missing, or room in a group.

@@ -32,7 +32,8 @@ extern "C" {
 #define kmem_gfp_second_(first, second, ...) second
 #define kmem_gfp_or_kernel_(...) kmem_gfp_second_(__VA_ARGS__, GFP_KERNEL, )
 
-#define kmem_objs_(call, type, n, gfp) ((__typeof__(type) *)call(kmem_product(n, sizeof(type)), gfp))
+#define kmem_objs_(call, type, n, gfp)                                                             \
+    ((__typeof__(type) *)call(kmem_product(n, sizeof(type)), gfp))
 
 static inline size_t kmem_flex_size(size_t head, size_t n, size_t element)
 {
@@ -62,25 +63,29 @@ static inline size_t kmem_flex_size(size_t head, size_t n, size_t element)
         kmem_flex_object_;                                                                         \
     }))
 
-#define kmalloc_obj(type, ...) kmem_objs_(kmalloc, type, 1, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
+#define kmalloc_obj(type, ...)                                                                     \
+    kmem_objs_(kmalloc, type, 1, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
 #define kmalloc_objs(type, n, ...)                                                                 \
     kmem_objs_(kmalloc, type, n, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
 #define kmalloc_flex(type, member, n, ...)                                                         \
     kmem_flex_(kmalloc, type, member, n, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
-#define kzalloc_obj(type, ...) kmem_objs_(kzalloc, type, 1, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
+#define kzalloc_obj(type, ...)                                                                     \
+    kmem_objs_(kzalloc, type, 1, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
 #define kzalloc_objs(type, n, ...)                                                                 \
     kmem_objs_(kzalloc, type, n, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
 #define kzalloc_flex(type, member, n, ...)                                                         \
     kmem_flex_(kzalloc, type, member, n, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
-#define kvmalloc_obj(type, ...) kmem_objs_(kvmalloc, type, 1, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
-#define kvmalloc_objs(type, n, ...)                                                                 \
+#define kvmalloc_obj(type, ...)                                                                    \
+    kmem_objs_(kvmalloc, type, 1, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
+#define kvmalloc_objs(type, n, ...)                                                                \
     kmem_objs_(kvmalloc, type, n, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
-#define kvmalloc_flex(type, member, n, ...)                                                         \
+#define kvmalloc_flex(type, member, n, ...)                                                        \
     kmem_flex_(kvmalloc, type, member, n, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
-#define kvzalloc_obj(type, ...) kmem_objs_(kvzalloc, type, 1, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
-#define kvzalloc_objs(type, n, ...)                                                                 \
+#define kvzalloc_obj(type, ...)                                                                    \
+    kmem_objs_(kvzalloc, type, 1, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
+#define kvzalloc_objs(type, n, ...)                                                                \
     kmem_objs_(kvzalloc, type, n, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
-#define kvzalloc_flex(type, member, n, ...)                                                         \
+#define kvzalloc_flex(type, member, n, ...)                                                        \
     kmem_flex_(kvzalloc, type, member, n, kmem_gfp_or_kernel_(type, ##__VA_ARGS__))
 
 /* ---- buckets --------------------------------------------------------------------------------- */

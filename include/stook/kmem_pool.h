@@ -174,7 +174,8 @@ static inline unsigned kmem_mempool_take(mempool_t *pool, void **elements, unsig
     if (got == n)
         return n;
     for (unsigned i = 0; i < got; i++)
-        if (!stook_kmem_bag_put(pool->bag, elements[i])) /* full meanwhile: nobody waits for this one */
+        if (!stook_kmem_bag_put(pool->bag,
+                                elements[i])) /* full meanwhile: nobody waits for this one */
             elements[kept++] = elements[i];
     return kept;
 }
