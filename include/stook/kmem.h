@@ -13,7 +13,7 @@
  *
  * A program that has some of these names itself leaves ours out, by a definition before the first of these headers:
  *
- *   STOOK_KMEM_GFP_TYPES    its gfp_types.h, e.g. <linux/gfp_types.h>: the flags of gfp_t
+ *   STOOK_KMEM_GFP_TYPES    the name of its gfp_types.h, in quotes: the flags of gfp_t
  *   STOOK_KMEM_NO_RCU       kfree_rcu() and its like
  *   STOOK_KMEM_NO_CLEANUP   __free() and what else <linux/cleanup.h> has
  *   STOOK_KMEM_NO_STRING    kmemdup(), kstrdup(), kasprintf() and their like

@@ -5,8 +5,8 @@
  * __GFP_BITS_SHIFT, and in GFP_ZONEMASK.
  *
  * A program with its own gfp_types.h, the one of the kernel that the code is of, includes it before this header, or
- * defines STOOK_KMEM_GFP_TYPES as its name: -DSTOOK_KMEM_GFP_TYPES="<linux/gfp_types.h>".  This header then takes
- * those values and defines no flag.  They are macros there, and at least the six that are asked for below.
+ * defines STOOK_KMEM_GFP_TYPES as its name: '-DSTOOK_KMEM_GFP_TYPES="linux/gfp_types.h"' (with quotes: gcc knows a
+ * macro linux).  This header then takes those values and defines no flag.  They are macros there, and at least the six that are asked for below.
  */
 #ifndef STOOK_KMEM_GFP_H
 #define STOOK_KMEM_GFP_H

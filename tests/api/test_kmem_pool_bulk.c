@@ -103,10 +103,12 @@ static void the_reserve_takes_what_it_needs(void **unused)
     void *element[10], *spare[3];
 
     (void)unused;
-    assert_int_equal(mempool_init_node(&pool, 4, source_alloc, source_free, &source, GFP_NOIO, 0), 0);
+    assert_int_equal(mempool_init_node(&pool, 4, source_alloc, source_free, &source, GFP_NOIO, 0),
+                     0);
     for (int i = 0; i < 3; i++)
         assert_non_null(spare[i] = mempool_alloc_preallocated(&pool));
-    assert_int_equal(mempool_alloc_bulk(&pool, element, 10), 0); /* more than the reserve ever has */
+    assert_int_equal(mempool_alloc_bulk(&pool, element, 10),
+                     0); /* more than the reserve ever has */
     assert_true(distinct(element, 10));
     /* Three places are free; the others are the caller's. */
     assert_int_equal(mempool_free_bulk(&pool, element, 10), 3);
@@ -122,12 +124,12 @@ static void the_reserve_takes_what_it_needs(void **unused)
     assert_int_equal(source.out, 0);
     /* It cannot be filled: nothing stays. */
     source.allowed = 2;
-    assert_int_equal(mempool_init_node(&pool, 4, source_alloc, source_free, &source, GFP_KERNEL,
-                                       NUMA_NO_NODE),
-                     -ENOMEM);
+    assert_int_equal(
+        mempool_init_node(&pool, 4, source_alloc, source_free, &source, GFP_KERNEL, NUMA_NO_NODE),
+        -ENOMEM);
     assert_int_equal(source.out, 0);
-    assert_int_equal(mempool_init_node(&pool, -1, source_alloc, source_free, &source, GFP_KERNEL, 0),
-                     -EINVAL);
+    assert_int_equal(
+        mempool_init_node(&pool, -1, source_alloc, source_free, &source, GFP_KERNEL, 0), -EINVAL);
     assert_null(mempool_create_node(1, source_alloc, source_free, &source, GFP_KERNEL, 4711));
 }
 
