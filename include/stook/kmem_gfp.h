@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmem_gfp.h - gfp_t: what an allocation may do, with the bits of Linux 7.2 (built without lockdep and KASAN's
+ * kmem_gfp.h - gfp_t, the flags of an allocation, with the bits of Linux 7.2 (built without lockdep and KASAN's
  * hardware tags).  Bits that mean nothing here are ignored, so code may keep flags of its own in a gfp_t: at and above
  * __GFP_BITS_SHIFT, and in GFP_ZONEMASK.
  *

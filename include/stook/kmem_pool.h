@@ -162,8 +162,9 @@ static inline void *mempool_alloc_preallocated(mempool_t *pool)
 }
 
 /*
- * `n` elements of the reserve, or, as far as others let it, none: how many there are at `elements`.  What a call
- * that waits for the rest would keep could be what another one waits for.
+ * Takes `n` elements of the reserve, or none, and returns how many.  A call that kept a part while it waits for the
+ * rest could keep the elements that another call waits for.  Elements that cannot go back, because other threads filled
+ * the reserve meanwhile, stay with the caller.
  */
 static inline unsigned kmem_mempool_take(mempool_t *pool, void **elements, unsigned n)
 {
@@ -175,15 +176,15 @@ static inline unsigned kmem_mempool_take(mempool_t *pool, void **elements, unsig
         return n;
     for (unsigned i = 0; i < got; i++)
         if (!stook_kmem_bag_put(pool->bag,
-                                elements[i])) /* full meanwhile: nobody waits for this one */
+                                elements[i])) /* full meanwhile: no thread waits for this one */
             elements[kept++] = elements[i];
     return kept;
 }
 
 /*
- * Allocates `n` elements, as mempool_alloc() with GFP_KERNEL does: it never fails, and returns 0.  It takes the
- * elements that are missing from the reserve only if it holds all of them, else it waits, so that of several callers
- * each gets on.  n is at most min_nr; with more it may wait for memory alone.
+ * Allocates `n` elements, as mempool_alloc() with GFP_KERNEL does: it never fails, and returns 0.  Elements
+ * that the pool's function does not give come from the reserve, if it holds all of them.  Otherwise the call waits, so
+ * that several callers never block each other.  n is at most min_nr; with more it may wait for memory alone.
  */
 static inline int mempool_alloc_bulk(mempool_t *pool, void **elements, unsigned n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kmem_rcu_head.h - struct rcu_head, for programs that defer frees by kfree_rcu() and have none: a program has one if
- * it includes liburcu, which defines a struct rcu_head itself, or brings its own.  stook/kmem.h does not include this,
- * so that it never clashes with either; the place for it is the program's <linux/types.h> or <linux/rcupdate.h>.
+ * kmem_rcu_head.h - struct rcu_head, for programs that defer frees by kfree_rcu() and have none.  A program has one if
+ * it includes liburcu, or brings its own; therefore stook/kmem.h does not include this.  The place for it is the
+ * program's <linux/types.h> or <linux/rcupdate.h>.
  *
  * It does nothing after liburcu's header, or where rcu_head is a macro, as in the kernel's <linux/types.h>.
  */

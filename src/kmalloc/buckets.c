@@ -138,7 +138,7 @@ static __attribute__((noinline, cold)) bool buckets_make_charged(void)
 struct buckets_wish {
     struct stook_kmem_buckets *buckets; /* NULL: the charged set */
     size_t size;
-    unsigned flags; /* those of kmalloc_cached() */
+    unsigned flags; /* those of stook_kmalloc_cached() */
     uint64_t where;
 };
 
@@ -157,14 +157,14 @@ static void *buckets_once(const struct buckets_wish *wish, uint32_t owner)
     cache = wish->buckets ? wish->buckets->cache[kmalloc_class(wish->size)]
                           : atomic_load_explicit(&buckets_charged[kmalloc_class(wish->size)],
                                                  memory_order_relaxed);
-    object = kmalloc_cached(cache, wish->size, wish->flags, wish->where, owner);
+    object = stook_kmalloc_cached(cache, wish->size, wish->flags, wish->where, owner);
     if (!object && errno == ENOMEM && lock_forked_since(turn))
         object = stook_kmalloc_large(wish->size, wish->flags | STOOK_NORECLAIM, -1, wish->where,
                                      ACCOUNT_NOBODY);
     return object;
 }
 
-/* A caller that cannot be refused is not refused by a group either: beyond its limit the object is nobody's. */
+/* Of a caller that must not fail.  Beyond the limit of its group the object is charged to no group. */
 static void *buckets_must(const struct buckets_wish *wish)
 {
     uint32_t owner = ACCOUNT_CURRENT;
@@ -230,8 +230,8 @@ static void *buckets_alloc(struct stook_kmem_buckets *buckets, size_t size, size
     object = flags & STOOK_NOFAIL ? buckets_must(&wish) : buckets_once(&wish, ACCOUNT_CURRENT);
     if (!object || node == -1)
         return object;
-    return kmalloc_of_node(object, wish.size, plain, flags & STOOK_THISNODE, node, where,
-                           buckets ? ACCOUNT_NOBODY : ACCOUNT_CURRENT);
+    return stook_kmalloc_of_node(object, wish.size, plain, flags & STOOK_THISNODE, node, where,
+                                 buckets ? ACCOUNT_NOBODY : ACCOUNT_CURRENT);
 }
 
 void *stook_kmem_alloc(struct stook_kmem_buckets *buckets, size_t size, size_t align,
@@ -292,5 +292,5 @@ void *stook_kmem_realloc(const void *old, size_t size, size_t align, unsigned fl
         had = wanted;
     memcpy(fresh, object, had);
     stook_free_any(object);
-    return kmalloc_zero_from(fresh, had, flags);
+    return stook_kmalloc_zero_from(fresh, had, flags);
 }

@@ -151,8 +151,8 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
 
 /* ---- take ----------------------------------------------------------------------------------- */
 
-void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
-                     uint32_t owner)
+void *stook_kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
+                           uint32_t owner)
 {
     struct debug_asks before;
     void *object;
@@ -179,7 +179,7 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
             return stook_kmalloc_large(size, flags, -1, where, ACCOUNT_NOBODY);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
-        object = kmalloc_cached(cache, size, flags, where, ACCOUNT_CURRENT);
+        object = stook_kmalloc_cached(cache, size, flags, where, ACCOUNT_CURRENT);
         if (!(flags & STOOK_SIGNAL_SAFE))
             object = guard_sample(cache, object, size, 1, where);
     }
@@ -370,7 +370,7 @@ static void *krealloc_pages(void *object, size_t size)
     return stook_private_large_move(object, size);
 }
 
-void *kmalloc_zero_from(void *object, size_t from, unsigned flags)
+void *stook_kmalloc_zero_from(void *object, size_t from, unsigned flags)
 {
     size_t usable = flags & STOOK_ZERO ? stook_usable_size(object) : 0;
 
@@ -404,18 +404,18 @@ void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t wh
         !(flags & STOOK_SIGNAL_SAFE) && !slab_cache_of(object)) {
         fresh = krealloc_pages(object, size);
         if (fresh)
-            return kmalloc_zero_from(fresh, kept, flags);
+            return stook_kmalloc_zero_from(fresh, kept, flags);
     }
     if (size <= had && (slab_cache_of(object) || size > STOOK_KMALLOC_CACHE_MAX)) {
         stook_private_resized(object, size);
-        return kmalloc_zero_from(object, size, flags);
+        return stook_kmalloc_zero_from(object, size, flags);
     }
     fresh = kmalloc_slow(size, flags & ~STOOK_ZERO, where);
     if (!fresh) /* what shrinks need not move */
-        return size <= had && errno != EINVAL ? kmalloc_zero_from(object, size, flags) : NULL;
+        return size <= had && errno != EINVAL ? stook_kmalloc_zero_from(object, size, flags) : NULL;
     memcpy(fresh, object, kept);
     stook_free_any(object);
-    return kmalloc_zero_from(fresh, kept, flags);
+    return stook_kmalloc_zero_from(fresh, kept, flags);
 }
 
 void *stook_krealloc(void *object, size_t size, unsigned flags)

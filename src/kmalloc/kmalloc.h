@@ -25,18 +25,18 @@ void *stook_kmalloc_node_from(size_t size, unsigned flags, int node, uint64_t wh
 void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where, uint32_t owner);
 
 /* An object of a cache of a class, of which `size` bytes are asked for; `owner` as above. */
-void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
-                     uint32_t owner);
+void *stook_kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
+                           uint32_t owner);
 
 /*
  * `object`, which was allocated wherever the thread runs, or another one of that node in its place, of the same cache.
  * `plain` are the flags without STOOK_THISNODE and STOOK_NOFAIL; `strict`: NULL rather than another node's.
  */
-void *kmalloc_of_node(void *object, size_t size, unsigned plain, bool strict, int node,
-                      uint64_t where, uint32_t owner);
+void *stook_kmalloc_of_node(void *object, size_t size, unsigned plain, bool strict, int node,
+                            uint64_t where, uint32_t owner);
 
 /* With STOOK_ZERO: what lies behind the contents, from byte `from` to the end of the object, is zeros. */
-void *kmalloc_zero_from(void *object, size_t from, unsigned flags);
+void *stook_kmalloc_zero_from(void *object, size_t from, unsigned flags);
 
 static inline bool kmalloc_is_none(const void *object)
 {

@@ -14,8 +14,8 @@
 
 #include <errno.h>
 
-void *kmalloc_of_node(void *object, size_t size, unsigned plain, bool strict, int node,
-                      uint64_t where, uint32_t owner)
+void *stook_kmalloc_of_node(void *object, size_t size, unsigned plain, bool strict, int node,
+                            uint64_t where, uint32_t owner)
 {
     unsigned wanted = topology.home_of_node[node];
     struct debug_asks before;
@@ -58,8 +58,8 @@ void *stook_kmalloc_node_from(size_t size, unsigned flags, int node, uint64_t wh
     object = stook_kmalloc_from(size, plain, where);
     if (node == -1 || kmalloc_is_none(object))
         return object;
-    return kmalloc_of_node(object, size, plain & ~STOOK_NOFAIL, flags & STOOK_THISNODE, node, where,
-                           ACCOUNT_NOBODY);
+    return stook_kmalloc_of_node(object, size, plain & ~STOOK_NOFAIL, flags & STOOK_THISNODE, node,
+                                 where, ACCOUNT_NOBODY);
 }
 
 void *stook_kmalloc_node(size_t size, unsigned flags, int node)

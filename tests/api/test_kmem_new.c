@@ -445,7 +445,7 @@ static void groups_are_charged(void **unused)
     kfree(out);
     kmem_cache_free(counted_cache, in);
     assert_int_equal(usage(group), 0);
-    /* In no group nobody is charged. */
+    /* Outside of groups nothing is charged. */
     in = kmem_cache_alloc(counted_cache, GFP_KERNEL);
     small = kmalloc(10, GFP_ATOMIC | __GFP_ACCOUNT);
     assert_true(stook_group_is_none(stook_group_of(in)));
@@ -478,7 +478,7 @@ static void at_a_limit(void **unused)
     assert_null(kmalloc(100000, GFP_KERNEL_ACCOUNT));
     assert_int_equal(errno, EDQUOT);
     assert_false(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 8, bulk));
-    /* A caller that must have memory gets it, as nobody's; and stays in its group. */
+    /* A caller that must have memory gets it, charged to no group; and stays in its group. */
     errno = 0;
     objects[n] = kmem_cache_alloc(cache, must);
     page = kmalloc(100000, must | __GFP_ACCOUNT);

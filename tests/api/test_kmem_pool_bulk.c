@@ -184,8 +184,8 @@ struct crowd {
     bool wrong;
 };
 
-/* Each takes up to the whole reserve, by one call, and gives it back: if calls kept what they have while they wait, all
- * would wait for ever. */
+/* Each takes up to the whole reserve by one call, and gives it back.  If a call kept elements while it waits, all calls
+ * would wait for each other. */
 static void *crowd_run(void *arg)
 {
     struct crowd *crowd = arg;

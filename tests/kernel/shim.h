@@ -63,10 +63,7 @@ typedef long long s64;
     kmem_flex_size(sizeof(*(pointer)), n, sizeof(*(pointer)->member))
 #define BUILD_BUG_ON(wrong) ((void)0)
 #define get_unaligned(pointer)                                                                     \
-    (((const struct {                                                                              \
-         __typeof__(*(pointer)) word;                                                              \
-     } __attribute__((packed)) *)(pointer))                                                        \
-         ->word)
+    (((const struct { __typeof__(*(pointer)) word; } __attribute__((packed)) *)(pointer))->word)
 
 static inline u32 rol32(u32 word, unsigned by)
 {
