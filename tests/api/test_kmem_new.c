@@ -215,6 +215,30 @@ static void buckets_that_cannot_be(void **unused)
     assert_int_equal(kmem_stook_buckets_destroy(set), 0);
 }
 
+/* There is room for five caches of thirteen: the five go as well. */
+static void buckets_without_room(void **unused)
+{
+    static struct kmem_cache *caches[STOOK_CACHES_MAX];
+    unsigned n = 0;
+
+    (void)unused;
+    while ((caches[n] = kmem_cache_create("filler", 64, NULL, 0)) != NULL)
+        n++;
+    assert_int_equal(errno, ENFILE);
+    for (int i = 0; i < 5; i++)
+        kmem_cache_destroy(caches[--n]);
+    for (int turn = 0; turn < 2; turn++) {
+        errno = 0;
+        assert_null(kmem_buckets_create("part", 0, 0, 0, NULL));
+        assert_int_equal(errno, ENFILE);
+        assert_null(stook_cache_by_name("part-8"));
+    }
+    for (int i = 0; i < 5; i++)
+        assert_non_null(caches[n++] = kmem_cache_create("filler", 64, NULL, 0));
+    while (n > 0)
+        kmem_cache_destroy(caches[--n]);
+}
+
 /* ---- without locks --------------------------------------------------------------------------- */
 
 enum { SHOTS = 300, HELD = 16 };
@@ -537,11 +561,17 @@ static void bits_of_others(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_by_type),       cmocka_unit_test(objects_with_an_array),
-        cmocka_unit_test(buckets_are_their_own), cmocka_unit_test(buckets_that_cannot_be),
-        cmocka_unit_test(in_handlers),           cmocka_unit_test(aligned),
-        cmocka_unit_test(aligned_later),         cmocka_unit_test(freed_at_the_end),
-        cmocka_unit_test(groups_are_charged),    cmocka_unit_test(at_a_limit),
+        cmocka_unit_test(objects_by_type),
+        cmocka_unit_test(objects_with_an_array),
+        cmocka_unit_test(buckets_are_their_own),
+        cmocka_unit_test(buckets_that_cannot_be),
+        cmocka_unit_test(buckets_without_room),
+        cmocka_unit_test(in_handlers),
+        cmocka_unit_test(aligned),
+        cmocka_unit_test(aligned_later),
+        cmocka_unit_test(freed_at_the_end),
+        cmocka_unit_test(groups_are_charged),
+        cmocka_unit_test(at_a_limit),
         cmocka_unit_test(bits_of_others),
     };
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # labels: long
 # timeout: 900
-# needs: urcu
+# needs: urcu preload
 # The kernel's memory pools and hash table over stook/kmem.h, with the kernel's own test: tests/kernel/port.sh.  It is
 # skipped unless `make check-kernel`, or `scripts/kernel/build.sh 7.2 --source`, has fetched the sources.
 set -euo pipefail

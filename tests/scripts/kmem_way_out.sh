@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# needs: urcu
+# needs: urcu preload
 # A program may have names of stook/kmem.h itself: liburcu's or its own struct rcu_head and kfree_rcu(), its own
 # gfp_types.h, cleanup.h, memory pools, pages and strings, before or after the header.  And what is wrong does not compile.
 set -euo pipefail

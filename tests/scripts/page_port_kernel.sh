@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# needs: urcu
+# needs: urcu preload
 # docs/port-kernel-code.md does what it says, with this build installed: tests/programs/page_port_kernel_long.sh builds it
 # as the page says.
 set -euo pipefail
