@@ -86,7 +86,7 @@ check-fuzz:
 check-kernel:
 	@scripts/deps.sh build kernel
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target stook-tool
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_urcu_shared
 	@scripts/kernel/check.sh $(KERNEL)
 
 coverage:

@@ -99,6 +99,7 @@ kernel      bison                   bison
 kernel      bc                      bc
 kernel      libelf-dev              pc:libelf
 kernel      libssl-dev              pc:libcrypto
+kernel      liburcu-dev             pc:liburcu-memb
 kernel      xz-utils                xz
 kernel      debian-archive-keyring  /usr/share/keyrings/debian-archive-keyring.gpg
 kernel      python3                 python3

@@ -137,6 +137,8 @@ static void some_objects(unsigned flags)
         stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
         stook_free_any(stook_krealloc_array(stook_kmalloc_array(9, 10, flags), 90, 10, flags));
         stook_kmem_free_sensitive(stook_kmalloc_node(700, flags, 0));
+        object[0] = stook_kmem_alloc(NULL, 100u << move, 64, flags | STOOK_KMEM_ACCOUNT, 0);
+        stook_free_any(stook_kmem_realloc(object[0], 3000, 4096, flags | STOOK_KMEM_ACCOUNT, -1));
     }
 }
 
@@ -180,6 +182,10 @@ static void row_cache(void)
     (void)stook_cache_walk(one, one_more, &(int){0});
     (void)stook_cache_each(one_more_cache, &(int){0});
     stook_free(one, object[0]);
+    struct stook_cache_args plain = {.size = sizeof(plain)};
+    struct stook_kmem_buckets *buckets = stook_kmem_buckets_create("buckets", &plain);
+    stook_free_any(stook_kmem_alloc(buckets, 100, 1, 0, -1));
+    (void)stook_kmem_buckets_destroy(buckets);
     (void)stook_cached_bytes();
     (void)stook_cached_bytes_set_max(1 << 20);
     (void)stook_cached_bytes_set_max(SIZE_MAX);
