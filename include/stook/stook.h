@@ -148,7 +148,8 @@ extern "C" {
  *
  * ZERO_ON_FREE: a freed object is filled with zeros; a cache with a constructor, a destructor or TYPESAFE cannot
  * have it (EINVAL).  QUARANTINE: a freed object is reused only when STOOK_QUARANTINE more bytes (256K by default)
- * have been freed on that CPU; a second free is reported at once, a write after free when the object leaves.
+ * have been freed on that CPU.  A second free is reported at once.  A write after free is reported when the object leaves,
+ * is handed out again, or its slab goes.
  * A cache with one of these two is closed to the fast path: tens of nanoseconds a call.
  *
  * GUARD_PAGES: a page without access follows each slab, while the process has mappings left for that; two system
