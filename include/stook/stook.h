@@ -68,6 +68,13 @@ extern "C" {
 #define STOOK_WARN_UNUSED
 #endif
 
+/* An inline function of these headers.  In C++ it is one function for all files, which templates and modules may call. */
+#ifdef __cplusplus
+#define STOOK_INLINE inline
+#else
+#define STOOK_INLINE static inline
+#endif
+
 /* No limit, wherever a call takes a limit or a structure has one. */
 #define STOOK_UNLIMITED SIZE_MAX
 
