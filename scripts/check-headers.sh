@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Fails on a header that does not compile alone, or not twice.
 #
-#   check-headers.sh SOURCE        headers of src/ as gnu17, of include/ as C11, gnu17 and C++11; *.hpp as C++17,
-#                                  as C++20, and without RTTI and exceptions
+#   check-headers.sh SOURCE        headers of src/ as gnu17, of include/ as C11, gnu17 and C++11; *.hpp as C++17;
+#                                  stook.hpp as C++20, and without RTTI and exceptions, too
 #   check-headers.sh --self-test   planted violations must be found
 set -euo pipefail
 
@@ -17,6 +17,7 @@ compiles() { # HEADER COMPILER FLAGS...: the header alone, twice
 check_header() { # ROOT HEADER
     local include=(-I"$1/include") internal=(-I"$1/src" -D_GNU_SOURCE -DSTOOK_RSEQ=1)
     case $2 in
+    include/stook/cpp/*) compiles "$1/$2" "$CXX" -xc++ -std=c++17 "${include[@]}" ;;
     *.hpp)
         compiles "$1/$2" "$CXX" -xc++ -std=c++17 "${include[@]}" &&
             compiles "$1/$2" "$CXX" -xc++ -std=c++20 -O2 -Wshadow -Wconversion "${include[@]}" &&

@@ -25,5 +25,7 @@
 #include <stook/cpp/cache.hpp>
 #include <stook/cpp/group.hpp>
 #include <stook/cpp/reserve.hpp>
+#include <stook/cpp/reuse.hpp>
+#include <stook/cpp/static.hpp>
 
 #endif // STOOK_STOOK_HPP

@@ -81,23 +81,28 @@ template <class T> struct __attribute__((visibility("default"))) node_cache {
         void *object;
 
         STOOK_CPP_PIN();
-        if (__builtin_expect(!cache, 0) && !(cache = decide()))
-            return allocate_bytes(sizeof(T), alignof(T));
-        if (!stook_inline_take(cache, STOOK_WAIT, &object)) {
-            object = (stook_alloc)(cache, STOOK_WAIT);
-            if (__builtin_expect(!object, 0))
-                fail();
-        }
-        return object;
+        if (__builtin_expect(!cache, 0))
+            return first();
+        if (stook_inline_take(cache, STOOK_WAIT, &object))
+            return object;
+        return stook_alloc_else(cache, STOOK_WAIT, failed);
+    }
+
+    STOOK_CPP_COLD static void *first()
+    {
+        struct stook_cache *cache = decide();
+
+        return cache ? stook_alloc_else(cache, STOOK_WAIT, failed)
+                     : allocate_bytes(sizeof(T), alignof(T));
     }
 
     STOOK_CPP_INLINE static void deallocate(void *object) noexcept
     {
-        // `made` may still be NULL for this thread only if another one has just decided.
+        // The thread that got the object had stored `made` before, if there is a cache.
         struct stook_cache *cache = made.load(std::memory_order_acquire);
 
         if (__builtin_expect(!cache, 0))
-            return stook_free_any(object);
+            return deallocate_bytes(object, sizeof(T), alignof(T));
 #if STOOK_CHECK_DELETE
         if (object && stook_cache_of(object) != cache)
             wrong_delete(object, type_name<T>(), sizeof(T));
@@ -189,8 +194,7 @@ template <class T> class allocator
             if (n <= 1)
                 return {allocate(1), 1};
         T *memory = allocate(n);
-        std::size_t room = stook_kmalloc_size(detail::kmalloc_bytes(n * sizeof(T), alignof(T)));
-        return {memory, room / sizeof(T)};
+        return {memory, stook_usable_size(memory) / sizeof(T)};
     }
 
     template <class U> constexpr bool operator==(const allocator<U> &) const noexcept

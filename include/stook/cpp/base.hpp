@@ -80,6 +80,12 @@ const bool pin<T>::done = (stook_inline_layout_2(STOOK_INLINE_LAYOUT, &pin<T>::d
 #endif
 }
 
+// For stook_alloc_else().
+[[noreturn]] STOOK_CPP_COLD inline void *failed(struct stook_cache *, unsigned)
+{
+    fail();
+}
+
 [[noreturn]] STOOK_CPP_COLD inline void wrong_delete(const void *object, const char *what,
                                                      std::size_t bytes)
 {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// cache.hpp - stook::cache<T> and its relatives: objects of one type, constructed and destroyed.
+// cache.hpp - stook::cache<T> and the calls that all kinds of caches have: objects of one type, constructed and destroyed.
 // Include <stook/stook.hpp>.
 //
 //   cache<T>         owns its cache; made by its constructor
-//   static_cache<T>  for objects of static storage: made by the first call, never destroyed
 //   cache_view<T>    a pointer to a cache that is another's
-//   reuse_cache<T>   objects that stay constructed while they are free
+//   static_cache<T>  for objects of static storage: made by the first call, never destroyed (static.hpp)
 //
 // All calls may be made by any thread.  Memory that cannot be had is std::bad_alloc; nothing else throws but
 // T's own constructors.  Messages and aborts on wrong frees are stook_free()'s (docs/debug.md).
@@ -16,7 +15,6 @@
 
 #include <stook/cpp/base.hpp>
 
-#include <atomic>
 #include <memory>
 
 namespace stook
@@ -109,14 +107,19 @@ template <class Self, class T> class cache_calls
         return stook_inline_take(cache, flags, &object) ? object : (stook_alloc)(cache, flags);
     }
 
-    // The same; std::bad_alloc if there is none.
+    // The same; std::bad_alloc if there is none.  All slow cases are jumps, so that the fast path needs no frame.
     [[nodiscard]] STOOK_CPP_INLINE void *allocate(unsigned flags = STOOK_WAIT) const
     {
-        void *object = try_allocate(flags);
+        struct stook_cache *cache = self().made();
+        void *object;
 
-        if (__builtin_expect(!object, 0))
-            fail();
-        return object;
+        STOOK_CPP_PIN();
+        if constexpr (Self::lazy)
+            if (__builtin_expect(!cache, 0))
+                return first(flags);
+        if (stook_inline_take(cache, flags, &object))
+            return object;
+        return stook_alloc_else(cache, flags, failed);
     }
 
     // Frees memory without a destructor's call.
@@ -242,6 +245,13 @@ template <class Self, class T> class cache_calls
     friend Self;
     constexpr cache_calls() noexcept = default;
 
+    STOOK_CPP_COLD void *first(unsigned flags) const
+    {
+        struct stook_cache *cache = self().open(flags);
+
+        return cache ? stook_alloc_else(cache, flags, failed) : failed(cache, flags);
+    }
+
     struct bulk_undo {
         struct stook_cache *cache;
         T **objects;
@@ -327,56 +337,6 @@ template <class T> class cache : public detail::cache_calls<cache<T>, T>
 };
 
 //
-// A cache for objects of static storage.  It is constant-initialized, so that constructors of other files may
-// use it, and it throws nothing at the program's start: the first allocation makes it.  It is never destroyed, so that
-// destructors at the end may free to it.  An allocation takes two instructions more than one of cache<T>.
-//
-template <class T> class static_cache : public detail::cache_calls<static_cache<T>, T>
-{
-  public:
-    constexpr explicit static_cache(const char *name = type_name<T>(),
-                                    const cache_options &options = {}) noexcept
-        : name_(name), options_(options)
-    {
-    }
-
-    static_cache(const static_cache &) = delete;
-    static_cache &operator=(const static_cache &) = delete;
-
-  private:
-    friend class detail::cache_calls<static_cache<T>, T>;
-    static constexpr bool lazy = true;
-
-    STOOK_CPP_INLINE struct stook_cache *made() const noexcept
-    {
-        return cache_.load(std::memory_order_acquire);
-    }
-
-    // Two threads may make one each: the second one's is destroyed.
-    STOOK_CPP_COLD struct stook_cache *open(unsigned flags) const noexcept
-    {
-        detail::check_type<T>();
-        if (flags & STOOK_SIGNAL_SAFE) {
-            errno = ENOMEM;
-            return nullptr;
-        }
-        struct stook_cache *other = nullptr;
-        struct stook_cache *made = detail::make_cache(name_, sizeof(T), alignof(T), options_);
-        if (!made || cache_.compare_exchange_strong(other, made, std::memory_order_acq_rel))
-            return made;
-        static_cast<void>(stook_cache_destroy(made));
-        return other;
-    }
-
-    mutable std::atomic<struct stook_cache *> cache_{nullptr};
-    const char *name_;
-    cache_options options_;
-};
-
-// The cache of a type where a program wants one for each: stook::cache_for<point>.make(1, 2).
-template <class T> inline STOOK_CPP_CONSTINIT static_cache<T> cache_for{};
-
-//
 // A pointer to a cache that another part of the program owns, in C perhaps.  It is one word, and passed by value.  The
 // cache's objects are at least as large and as aligned as T.
 //
@@ -399,154 +359,6 @@ template <class T> class cache_view : public detail::cache_calls<cache_view<T>, 
     STOOK_CPP_INLINE struct stook_cache *made() const noexcept
     {
         return cache_;
-    }
-
-    struct stook_cache *cache_;
-};
-
-//
-// Deletes an object of a cache that has a name at compile time, by its inlined fast path:
-//
-//   inline stook::static_cache<point> points{"point"};
-//   std::unique_ptr<point, stook::deleter_of<points>> p{points.make(1, 2)};
-//
-template <auto &Cache> struct deleter_of {
-    STOOK_CPP_INLINE void operator()(
-        typename std::remove_reference_t<decltype(Cache)>::value_type *object) const noexcept
-    {
-        Cache.destroy(object);
-    }
-};
-
-//
-// A base class whose derived class T has operator new and delete of its own: `new T` is an object of
-// cache_for<T>.
-//
-//   struct session : stook::typed_new<session> { ... };
-//
-// Classes derived from T in turn, which are larger, are served by stook_kmalloc(), and so are arrays' elements by
-// the program's operator new[].  In debug builds the size that the compiler deletes is compared with the object's.
-//
-template <class T> class typed_new
-{
-  public:
-    STOOK_CPP_INLINE static void *operator new(std::size_t size)
-    {
-        return size == sizeof(T) ? cache_for<T>.allocate() : other(size);
-    }
-
-    STOOK_CPP_INLINE static void operator delete(void *object, std::size_t size) noexcept
-    {
-        if (size == sizeof(T)) {
-            cache_for<T>.deallocate(object);
-        } else {
-#if STOOK_CHECK_DELETE
-            if (object && stook_usable_size(object) < size)
-                detail::wrong_delete(object, type_name<T>(), size);
-#endif
-            stook_free_any(object);
-        }
-    }
-
-    // What a class with an operator new of its own would hide.
-    static void *operator new(std::size_t, void *place) noexcept
-    {
-        return place;
-    }
-    static void operator delete(void *, void *) noexcept
-    {
-    }
-
-  protected:
-    typed_new() = default;
-
-  private:
-    static void *other(std::size_t size)
-    {
-        void *object = (stook_kmalloc)(detail::kmalloc_bytes(size, alignof(T)), STOOK_WAIT);
-
-        if (!object)
-            detail::fail();
-        return object;
-    }
-};
-
-//
-// Objects that stay constructed while they are free, so that they keep their buffers: T's constructor runs when
-// the memory of a slab is made, its destructor when that is given back.  take() gets an object as the last user left it.
-//
-template <class T> class reuse_cache
-{
-  public:
-    // Gives an object back by its address; it is not destroyed.
-    struct giver {
-        void operator()(T *object) const noexcept
-        {
-            stook_free_any(object);
-        }
-    };
-    using unique_ptr = std::unique_ptr<T, giver>;
-
-    explicit reuse_cache(const char *name = type_name<T>(), const cache_options &options = {})
-        : cache_(detail::make_cache(name, sizeof(T), alignof(T), options, construct, destruct))
-    {
-        detail::check_type<T>();
-        static_assert(std::is_nothrow_default_constructible_v<T>,
-                      "a constructor that the library calls cannot throw");
-        if (!cache_)
-            detail::fail();
-    }
-
-    reuse_cache(const reuse_cache &) = delete;
-    reuse_cache &operator=(const reuse_cache &) = delete;
-
-    ~reuse_cache()
-    {
-        static_cast<void>(stook_cache_destroy(cache_));
-    }
-
-    [[nodiscard]] STOOK_CPP_INLINE T *try_take() const noexcept
-    {
-        void *object;
-
-        STOOK_CPP_PIN();
-        if (!stook_inline_take(cache_, STOOK_WAIT, &object))
-            object = (stook_alloc)(cache_, STOOK_WAIT);
-        return std::launder(static_cast<T *>(object));
-    }
-
-    [[nodiscard]] STOOK_CPP_INLINE T *take() const
-    {
-        T *object = try_take();
-
-        if (__builtin_expect(!object, 0))
-            detail::fail();
-        return object;
-    }
-
-    [[nodiscard]] unique_ptr take_unique() const
-    {
-        return unique_ptr(take());
-    }
-
-    STOOK_CPP_INLINE void give(T *object) const noexcept
-    {
-        stook_free_inline(cache_, object);
-    }
-
-    [[nodiscard]] struct stook_cache *get() const noexcept
-    {
-        return cache_;
-    }
-
-  private:
-    static void construct(void *object, void *) noexcept
-    {
-        ::new (object) T();
-    }
-    static void destruct(void *object, void *) noexcept
-    {
-        static_cast<T *>(object)->~T();
     }
 
     struct stook_cache *cache_;
