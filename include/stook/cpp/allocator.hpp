@@ -9,10 +9,8 @@
 #ifndef STOOK_CPP_ALLOCATOR_HPP
 #define STOOK_CPP_ALLOCATOR_HPP
 
-#include <stook/cpp/base.hpp>
+#include <stook/cpp/node.hpp>
 
-#include <atomic>
-#include <limits>
 #include <memory>
 
 #if __has_include(<memory_resource>)
@@ -21,103 +19,6 @@
 
 namespace stook
 {
-
-namespace detail
-{
-
-STOOK_CPP_INLINE void *allocate_bytes(std::size_t bytes, std::size_t align)
-{
-    std::size_t asked = kmalloc_bytes(bytes, align);
-    void *memory = asked ? (stook_kmalloc)(asked, STOOK_WAIT) : nullptr;
-
-    if (__builtin_expect(!memory, 0))
-        fail();
-    return memory;
-}
-
-STOOK_CPP_INLINE void deallocate_bytes(void *memory, std::size_t bytes, std::size_t align) noexcept
-{
-#if STOOK_CHECK_DELETE
-    std::size_t usable = stook_usable_size(memory);
-    if (memory && (usable < bytes || usable > stook_kmalloc_size(kmalloc_bytes(bytes, align))))
-        wrong_delete(memory, "an array", bytes);
-#else
-    static_cast<void>(bytes);
-    static_cast<void>(align);
-#endif
-    stook_free_any(memory);
-}
-
-//
-// The cache of a type's nodes.  The first allocation decides once and for all, for all threads, whether there is
-// one: `decided` is 0 before, `none` where it could not be made, which is no reason for a container to fail.
-//
-template <class T> struct __attribute__((visibility("default"))) node_cache {
-    static constexpr std::uintptr_t none = 1;
-    inline static std::atomic<std::uintptr_t> decided{0};
-    inline static std::atomic<struct stook_cache *> made{nullptr};
-
-    STOOK_CPP_COLD static struct stook_cache *decide() noexcept
-    {
-        std::uintptr_t before = decided.load(std::memory_order_acquire);
-
-        if (before == 0) {
-            struct stook_cache *cache = make_cache(type_name<T>(), sizeof(T), alignof(T), {});
-            const auto wanted = cache ? reinterpret_cast<std::uintptr_t>(cache) : none;
-            if (decided.compare_exchange_strong(before, wanted, std::memory_order_acq_rel))
-                before = wanted;
-            else
-                static_cast<void>(stook_cache_destroy(cache));
-        }
-        if (before == none)
-            return nullptr;
-        made.store(reinterpret_cast<struct stook_cache *>(before), std::memory_order_release);
-        return reinterpret_cast<struct stook_cache *>(before);
-    }
-
-    STOOK_CPP_INLINE static void *allocate()
-    {
-        struct stook_cache *cache = made.load(std::memory_order_acquire);
-        void *object;
-
-        STOOK_CPP_PIN();
-        if (__builtin_expect(!cache, 0))
-            return first();
-        if (stook_inline_take(cache, STOOK_WAIT, &object))
-            return object;
-        return stook_alloc_else(cache, STOOK_WAIT, failed);
-    }
-
-    STOOK_CPP_COLD static void *first()
-    {
-        struct stook_cache *cache = decide();
-
-        return cache ? stook_alloc_else(cache, STOOK_WAIT, failed)
-                     : allocate_bytes(sizeof(T), alignof(T));
-    }
-
-    STOOK_CPP_INLINE static void deallocate(void *object) noexcept
-    {
-        // The thread that got the object had stored `made` before, if there is a cache.
-        struct stook_cache *cache = made.load(std::memory_order_acquire);
-
-        if (__builtin_expect(!cache, 0))
-            return deallocate_bytes(object, sizeof(T), alignof(T));
-#if STOOK_CHECK_DELETE
-        if (object && stook_cache_of(object) != cache)
-            wrong_delete(object, type_name<T>(), sizeof(T));
-#endif
-        stook_free_inline(cache, object);
-    }
-};
-
-// Arrays begin with elements as well, and no cache is made for a vector's first int.
-template <class T> constexpr bool is_node() noexcept
-{
-    return (std::is_class_v<T> || std::is_union_v<T>)&&has_cache<T>;
-}
-
-} // namespace detail
 
 #ifdef __cpp_lib_allocate_at_least
 template <class P> using allocation_result = std::allocation_result<P, std::size_t>;
@@ -159,13 +60,7 @@ template <class T> class allocator
         if (std::is_constant_evaluated())
             return std::allocator<T>().allocate(n);
 #endif
-        static_assert(sizeof(T) > 0, "the type must be complete where its memory is allocated");
-        if constexpr (detail::is_node<T>())
-            if (n == 1)
-                return static_cast<T *>(detail::node_cache<T>::allocate());
-        if (__builtin_expect(n > static_cast<std::size_t>(PTRDIFF_MAX) / sizeof(T), 0))
-            too_many();
-        return static_cast<T *>(detail::allocate_bytes(n * sizeof(T), alignof(T)));
+        return detail::allocate_objects<T>(n);
     }
 
     STOOK_CPP_CONSTEXPR20 STOOK_CPP_INLINE void deallocate(T *memory, std::size_t n) noexcept
@@ -174,10 +69,7 @@ template <class T> class allocator
         if (std::is_constant_evaluated())
             return std::allocator<T>().deallocate(memory, n);
 #endif
-        if constexpr (detail::is_node<T>())
-            if (n == 1)
-                return detail::node_cache<T>::deallocate(memory);
-        detail::deallocate_bytes(memory, n * sizeof(T), alignof(T));
+        detail::deallocate_objects(memory, n);
     }
 
     //
@@ -204,17 +96,6 @@ template <class T> class allocator
     template <class U> constexpr bool operator!=(const allocator<U> &) const noexcept
     {
         return false;
-    }
-
-  private:
-    [[noreturn]] STOOK_CPP_COLD static void too_many()
-    {
-#ifdef __cpp_exceptions
-        throw std::bad_array_new_length();
-#else
-        errno = ENOMEM;
-        detail::fail();
-#endif
     }
 };
 
