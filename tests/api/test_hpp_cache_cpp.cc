@@ -237,6 +237,7 @@ void test_alignment(void **)
     }
     for (wide *one : w)
         wides.destroy(one);
+#ifndef __SANITIZE_ADDRESS__ // whose caches have red zones
     // The type's alignment, not the library's default: 40 bytes take 40.
     struct forty {
         void *five[5];
@@ -246,6 +247,7 @@ void test_alignment(void **)
     assert_true(stook_cache_show(forties.get(), "slab_size", stride, sizeof(stride)) > 0);
     if (!std::getenv("STOOK_DEBUG"))
         assert_int_equal(std::atoi(stride), 40);
+#endif
 }
 
 // A constructor needs arguments; the type is incomplete where a member names its caches.
@@ -275,15 +277,15 @@ void test_incomplete_and_not_default_constructible(void **)
     assert_int_equal(live(cache.get()), 0);
 }
 
-stook::static_cache<counted> statics{"statics"};
+stook::static_cache<counted> lasting{"lasting"};
 struct before_main {
-    counted *object = statics.make("early", 1);
+    counted *object = lasting.make("early", 1);
     ~before_main()
     {
-        statics.destroy(object); // after main
+        lasting.destroy(object); // after main
     }
 } early;
-using static_ptr = std::unique_ptr<counted, stook::deleter_of<statics>>;
+using static_ptr = std::unique_ptr<counted, stook::deleter_of<lasting>>;
 static_assert(sizeof(static_ptr) == sizeof(void *), "the deleter has no state");
 
 void test_static(void **)
@@ -291,8 +293,8 @@ void test_static(void **)
     assert_string_equal(early.object->text.c_str(), "early");
     const int before = living;
     {
-        static_ptr p{statics.make("p", 1)};
-        assert_ptr_equal(stook_cache_of(p.get()), statics.get());
+        static_ptr p{lasting.make("p", 1)};
+        assert_ptr_equal(stook_cache_of(p.get()), lasting.get());
     }
     assert_int_equal(living, before);
     // Threads that make the first object at once have one cache.

@@ -141,6 +141,10 @@ struct name {
                 add(",");
             else if (skip(from, " >"))
                 add(">");
+            else if (skip(from, " *"))
+                add("*");
+            else if (skip(from, " &"))
+                add("&");
             else if (skip(from, " "))
                 add("_");
             else {
