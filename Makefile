@@ -6,6 +6,7 @@
 #   make check-long       those that take longer, and aarch64
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
+#   make check-cpp        libstdc++'s own tests of allocators and containers, with Stook (an hour)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
 #   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
@@ -26,7 +27,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp clean
 
 build:
 	@scripts/deps.sh build
@@ -55,6 +56,12 @@ check-aarch64:
 check-programs:
 	@scripts/deps.sh build check programs
 	@scripts/check.sh programs
+
+check-cpp:
+	@scripts/deps.sh build libstdcxx
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook_malloc_shared
+	@scripts/check-libstdcxx.py -j $(JOBS)
 
 check-errors:
 	@scripts/deps.sh build check

@@ -3,7 +3,7 @@
 # Looks for the tools and packages that a target needs and installs what is missing with apt-get.
 # Says what it installs; says nothing, and asks nobody, when all is there.
 #
-#   deps.sh GROUP...    groups of the table below; "all" is all but aarch64, kernel and yama
+#   deps.sh GROUP...    groups of the table below; "all" is all but aarch64, kernel, yama and libstdcxx
 set -euo pipefail
 
 # group, Debian package, what shows that it is there: a command, a file (a glob), or an installed
@@ -79,6 +79,9 @@ look        postgresql              /usr/lib/postgresql/*/bin/postgres
 yama        qemu-system-x86         qemu-system-x86_64
 yama        cpio                    cpio
 
+libstdcxx   gcc-12-source           /usr/src/gcc-12/gcc-12.*-dfsg.tar.xz
+libstdcxx   xz-utils                xz
+
 format      clang-format-14         clang-format-14
 
 models      spin                    spin
@@ -125,7 +128,7 @@ missing=()
 for group in "$@"; do
     known=
     while read -r of package probe; do
-        if [ "$of" = "$group" ] || { [ "$group" = all ] && [[ ! $of =~ ^(aarch64|kernel|yama)$ ]]; }; then
+        if [ "$of" = "$group" ] || { [ "$group" = all ] && [[ ! $of =~ ^(aarch64|kernel|yama|libstdcxx)$ ]]; }; then
             known=yes
             is_there "$probe" || missing+=("$package")
         fi

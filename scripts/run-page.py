@@ -285,27 +285,26 @@ def self_test():
     wrong = 0
     for page, error in SELF_TESTS:
         with tempfile.TemporaryDirectory(prefix="run-page-") as work:
-            path = pathlib.Path(work, "page.md")
-            path.write_text(page, encoding="utf-8")
-            command = [sys.executable, __file__, str(path), "--work", os.path.join(work, "work"), "--timeout", "5"]
-            if "fetch it" in page:
-                command += ["--replace", "fetch=>echo"]
-            if "not ended" in error:
-                command[-1] = "0.5"
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-            good = result.returncode == bool(error) and error in result.stdout and not result.stderr
-            if not good:
+            environment = {"PATH": os.environ["PATH"], "HOME": work}
+            replace = [("fetch", "echo")] if "fetch it" in page else []
+            said = ""
+            try:
+                run_page(blocks_of(page), pathlib.Path(work).resolve(), environment, replace,
+                         0.5 if "not ended" in error else 30, lambda _: None)
+            except PageError as found:
+                said = str(found)
+            if bool(said) != bool(error) or error not in said:
                 wrong += 1
-                print(f"self-test: not \"{error}\" but {result.returncode}: {result.stdout}{result.stderr} of\n{page}")
+                print(f"self-test: not \"{error}\" but \"{said}\" of\n{page}")
     with tempfile.TemporaryDirectory(prefix="run-page-") as work:
         path = pathlib.Path(work, "page.md")
-        path.write_text(SELF_TESTS[0][0], encoding="utf-8")
-        for more, status in ((["--need", "no-such-command"], SKIPPED), (["--replace", "nowhere=>x"], 1)):
+        path.write_text(SELF_TESTS[-1][0], encoding="utf-8") # a clean environment
+        for more, status in (([], 0), (["--need", "no-such-command"], SKIPPED), (["--replace", "nowhere=>x"], 1)):
             result = subprocess.run([sys.executable, __file__, str(path), *more], capture_output=True, check=False)
             if result.returncode != status:
                 wrong += 1
                 print(f"self-test: {more}: {result.returncode}")
-    print(f"{len(SELF_TESTS) + 2} planted pages, {wrong} taken wrongly")
+    print(f"{len(SELF_TESTS) + 3} planted pages, {wrong} taken wrongly")
     return bool(wrong)
 
 

@@ -50,13 +50,13 @@ struct stook_group {
 #endif
 
 /* Whether it is no group. */
-static inline int stook_group_is_none(struct stook_group group)
+STOOK_INLINE int stook_group_is_none(struct stook_group group)
 {
     return group.id == 0;
 }
 
 /* Whether both are one group. */
-static inline int stook_group_same(struct stook_group a, struct stook_group b)
+STOOK_INLINE int stook_group_same(struct stook_group a, struct stook_group b)
 {
     return a.id == b.id;
 }

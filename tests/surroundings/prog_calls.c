@@ -62,6 +62,13 @@ static void move_to(int cpu)
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
+static void *no_object(struct stook_cache *of, unsigned flags)
+{
+    (void)of;
+    (void)flags;
+    return NULL;
+}
+
 static void some_mallocs(size_t size, int count)
 {
     for (int i = 0; i < count; i++)
@@ -127,6 +134,8 @@ static void some_objects(unsigned flags)
             stook_free(cache, object[i]);
         size_t n = stook_alloc_bulk(cache, flags, 2000, object) == 0 ? 2000 : 0;
         stook_free_bulk(cache, n, object);
+        object[0] = stook_alloc_else(cache, flags, no_object);
+        stook_free(cache, object[0]);
         object[0] = stook_alloc_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
         (void)stook_node_of(object[0]);
