@@ -134,8 +134,15 @@ fn reused_objects_move_between_threads() {
     });
     let made = MADE.load(Ordering::Relaxed);
     assert!(made > 0 && made < 20_000, "{made} objects were made for 20,000 uses");
-    BUFFERS.shrink();
-    assert_eq!(MADE.load(Ordering::Relaxed), 0, "a shrink drops the objects of empty slabs");
+    // A shrink leaves the slots alone that another test's fork has closed at the moment.
+    for _ in 0..1000 {
+        BUFFERS.shrink();
+        if MADE.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        thread::yield_now();
+    }
+    panic!("{} objects were not dropped by shrinking", MADE.load(Ordering::Relaxed));
 }
 
 extern "C" {
