@@ -7,6 +7,7 @@
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
+#   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
@@ -24,7 +25,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-errors check-models check-fuzz check-kernel coverage analyze bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-rust check-errors check-models check-fuzz check-kernel coverage analyze bench deps install format clean
 
 build:
 	@scripts/deps.sh build
@@ -53,6 +54,13 @@ check-aarch64:
 check-programs:
 	@scripts/deps.sh build check programs
 	@scripts/check.sh programs
+
+# Needs rustup's cargo, which Debian does not have.
+check-rust:
+	@scripts/deps.sh build check
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --test-dir build -R '^rust\.' --output-on-failure
 
 check-errors:
 	@scripts/deps.sh build check
