@@ -33,7 +33,8 @@ fn main() {
 /// Sets `stook_inline` where this compiler has labels in `asm!`, and `stook_goto_outputs` where such a block
 /// may have outputs too.
 fn decide_inlining() {
-    let linux = env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux");
+    let linux = env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux")
+        && env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("gnu");
     let x86_64 = env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
     let wide = env::var("CARGO_CFG_TARGET_POINTER_WIDTH").as_deref() == Ok("64");
     let refused = env::var_os("CARGO_FEATURE_NO_INLINE").is_some();

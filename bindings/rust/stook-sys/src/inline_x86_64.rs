@@ -25,8 +25,12 @@ pub const INLINED: bool = true;
 
 const LAYOUT: c_int = 2;
 
-// The head of a cache that is not made yet. A section on it arms the 32 bytes of thread-local memory, which the
-// kernel does not know, reads CPU 0 there, and finds that the slot, a word of zeros, has no sheaf.
+// The head of a cache that is not made yet. A section on it arms 32 bytes of thread-local memory, which the kernel
+// does not know, reads CPU 0 there, and finds that the slot, a word of zeros, has no sheaf.
+//
+// Linkers do not put the offset of thread-local memory into the data of a shared object, so the constructor does.
+// Until then, for constructors that run earlier still, it is that of memory which glibc has at the same place in
+// every thread and does not use: __glibc_unused2 of its tcbhead_t, 512 bytes of zeros.
 global_asm!(
     ".pushsection .tbss.stook_rust_thread, \"awT\", @nobits",
     ".balign 32",
@@ -38,21 +42,35 @@ global_asm!(
     "stook_rust_slot:",
     ".quad 0",
     ".popsection",
-    ".pushsection .data.rel.ro.stook_rust_unborn_2, \"aw\", @progbits",
-    ".balign 8",
+    ".pushsection .data.stook_rust_unborn_2, \"aw\", @progbits",
+    ".balign 32",
     ".globl stook_rust_unborn_2",
     ".type stook_rust_unborn_2, @object",
     ".size stook_rust_unborn_2, 24",
     "stook_rust_unborn_2:",
+    "stook_rust_unborn:",
     ".quad stook_rust_slot",
     ".quad 0",
-    ".quad stook_rust_thread@tpoff",
+    ".quad 128",
+    ".popsection",
+    ".pushsection .text.stook_rust_begin, \"ax\", @progbits",
+    ".globl stook_rust_begin",
+    ".hidden stook_rust_begin",
+    ".type stook_rust_begin, @function",
+    "stook_rust_begin:",
+    ".cfi_startproc",
+    "movq stook_rust_thread@gottpoff(%rip), %rax",
+    "movq %rax, 16+stook_rust_unborn(%rip)",
+    "ret",
+    ".cfi_endproc",
+    ".size stook_rust_begin, .-stook_rust_begin",
     ".popsection",
     options(att_syntax)
 );
 
 extern "C" {
     static stook_rust_unborn_2: stook_cache_head;
+    fn stook_rust_begin();
     fn stook_inline_layout_2(layout: c_int, address: *const c_void);
 }
 
@@ -61,14 +79,17 @@ pub const UNBORN: *mut stook_cache =
     // Only its address is taken.
     core::ptr::addr_of!(stook_rust_unborn_2) as *mut stook_cache;
 
-/// Pins the object that holds the sections: a thread may carry a pointer to one of them after it is unloaded.
+/// Begins, and pins the object that holds the sections: a thread may carry a pointer to one of them after it is unloaded.
 extern "C" fn pin() {
-    // SAFETY: the address is within this object, and the call may be made at any time.
-    unsafe { stook_inline_layout_2(LAYOUT, pin as extern "C" fn() as *const c_void) }
+    // SAFETY: the address is within this object, and the calls may be made at any time.
+    unsafe {
+        stook_rust_begin();
+        stook_inline_layout_2(LAYOUT, pin as extern "C" fn() as *const c_void);
+    }
 }
 
 #[used]
-#[link_section = ".init_array"]
+#[link_section = ".init_array.00000"] // first, so that other constructors may allocate
 static PIN: extern "C" fn() = pin;
 
 /// The slots of a cache. Another thread may switch statistics meanwhile; either slot works.
@@ -126,7 +147,6 @@ macro_rules! begin {
 pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
     let (slots, rseq) = slots_and_rseq(cache);
     let object: *mut c_void;
-    // nomem: as in C, no Rust code reads the memory that the section writes.
     asm!(
         begin!("{m}"),
         "jz 6f",
@@ -149,7 +169,7 @@ pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
         object = lateout(reg) object,
         slots = in(reg) slots,
         rseq = in(reg) rseq,
-        options(att_syntax, nostack, nomem)
+        options(att_syntax, nostack)
     );
     object
 }
@@ -184,7 +204,7 @@ pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
         slots = in(reg) slots,
         rseq = in(reg) rseq,
         leave = label { return core::ptr::null_mut() },
-        options(att_syntax, nostack, nomem)
+        options(att_syntax, nostack)
     );
     // A sheaf holds no NULL: the caller's test for it is the jump above.
     core::hint::assert_unchecked(!object.is_null());
