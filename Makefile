@@ -10,6 +10,7 @@
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
 #   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
+#   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
@@ -27,7 +28,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp clean
+.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust clean
 
 build:
 	@scripts/deps.sh build
@@ -62,6 +63,11 @@ check-cpp:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target stook_malloc_shared
 	@scripts/check-libstdcxx.py -j $(JOBS)
+# Needs rustup's cargo, which Debian does not have.
+check-rust:
+	@scripts/deps.sh build check
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --test-dir build -R '^rust\.' --output-on-failure
 
 check-errors:
 	@scripts/deps.sh build check

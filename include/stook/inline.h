@@ -28,7 +28,7 @@ extern "C" {
 struct stook_cache_head {
     const void *slots; /* the cache's slot in CPU 0's area; slot 0 while its calls are counted */
     uintptr_t reserved;
-    intptr_t rseq_offset; /* for the library's own calls: of the thread's struct rseq */
+    intptr_t rseq_offset; /* of the thread's struct rseq: for the library's own calls, and Rust's */
 };
 
 /* Pins the object that holds `address`; aborts with a report if `layout` is not this library's. */
