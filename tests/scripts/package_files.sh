@@ -28,6 +28,7 @@ scripts/check-abi.sh --self-test || [ $? = 77 ] || fail "abidiff"
 # vcpkg's own commands stand for themselves.
 python3 -m json.tool packaging/vcpkg/stook/vcpkg.json >"$work/port.json"
 cat >"$work/port.cmake" <<PORT
+cmake_minimum_required(VERSION 3.25)
 foreach(command download_distfile extract_source_archive check_features cmake_configure cmake_install
         cmake_config_fixup fixup_pkgconfig copy_tools install_copyright)
     cmake_language(EVAL CODE "macro(vcpkg_\${command})\nlist(APPEND called \${command})\nendmacro()")
