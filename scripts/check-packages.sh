@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds the packages from what is committed, and uses them as their users would, in clean folders and clean Debians.
+# Builds the packages from what is committed, and uses them as their users would, in clean folders and clean systems.
 # Root only; needs the network; half an hour on two CPUs.  The last line is "N passed, N failed".
 #
 #   check-packages.sh [PART...]   all unless said otherwise:
@@ -147,7 +147,7 @@ part_page() {
     tarball && base || return 1
     STOOK_IMAGES=$work/base STOOK_CONTAINERS=$work/containers PATH=$source/tests/containers:$PATH \
         scripts/run-page.py docs/container.md --env STOOK_IMAGES --env STOOK_CONTAINERS \
-        --replace "stook-VERSION.tar.xz=>$work/dist/stook-$(version).tar.xz" --timeout 1800
+        --replace "~/stook-$(version).tar.xz=>$work/dist/stook-$(version).tar.xz" --timeout 1800
 }
 
 part_musl() {

@@ -10,7 +10,7 @@
 #       SHA256SUMS                  of the tarball and that list
 #
 # --no-sbom as the first argument leaves the list out, and so needs no package of PyPI's.
-# STOOK_RELEASE_URL is where the tarball will be found, in the wrap and the port.
+# STOOK_RELEASE_URL is where the tarball will be found, in the wrap and the port; STOOK_DIST_XZ the level of xz (-6e).
 set -euo pipefail
 sbom=yes
 if [ "${1:-}" = --no-sbom ]; then
@@ -30,7 +30,7 @@ rm -rf "$folder/$name.tar.xz" "$folder/$name.cdx.json" "$folder/stook.wrap" "$fo
 # git gives names in its own order, the commit's time and no owner; one thread, so that blocks do not depend on the
 # machine.
 git -c core.autocrlf=false -c tar.umask=0022 archive --format=tar --prefix="$name/" "$commit" |
-    xz -6e -T1 --check=crc64 >"$folder/$name.tar.xz"
+    xz "${STOOK_DIST_XZ:--6e}" -T1 --check=crc64 >"$folder/$name.tar.xz"
 if [ "$sbom" ]; then
     python=$folder/venv/bin/python
     [ -x "$python" ] || python3 -m venv "$folder/venv"

@@ -22,6 +22,7 @@ def places(root, version):
     # Pages of section 3 are made from the headers.
     for page in sorted([*(root / "man").glob("*.1"), *(root / "man").glob("*.7"), root / "man/stook.3"]):
         yield page, r'^\.TH \S+ \d "[^"]*" "Stook ([\d.]+)"', f"{major}.{minor}"
+    yield root / "docs/container.md", r"^cp ~/stook-([\d.]+)\.tar\.xz ", version
     yield root / "packaging/vcpkg/stook/vcpkg.json", r'^  "version": "([\d.]+)"', version
     yield root / "packaging/nix/package.nix", r'^  version = "([\d.]+)";', version
     yield root / "packaging/meson/stook.wrap", r"^directory = stook-([\d.]+)$", version
