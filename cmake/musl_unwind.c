@@ -50,7 +50,8 @@ static int search_object(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-__attribute__((visibility("hidden"))) int _dl_find_object(void *address, struct dl_find_object *found);
+__attribute__((visibility("hidden"))) int _dl_find_object(void *address,
+                                                          struct dl_find_object *found);
 
 int _dl_find_object(void *address, struct dl_find_object *found)
 {
