@@ -13,6 +13,9 @@
 #   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
+#   make check-packages   the packages in clean folders and clean systems, musl's tests (root; half an hour)
+#   make check-abi        the libraries' interface against the last release's (BASE=commit: against that)
+#   make dist             the source tarball, its hashes and the list of its parts (SBOM) in build-dist/
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
 #   make coverage         lines and branches that the tests run, by layer
 #   make analyze          clang's static analyzer over src/ and tools/ (minutes)
@@ -28,7 +31,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust clean
+.PHONY: build run check check-long check-aarch64 check-programs check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist clean
 
 build:
 	@scripts/deps.sh build
@@ -94,6 +97,18 @@ check-models:
 check-fuzz:
 	@scripts/deps.sh build fuzz
 	@scripts/check-fuzz.sh $(TARGETS)
+
+check-packages:
+	@scripts/deps.sh build packages
+	@scripts/check-packages.sh $(PACKAGES)
+
+check-abi:
+	@scripts/deps.sh build packages
+	@scripts/check-abi.sh $(BASE) || [ $$? = 77 ]
+
+dist:
+	@scripts/deps.sh dist
+	@scripts/dist.sh
 
 # Builds kernels below build-kernel/ (KERNEL="--kernels 7.2 --topologies ublk": a part).
 check-kernel:

@@ -40,6 +40,8 @@ check       openssl                 openssl
 check       clang-16                clang-16
 check       clang-tidy-16           clang-tidy-16
 check       codespell               codespell
+check       abigail-tools           abidiff
+check       nix-bin                 nix-instantiate
 check       gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
 check       g++-aarch64-linux-gnu   aarch64-linux-gnu-g++
 check       libc6-dev-arm64-cross   /usr/aarch64-linux-gnu/include/stdlib.h
@@ -93,6 +95,31 @@ fuzz        clang-16                clang-16
 fuzz        libclang-rt-16-dev      /usr/lib/llvm-16/lib/clang/16/lib/linux/libclang_rt.fuzzer-*.a
 fuzz        llvm-16                 llvm-symbolizer-16
 fuzz        python3                 python3
+
+packages    libcmocka-dev           pc:cmocka
+packages    liburcu-dev             pc:liburcu-memb
+packages    libdw-dev               pc:libdw
+packages    libncurses-dev          pc:ncursesw
+packages    systemtap-sdt-dev       /usr/include/*/sys/sdt.h
+packages    debootstrap             debootstrap
+packages    debhelper               dh
+packages    dpkg-dev                dpkg-buildpackage
+packages    fakeroot                fakeroot
+packages    lintian                 lintian
+packages    abigail-tools           abidiff
+packages    meson                   meson
+packages    musl-tools              musl-gcc
+packages    debian-archive-keyring  /usr/share/keyrings/debian-archive-keyring.gpg
+packages    git                     git
+packages    xz-utils                xz
+packages    util-linux              unshare
+packages    python3                 python3
+packages    python3-venv            /usr/lib/python3*/ensurepip/__init__.py
+
+dist        git                     git
+dist        xz-utils                xz
+dist        python3                 python3
+dist        python3-venv            /usr/lib/python3*/ensurepip/__init__.py
 
 kernel      gcc                     gcc
 kernel      libc6-dev               /usr/include/stdlib.h

@@ -51,9 +51,9 @@ extern "C" {
 
 /* The version of the headers; stook_version() has the library's. */
 #define STOOK_VERSION_MAJOR 0
-#define STOOK_VERSION_MINOR 1
+#define STOOK_VERSION_MINOR 2
 #define STOOK_VERSION_PATCH 0
-#define STOOK_VERSION_STRING "0.1.0"
+#define STOOK_VERSION_STRING "0.2.0"
 /* One number that compares as versions do. */
 #define STOOK_VERSION                                                                              \
     (STOOK_VERSION_MAJOR * 10000 + STOOK_VERSION_MINOR * 100 + STOOK_VERSION_PATCH)
