@@ -190,8 +190,13 @@ fn main() {
         }
     }
     println!("ns an entry, and resident bytes an entry; the best of {ROUNDS} processes each");
-    println!("{:<15} {:>7} {:>7} {:>7} {:>7} {:>7}", "nodes from", "insert", "find", "churn", "drop", "bytes");
+    println!(
+        "{:<15} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        "nodes from", "insert", "find", "churn", "drop", "bytes"
+    );
     for (name, [inserted, found, churned, dropped, bytes]) in names.iter().zip(best) {
-        println!("{name:<15} {inserted:>7.1} {found:>7.1} {churned:>7.1} {dropped:>7.1} {bytes:>7.1}");
+        println!(
+            "{name:<15} {inserted:>7.1} {found:>7.1} {churned:>7.1} {dropped:>7.1} {bytes:>7.1}"
+        );
     }
 }
