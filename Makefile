@@ -7,9 +7,16 @@
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
 #   make check-profiles   sampled profiles of real programs beside exact ones (minutes)
+#   make check-cpp        libstdc++'s own tests of allocators and containers, with Stook (an hour)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
+#   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
+#   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
+#   make check-rust       the Rust crates: lints, examples of the documentation, every way to build, cargo package
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
+#   make check-packages   the packages in clean folders and clean systems, musl's tests (root; half an hour)
+#   make check-abi        the libraries' interface against the last release's (BASE=commit: against that)
+#   make dist             the source tarball, its hashes and the list of its parts (SBOM) in build-dist/
 #   make check-kernel     the lab beside real Linux kernels in an emulated machine (half an hour)
 #   make coverage         lines and branches that the tests run, by layer
 #   make analyze          clang's static analyzer over src/ and tools/ (minutes)
@@ -25,7 +32,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-profiles check-errors check-models check-fuzz check-kernel coverage analyze bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-profiles check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist clean
 
 build:
 	@scripts/deps.sh build
@@ -59,11 +66,34 @@ check-programs:
 check-profiles: build
 	@python3 bench/profiles.py build/lib/libstook-malloc.so
 
+check-cpp:
+	@scripts/deps.sh build libstdcxx
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook_malloc_shared
+	@scripts/check-libstdcxx.py -j $(JOBS)
+# Needs rustup's cargo, which Debian does not have.
+check-rust:
+	@scripts/deps.sh build check
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --test-dir build -R '^rust\.' --output-on-failure
+
 check-errors:
 	@scripts/deps.sh build check
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target stook_malloc_shared programs.prog_errors
 	@scripts/check-errors.py
+
+check-look:
+	@scripts/deps.sh build run check look
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_shared stook_malloc_shared example-tenants
+	@scripts/check-look.py
+
+check-yama:
+	@scripts/deps.sh build yama
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target stook-tool programs.prog_seen
+	@scripts/check-yama.sh build
 
 check-models:
 	@scripts/deps.sh models
@@ -73,11 +103,23 @@ check-fuzz:
 	@scripts/deps.sh build fuzz
 	@scripts/check-fuzz.sh $(TARGETS)
 
+check-packages:
+	@scripts/deps.sh build packages
+	@scripts/check-packages.sh $(PACKAGES)
+
+check-abi:
+	@scripts/deps.sh build packages
+	@scripts/check-abi.sh $(BASE) || [ $$? = 77 ]
+
+dist:
+	@scripts/deps.sh dist
+	@scripts/dist.sh
+
 # Builds kernels below build-kernel/ (KERNEL="--kernels 7.2 --topologies ublk": a part).
 check-kernel:
 	@scripts/deps.sh build kernel
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target stook-tool
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_urcu_shared
 	@scripts/kernel/check.sh $(KERNEL)
 
 coverage:

@@ -3,6 +3,8 @@
  * One server, three tenants, each with a limit.  One of them uses a feature that leaks.  It alone is
  * refused memory, when it is at its limit; the others go on as if nothing were; and the call site with
  * the most live bytes is the leak's.
+ *
+ *   tenants [REQUESTS]    of each tenant: 20000
  */
 #define STOOK_SITES /* file, function and line of every allocation */
 
@@ -13,9 +15,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { TENANTS = 3, REQUESTS = 20000, LIMIT = 1 << 20, LIMIT_OF_ALL = 4 << 20 };
+enum { TENANTS = 3, LIMIT = 1 << 20, LIMIT_OF_ALL = 4 << 20 };
 
 struct buffer {
     char text[480];
@@ -27,6 +30,7 @@ struct visitor {
 };
 
 static struct stook_cache *buffers, *visitors;
+static unsigned long requests = 20000;
 
 static struct tenant {
     const char *name;
@@ -73,7 +77,7 @@ static void *work(void *arg)
     struct tenant *tenant = arg;
     struct stook_group before = stook_group_enter(tenant->group);
 
-    for (unsigned long i = 0; i < REQUESTS; i++)
+    for (unsigned long i = 0; i < requests; i++)
         if (serve(tenant, i))
             tenant->served++;
         else
@@ -106,13 +110,15 @@ static int tell(const struct tenant *tenant)
     return (tenant->refused > 0) == tenant->remembers && stat.peak <= stat.limit;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
     struct stook_group all = stook_group_create("tenants", STOOK_NO_GROUP, LIMIT_OF_ALL);
     struct stook_tag_stat top;
     int right = !stook_group_is_none(all) && stook_tags_enable(NULL, 1) == 0;
 
+    if (argc > 1)
+        requests = strtoul(argv[1], NULL, 10);
     buffers = stook_cache_create("buffer", sizeof(struct buffer), &args);
     visitors = stook_cache_create("visitor", sizeof(struct visitor), &args);
     if (!right || !buffers || !visitors)

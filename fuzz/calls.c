@@ -609,7 +609,7 @@ static void calls_address(void)
 {
     uintptr_t any = fuzz_number(&calls.bytes);
     const char *near;
-    struct stook_object_track track;
+    struct stook_object_track track = {.size = any % 3 ? sizeof(track) : any % sizeof(track)};
 
     if (calls.objects > 0 && any % 2) {
         near = (const char *)calls.object[any % calls.objects].at + (any >> 8) % 70000 - 300;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Fails on a header that does not compile alone, or not twice.
 #
-#   check-headers.sh SOURCE        headers of src/ as gnu17, of include/ as C11, gnu17 and C++11
+#   check-headers.sh SOURCE        headers of src/ as gnu17, of include/ as C11, gnu17 and C++11; *.hpp as C++17;
+#                                  stook.hpp as C++20, and without RTTI and exceptions, too
 #   check-headers.sh --self-test   planted violations must be found
 set -euo pipefail
 
@@ -16,6 +17,12 @@ compiles() { # HEADER COMPILER FLAGS...: the header alone, twice
 check_header() { # ROOT HEADER
     local include=(-I"$1/include") internal=(-I"$1/src" -D_GNU_SOURCE -DSTOOK_RSEQ=1)
     case $2 in
+    include/stook/cpp/*) compiles "$1/$2" "$CXX" -xc++ -std=c++17 "${include[@]}" ;;
+    *.hpp)
+        compiles "$1/$2" "$CXX" -xc++ -std=c++17 "${include[@]}" &&
+            compiles "$1/$2" "$CXX" -xc++ -std=c++20 -O2 -Wshadow -Wconversion "${include[@]}" &&
+            compiles "$1/$2" "$CXX" -xc++ -std=c++17 -fno-rtti -fno-exceptions "${include[@]}"
+        ;;
     include/*)
         compiles "$1/$2" "$CC" -xc -std=c11 "${include[@]}" &&
             compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" &&
@@ -49,7 +56,7 @@ check_tree() { # ROOT
             ;;
         esac
         check_header "$1" "$header" || fail=1
-    done < <(cd "$1" && find include src -name '*.h' | sort)
+    done < <(cd "$1" && find include src -name '*.h' -o -name '*.hpp' | sort)
     return $fail
 }
 
@@ -81,6 +88,11 @@ self_test() {
     must bad include/stook/a.h 'void a_f(int class);'
     must bad include/stook/a.h '#pragma once
         static inline int a_f(unsigned u, int i) { return u < i; }'
+    must good include/stook/a.hpp '#pragma once
+        #include <string_view>
+        inline int a_f(std::string_view) { return 0; }'
+    must bad include/stook/a.hpp '#pragma once
+        inline void a_f() { throw 1; }'
 }
 
 case $1 in

@@ -3,7 +3,7 @@
 # Looks for the tools and packages that a target needs and installs what is missing with apt-get.
 # Says what it installs; says nothing, and asks nobody, when all is there.
 #
-#   deps.sh GROUP...    groups of the table below; "all" is all but aarch64 and kernel
+#   deps.sh GROUP...    groups of the table below; "all" is all but aarch64, kernel, yama and libstdcxx
 set -euo pipefail
 
 # group, Debian package, what shows that it is there: a command, a file (a glob), or an installed
@@ -20,13 +20,16 @@ check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
 check       libdw-dev               pc:libdw
 check       libncurses-dev          pc:ncursesw
+check       libmicrohttpd-dev       pc:libmicrohttpd
 check       tmux                    tmux
+check       python3-prometheus-client /usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py
 check       systemtap-sdt-dev       /usr/include/*/sys/sdt.h
 check       python3                 python3
 check       binutils                nm
 check       util-linux              unshare
 check       strace                  strace
 check       gdb                     gcore
+check       python3-drgn            drgn
 check       chromium                chromium
 check       musl-tools              musl-gcc
 check       procps                  ps
@@ -37,6 +40,8 @@ check       openssl                 openssl
 check       clang-16                clang-16
 check       clang-tidy-16           clang-tidy-16
 check       codespell               codespell
+check       abigail-tools           abidiff
+check       nix-bin                 nix-instantiate
 check       gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
 check       g++-aarch64-linux-gnu   aarch64-linux-gnu-g++
 check       libc6-dev-arm64-cross   /usr/aarch64-linux-gnu/include/stdlib.h
@@ -45,6 +50,7 @@ coverage    libcmocka-dev           pc:cmocka
 coverage    liburcu-dev             pc:liburcu-memb
 coverage    libdw-dev               pc:libdw
 coverage    libncurses-dev          pc:ncursesw
+coverage    libmicrohttpd-dev       pc:libmicrohttpd
 coverage    tmux                    tmux
 coverage    python3                 python3
 coverage    gcovr                   gcovr
@@ -52,6 +58,7 @@ coverage    gcovr                   gcovr
 run         python3                 python3
 run         libdw-dev               pc:libdw
 run         libncurses-dev          pc:ncursesw
+run         libmicrohttpd-dev       pc:libmicrohttpd
 
 bench       python3                 python3
 bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so
@@ -63,6 +70,19 @@ programs    libpython3.11-testsuite /usr/lib/python3.11/test/test_json/__init__.
 programs    sqlite3                 sqlite3
 programs    redis-server            redis-server
 programs    redis-tools             redis-benchmark
+programs    prometheus              prometheus
+
+look        strace                  strace
+look        gdb                     gdb
+look        redis-server            redis-server
+look        redis-tools             redis-benchmark
+look        postgresql              /usr/lib/postgresql/*/bin/postgres
+
+yama        qemu-system-x86         qemu-system-x86_64
+yama        cpio                    cpio
+
+libstdcxx   gcc-12-source           /usr/src/gcc-12/gcc-12.*-dfsg.tar.xz
+libstdcxx   xz-utils                xz
 
 format      clang-format-14         clang-format-14
 
@@ -76,6 +96,31 @@ fuzz        libclang-rt-16-dev      /usr/lib/llvm-16/lib/clang/16/lib/linux/libc
 fuzz        llvm-16                 llvm-symbolizer-16
 fuzz        python3                 python3
 
+packages    libcmocka-dev           pc:cmocka
+packages    liburcu-dev             pc:liburcu-memb
+packages    libdw-dev               pc:libdw
+packages    libncurses-dev          pc:ncursesw
+packages    systemtap-sdt-dev       /usr/include/*/sys/sdt.h
+packages    debootstrap             debootstrap
+packages    debhelper               dh
+packages    dpkg-dev                dpkg-buildpackage
+packages    fakeroot                fakeroot
+packages    lintian                 lintian
+packages    abigail-tools           abidiff
+packages    meson                   meson
+packages    musl-tools              musl-gcc
+packages    debian-archive-keyring  /usr/share/keyrings/debian-archive-keyring.gpg
+packages    git                     git
+packages    xz-utils                xz
+packages    util-linux              unshare
+packages    python3                 python3
+packages    python3-venv            /usr/lib/python3*/ensurepip/__init__.py
+
+dist        git                     git
+dist        xz-utils                xz
+dist        python3                 python3
+dist        python3-venv            /usr/lib/python3*/ensurepip/__init__.py
+
 kernel      gcc                     gcc
 kernel      libc6-dev               /usr/include/stdlib.h
 kernel      make                    make
@@ -84,6 +129,7 @@ kernel      bison                   bison
 kernel      bc                      bc
 kernel      libelf-dev              pc:libelf
 kernel      libssl-dev              pc:libcrypto
+kernel      liburcu-dev             pc:liburcu-memb
 kernel      xz-utils                xz
 kernel      debian-archive-keyring  /usr/share/keyrings/debian-archive-keyring.gpg
 kernel      python3                 python3
@@ -109,7 +155,7 @@ missing=()
 for group in "$@"; do
     known=
     while read -r of package probe; do
-        if [ "$of" = "$group" ] || { [ "$group" = all ] && [[ ! $of =~ ^(aarch64|kernel)$ ]]; }; then
+        if [ "$of" = "$group" ] || { [ "$group" = all ] && [[ ! $of =~ ^(aarch64|kernel|yama|libstdcxx)$ ]]; }; then
             known=yes
             is_there "$probe" || missing+=("$package")
         fi

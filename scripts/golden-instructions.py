@@ -24,7 +24,7 @@ import tempfile
 
 TARGETS = [("gcc", 12, "x86_64"), ("gcc", 12, "aarch64"),
            ("clang", 16, "x86_64"), ("clang", 16, "aarch64")]
-COMMON = ["-std=gnu17", "-O2", "-g0", "-D_GNU_SOURCE", "-fno-stack-protector",
+COMMON = ["-O2", "-g0", "-D_GNU_SOURCE", "-fno-stack-protector",
           "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables"]
 MACHINE = {"x86_64": ["-march=x86-64", "-mtune=generic", "-fcf-protection=none"],
            "aarch64": ["-march=armv8-a", "-mtune=generic", "-mbranch-protection=none"]}
@@ -33,8 +33,18 @@ USER = ["-fPIE"]
 LIBRARY = ["-fPIC", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fno-plt", "-fexceptions",
            "-fno-builtin-malloc", "-fno-builtin-calloc", "-fno-builtin-realloc", "-fno-builtin-free",
            "-DSTOOK_RSEQ=1", "-DSTOOK_INLINE_NO_PIN="]
-FILES = [("tests/golden/inline_pair.c", USER, ["golden_pop", "golden_push"]),
+FILES = [("tests/golden/inline_pair.c", USER, ["golden_pop", "golden_push", "golden_pop_static", "golden_push_static"]),
+         ("tests/golden/inline_pair.cc", USER,
+          ["golden_make", "golden_destroy", "golden_make_static", "golden_destroy_static", "golden_make_lazy",
+           "golden_destroy_lazy", "golden_new", "golden_delete", "golden_node", "golden_node_free"]),
          ("src/malloc/malloc.c", LIBRARY, ["malloc", "free"])]
+
+# Hot paths of C++ beside C's: how many instructions more each may take.  A cache that is made by its first use is tested for.
+BESIDE = [("golden_make", "golden_pop", 0), ("golden_destroy", "golden_push", 0),
+          ("golden_make_static", "golden_pop_static", 0), ("golden_destroy_static", "golden_push_static", 0),
+          ("golden_make_lazy", "golden_pop_static", 2), ("golden_destroy_lazy", "golden_push_static", 0),
+          ("golden_new", "golden_pop_static", 2), ("golden_delete", "golden_push_static", 0),
+          ("golden_node", "golden_pop_static", 2), ("golden_node_free", "golden_push_static", 2)]
 
 
 def major(command):
@@ -136,7 +146,7 @@ def hot_path(code):
     raise SystemExit("no way to a return")
 
 
-def text_of(source, target, replace=None):
+def text_of(source, target, replace=None, files=None):
     """What the file of a target should say; None: the compiler is not here."""
     name, version, machine = target
     compiler, objdump = compiler_of(name, version, machine), objdump_of(machine)
@@ -144,13 +154,14 @@ def text_of(source, target, replace=None):
         return None
     lines = ["# Machine code of the hot paths; scripts/golden-instructions.py --update"]
     with tempfile.TemporaryDirectory() as work:
-        for file, flags, functions in FILES:
+        for file, flags, functions in files or FILES:
             path = source / file
             if replace and file in replace:
-                path = pathlib.Path(work, "replaced.c")
+                path = pathlib.Path(work, "replaced" + path.suffix)
                 path.write_text(replace[file](pathlib.Path(source, file).read_text()))
             built = os.path.join(work, "golden.o")
             command = compiler + COMMON + MACHINE[machine] + flags
+            command.append("-std=gnu17" if path.suffix == ".c" else "-std=gnu++17")
             subprocess.run(command + [f"-I{source}/include", f"-I{source}/src", "-c", str(path),
                                       "-o", built], check=True)
             for function in functions:
@@ -164,6 +175,13 @@ def file_of(source, target):
     return source / "tests" / "golden" / f"{target[0]}-{target[1]}.{target[2]}.txt"
 
 
+def beside(text):
+    """What C++ takes more than it may, a line each."""
+    paths = {name: int(hot) for name, hot in re.findall(r"^(\w+): hot path (\d+)", text, re.M)}
+    return [f"{cpp}: {paths[cpp]} instructions, {c} has {paths[c]} and it may have {more} more"
+            for cpp, c, more in BESIDE if cpp in paths and paths[cpp] > paths[c] + more]
+
+
 def compare(source):
     compared = failed = 0
     for target in TARGETS:
@@ -174,6 +192,9 @@ def compare(source):
             continue
         compared += 1
         golden = path.read_text() if path.exists() else ""
+        for line in beside(text):
+            failed += 1
+            print(f"{target}: {line}")
         if text != golden:
             failed += 1
             sys.stdout.writelines(difflib.unified_diff(
@@ -197,23 +218,27 @@ def update(source):
 def self_test(source):
     compared = 0
     file = "tests/golden/inline_pair.c"
+    one = [row for row in FILES if row[0] == file]
+    planted = "".join(f"{name}: hot path {15 + more}, all 19\n" for cpp, c, more in BESIDE[:1] for name in (cpp, c))
+    if beside(planted) or len(beside(planted.replace(f"{BESIDE[0][0]}: hot path 15", f"{BESIDE[0][0]}: hot path 16"))) != 1:
+        raise SystemExit("self-test: an instruction more than C's was not found")
 
     def put(statement):
-        return {file: lambda text: text.replace("    return stook_alloc_inline",
-                                                f"    {statement}\n    return stook_alloc_inline")}
+        return {file: lambda text: text.replace("    return stook_alloc_inline(cache,",
+                                                f"    {statement}\n    return stook_alloc_inline(cache,")}
     more = ["*(volatile char *)cache = 0;", "(void)*(volatile char *)cache;",
             '__asm__ volatile("nop");']
     for target in TARGETS:
-        golden = text_of(source, target)
+        golden = text_of(source, target, None, one)
         if golden is None:
             print(f"skipped: no {target[0]} {target[1]} for {target[2]}, or no objdump")
             continue
         compared += 1
-        if golden != text_of(source, target, {file: lambda text: "/* one line lower */\n" + text}):
+        if golden != text_of(source, target, {file: lambda text: "/* one line lower */\n" + text}, one):
             raise SystemExit(f"self-test: {target}: a comment changed the code")
-        changed = [text_of(source, target, put(statement)) for statement in more]
+        changed = [text_of(source, target, put(statement), one) for statement in more]
         changed.append(text_of(source, target, {file: lambda text: text.replace(
-            "stook_free_inline(cache, object);", "(void)cache, (void)object;")}))
+            "stook_free_inline(cache, object);", "(void)cache, (void)object;")}, one))
         if golden in changed:
             raise SystemExit(f"self-test: {target}: change {changed.index(golden)} was not found")
         paths = [int(re.search(r"golden_pop: hot path (\d+)", text)[1])

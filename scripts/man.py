@@ -125,8 +125,8 @@ def verbatim(code):
 def prototypes(code):
     """What a program sees of the declarations, without the library's marks."""
     code = re.sub(r"^STOOK_API ", "", code, flags=re.M)
-    code = re.sub(r"^static inline ([^{;]*\))\n\{.*?^\}", r"\1;", code, flags=re.M | re.S)
-    code = re.sub(r"\s*STOOK_(?:NONNULL\([^)]*\)|WARN_UNUSED)", "", code)
+    code = re.sub(r"^(?:static inline|STOOK_INLINE) ([^{;]*\))\n\{.*?^\}", r"\1;", code, flags=re.M | re.S)
+    code = re.sub(r"\s*STOOK_(?:NONNULL\([^)]*\)|WARN_UNUSED|NOTHROW)", "", code)
     return re.sub(r"(\w+\([^;{}]*\));", lambda m: re.sub(r"\(\s+", "(", re.sub(r"\s*\n\s*", " ", m[1])) + ";", code)
 
 

@@ -15,7 +15,8 @@
  * A struct with a number names a group, and is passed by value.  The library detects the number of a group
  * that was destroyed: calls refuse it with EINVAL, or their comment says what they do instead.
  *
- * stook/stook.h has the conventions.
+ * stook/stook.h has the conventions.  In C++ stook_group_stat() hides the constructor of the structure, as stat() does:
+ * hence the pragma below.
  */
 #ifndef STOOK_GROUP_H
 #define STOOK_GROUP_H
@@ -27,6 +28,8 @@
 
 #ifdef __cplusplus
 extern "C" {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 #endif
 
 #define STOOK_GROUPS_MAX 4095u /* groups at one time, with those destroyed that are still charged */
@@ -47,13 +50,13 @@ struct stook_group {
 #endif
 
 /* Whether it is no group. */
-static inline int stook_group_is_none(struct stook_group group)
+STOOK_INLINE int stook_group_is_none(struct stook_group group)
 {
     return group.id == 0;
 }
 
 /* Whether both are one group. */
-static inline int stook_group_same(struct stook_group a, struct stook_group b)
+STOOK_INLINE int stook_group_same(struct stook_group a, struct stook_group b)
 {
     return a.id == b.id;
 }
@@ -246,6 +249,7 @@ STOOK_API struct stook_group stook_group_parent(struct stook_group group);
 STOOK_API struct stook_group stook_group_next(struct stook_group previous);
 
 #ifdef __cplusplus
+#pragma GCC diagnostic pop
 }
 #endif
 

@@ -28,7 +28,7 @@ extern "C" {
 struct stook_cache_head {
     const void *slots; /* the cache's slot in CPU 0's area; slot 0 while its calls are counted */
     uintptr_t reserved;
-    intptr_t rseq_offset; /* for the library's own calls: of the thread's struct rseq */
+    intptr_t rseq_offset; /* of the thread's struct rseq: for the library's own calls, and Rust's */
 };
 
 /* Pins the object that holds `address`; aborts with a report if `layout` is not this library's. */
@@ -61,7 +61,7 @@ static __attribute__((constructor, used)) void stook_inline_pin(void)
  * Another thread may switch statistics meanwhile.  Either slot works, so an old one in a register does too.
  * The load is atomic only where ThreadSanitizer would report it.
  */
-static inline __attribute__((always_inline)) const void *stook_inline_slots(
+STOOK_INLINE __attribute__((always_inline)) const void *stook_inline_slots(
     const struct stook_cache_head *head)
 {
 #ifdef __SANITIZE_THREAD__
@@ -72,8 +72,8 @@ static inline __attribute__((always_inline)) const void *stook_inline_slots(
 }
 
 /* 1 and an object, if the fast path has one; else 0. */
-static inline __attribute__((always_inline)) int stook_inline_take(struct stook_cache *cache,
-                                                                   unsigned flags, void **object)
+STOOK_INLINE __attribute__((always_inline)) int stook_inline_take(struct stook_cache *cache,
+                                                                  unsigned flags, void **object)
 {
     const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
 
@@ -81,8 +81,8 @@ static inline __attribute__((always_inline)) int stook_inline_take(struct stook_
            __builtin_expect(stook_rseq_pop(stook_inline_slots(h), __rseq_offset, object), 1);
 }
 
-static inline __attribute__((always_inline)) void stook_free_inline(struct stook_cache *cache,
-                                                                    void *object)
+STOOK_INLINE __attribute__((always_inline)) void stook_free_inline(struct stook_cache *cache,
+                                                                   void *object)
 {
     const struct stook_cache_head *h = (const struct stook_cache_head *)cache;
 
@@ -93,7 +93,7 @@ static inline __attribute__((always_inline)) void stook_free_inline(struct stook
 }
 #else
 /* Machines and builds without sections: nothing is ever popped or pushed. */
-static inline int stook_rseq_pop(const void *slots, intptr_t rseq, void **taken)
+STOOK_INLINE int stook_rseq_pop(const void *slots, intptr_t rseq, void **taken)
 {
     (void)slots;
     (void)rseq;
@@ -101,7 +101,7 @@ static inline int stook_rseq_pop(const void *slots, intptr_t rseq, void **taken)
     return 0;
 }
 
-static inline int stook_rseq_push(const void *slots, intptr_t rseq, void *object)
+STOOK_INLINE int stook_rseq_push(const void *slots, intptr_t rseq, void *object)
 {
     (void)slots;
     (void)rseq;
@@ -109,7 +109,7 @@ static inline int stook_rseq_push(const void *slots, intptr_t rseq, void *object
     return 0;
 }
 
-static inline int stook_inline_take(struct stook_cache *cache, unsigned flags, void **object)
+STOOK_INLINE int stook_inline_take(struct stook_cache *cache, unsigned flags, void **object)
 {
     (void)cache;
     (void)flags;
@@ -117,23 +117,23 @@ static inline int stook_inline_take(struct stook_cache *cache, unsigned flags, v
     return 0;
 }
 
-static inline void stook_free_inline(struct stook_cache *cache, void *object)
+STOOK_INLINE void stook_free_inline(struct stook_cache *cache, void *object)
 {
     stook_free(cache, object);
 }
 #endif
 
-static inline __attribute__((always_inline)) void *stook_alloc_inline(struct stook_cache *cache,
-                                                                      unsigned flags)
+STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline(struct stook_cache *cache,
+                                                                     unsigned flags)
 {
     void *object;
 
     return stook_inline_take(cache, flags, &object) ? object : (stook_alloc)(cache, flags);
 }
 
-static inline __attribute__((always_inline)) void *stook_alloc_inline_at(struct stook_cache *cache,
-                                                                         unsigned flags,
-                                                                         struct stook_site *site)
+STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline_at(struct stook_cache *cache,
+                                                                        unsigned flags,
+                                                                        struct stook_site *site)
 {
     void *object;
 

@@ -2,7 +2,7 @@
 /*
  * kmem_private.h - the calls of the inline functions in stook/kmem.h.  It is private to that header, and may
  * change at any time.  The symbols have a version of their own, STOOK_KMEM_1 (cmake/libstook.map), which
- * changes with the declarations here.
+ * changes when a declaration here changes; new ones join it.
  */
 #ifndef STOOK_KMEM_PRIVATE_H
 #define STOOK_KMEM_PRIVATE_H
@@ -25,6 +25,35 @@ STOOK_API void stook_kmem_nap(unsigned tries);
 
 /* stook_cache_shrink(); 0 if no slab is left then, else 1. */
 STOOK_API int stook_kmem_shrink(struct stook_cache *cache) STOOK_NONNULL(1);
+
+/*
+ * The program's own caches of kmalloc's sizes, "NAME-8" to "NAME-8k", with the flags, the constructor and the
+ * argument of *args; its other members are 0.  NULL with errno: EINVAL (also for flags other than HWALIGN, ACCOUNT,
+ * hardening and debugging); as stook_cache_create().  Not from a signal handler.
+ *
+ * Destroying: 0, or -1 with EBUSY while objects are in use; then only another try to destroy it may follow.
+ */
+struct stook_kmem_buckets;
+STOOK_API struct stook_kmem_buckets *stook_kmem_buckets_create(const char *name,
+                                                               const struct stook_cache_args *args)
+    STOOK_NONNULL(2) STOOK_WARN_UNUSED;
+STOOK_API int stook_kmem_buckets_destroy(struct stook_kmem_buckets *buckets);
+
+/* For the calls below: the object is charged to the thread's group (stook/group.h). */
+#define STOOK_KMEM_ACCOUNT 0x200u
+
+/*
+ * stook_kmalloc_node() from these caches, or (NULL) from kmalloc's, with an alignment: a power of two up to 2 MiB, else
+ * EINVAL.  With STOOK_KMEM_ACCOUNT and no buckets the object is of the caches "kmalloc-cg-8" to "-8k", or pages that are
+ * charged: EDQUOT at a limit; with STOOK_NOFAIL the object is then charged to no group.  The rest is as there.
+ *
+ * stook_kmem_realloc() is stook_krealloc() with these: an object that is not aligned so, or with STOOK_THISNODE is
+ * of another node, moves.
+ */
+STOOK_API void *stook_kmem_alloc(struct stook_kmem_buckets *buckets, size_t size, size_t align,
+                                 unsigned flags, int node) STOOK_WARN_UNUSED;
+STOOK_API void *stook_kmem_realloc(const void *object, size_t size, size_t align, unsigned flags,
+                                   int node) STOOK_WARN_UNUSED;
 
 /* Reports that a cache which the program cannot do without cannot be made, and aborts. */
 STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));

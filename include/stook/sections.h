@@ -51,7 +51,7 @@
 #endif
 
 /* Takes the top object of this CPU's main sheaf; 0 when empty, closed or aborted. */
-static inline __attribute__((always_inline)) int
+STOOK_INLINE __attribute__((always_inline)) int
 stook_rseq_pop(const void *slots, intptr_t rseq, void **taken)
 {
     uintptr_t m, n;
@@ -80,7 +80,7 @@ leave:
 }
 
 /* Puts an object on this CPU's main sheaf; 0 when full, closed or aborted. */
-static inline __attribute__((always_inline)) int
+STOOK_INLINE __attribute__((always_inline)) int
 stook_rseq_push(const void *slots, intptr_t rseq, void *object)
 {
     uintptr_t m, n;

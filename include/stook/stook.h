@@ -51,9 +51,9 @@ extern "C" {
 
 /* The version of the headers; stook_version() has the library's. */
 #define STOOK_VERSION_MAJOR 0
-#define STOOK_VERSION_MINOR 1
+#define STOOK_VERSION_MINOR 2
 #define STOOK_VERSION_PATCH 0
-#define STOOK_VERSION_STRING "0.1.0"
+#define STOOK_VERSION_STRING "0.2.0"
 /* One number that compares as versions do. */
 #define STOOK_VERSION                                                                              \
     (STOOK_VERSION_MAJOR * 10000 + STOOK_VERSION_MINOR * 100 + STOOK_VERSION_PATCH)
@@ -62,10 +62,20 @@ extern "C" {
 #define STOOK_API __attribute__((visibility("default")))
 #define STOOK_NONNULL(...) __attribute__((nonnull(__VA_ARGS__)))
 #define STOOK_WARN_UNUSED __attribute__((warn_unused_result))
+/* For C++: a call behind which nothing is left to do needs no frame.  Callbacks must not throw through the library. */
+#define STOOK_NOTHROW __attribute__((nothrow))
 #else
 #define STOOK_API
 #define STOOK_NONNULL(...)
 #define STOOK_WARN_UNUSED
+#define STOOK_NOTHROW
+#endif
+
+/* An inline function of these headers.  In C++ it is one function for all files, which templates and modules may call. */
+#ifdef __cplusplus
+#define STOOK_INLINE inline
+#else
+#define STOOK_INLINE static inline
 #endif
 
 /* No limit, wherever a call takes a limit or a structure has one. */
@@ -148,7 +158,8 @@ extern "C" {
  *
  * ZERO_ON_FREE: a freed object is filled with zeros; a cache with a constructor, a destructor or TYPESAFE cannot
  * have it (EINVAL).  QUARANTINE: a freed object is reused only when STOOK_QUARANTINE more bytes (256K by default)
- * have been freed on that CPU; a second free is reported at once, a write after free when the object leaves.
+ * have been freed on that CPU.  A second free is reported at once.  A write after free is reported when the object leaves,
+ * is handed out again, or its slab goes.
  * A cache with one of these two is closed to the fast path: tens of nanoseconds a call.
  *
  * GUARD_PAGES: a page without access follows each slab, while the process has mappings left for that; two system
@@ -287,6 +298,23 @@ STOOK_API void *stook_alloc(struct stook_cache *cache, unsigned flags)
     STOOK_NONNULL(1) STOOK_WARN_UNUSED;
 
 /*
+ * Allocate one object; where there is none, what a function of the caller returns.
+ *
+ * As stook_alloc(); where that returns NULL, the call sets errno and returns fail(cache, flags).  The function may end
+ * the process, or throw a C++ exception through this call, which holds nothing by then.  A caller that cannot
+ * go on without the object has nothing to do behind the call (stook/stook.hpp).
+ *
+ * returns: the object, or what fail() returns
+ * errors:  as stook_alloc()
+ * context: as stook_alloc()
+ * locks:   as stook_alloc(); none while fail() runs
+ * cost:    as stook_alloc()
+ */
+STOOK_API void *stook_alloc_else(struct stook_cache *cache, unsigned flags,
+                                 void *(*fail)(struct stook_cache *cache, unsigned flags))
+    STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
+
+/*
  * Allocate one object of a node's memory.
  *
  * Nodes have the numbers of the topology; -1 is stook_alloc().  If the node has no memory, or none left,
@@ -315,7 +343,7 @@ STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int 
  * locks:   none while the CPU's sheaf has room; else barn, node and arena, in turn
  * cost:    as stook_alloc()
  */
-STOOK_API void stook_free(struct stook_cache *cache, void *object) STOOK_NONNULL(1);
+STOOK_API void stook_free(struct stook_cache *cache, void *object) STOOK_NONNULL(1) STOOK_NOTHROW;
 
 /*
  * Free any object by its address.
@@ -327,7 +355,7 @@ STOOK_API void stook_free(struct stook_cache *cache, void *object) STOOK_NONNULL
  * locks:   as stook_free()
  * cost:    stook_free()'s and one load
  */
-STOOK_API void stook_free_any(void *object);
+STOOK_API void stook_free_any(void *object) STOOK_NOTHROW;
 
 /*
  * Allocate n objects: all of them or none.
@@ -353,7 +381,7 @@ STOOK_API int stook_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t
  * cost:    about 3 ns and 0.2 ns an object while the CPU's sheaf has room
  */
 STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objects)
-    STOOK_NONNULL(1);
+    STOOK_NONNULL(1) STOOK_NOTHROW;
 
 /*
  * Bytes of any object of this library that the caller may use.

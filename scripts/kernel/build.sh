@@ -4,6 +4,7 @@
 # of its bzImage.  What is up to date is not built again.
 #
 #   build.sh VERSION [--apply FOLDER]    VERSION: 7.2, 6.12, ...
+#   build.sh VERSION --source            only fetches the sources, and prints the path of the tree
 #
 # --apply FOLDER: a change to the kernel.  `FOLDER/apply.py TREE` is run once on a copy of the tree, and
 # again on a fresh copy when a file of FOLDER has changed.  Options that it adds and that are off by
@@ -19,10 +20,10 @@ mirror=${STOOK_DEBIAN_MIRROR:-http://deb.debian.org}
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 usage() {
-    echo "usage: build.sh VERSION [--apply FOLDER]" >&2
+    echo "usage: build.sh VERSION [--apply FOLDER | --source]" >&2
     exit 2
 }
-[ $# = 1 ] || { [ $# = 3 ] && [ "$2" = --apply ]; } || usage
+[ $# = 1 ] || { [ $# = 2 ] && [ "$2" = --source ]; } || { [ $# = 3 ] && [ "$2" = --apply ]; } || usage
 version=$1
 change=${3:+$(cd "$3" && pwd)}
 mkdir -p "$cache"
@@ -153,6 +154,10 @@ build() {
 }
 
 fetch
+if [ "${2-}" = --source ]; then
+    echo "$tree"
+    exit
+fi
 build
 if [ -n "$change" ]; then
     changed_tree

@@ -6,6 +6,7 @@
 #   check.sh                                     all of it: half an hour with the builds
 #   check.sh --kernels 7.2 --topologies ublk     a part of it
 #
+# First, mm/mempool.c and lib/rhashtable.c of 7.2 run in a program over stook/kmem.h (tests/kernel/).
 # Each scenario runs twice: freely, recording the order of its calls, and once more in exactly that order,
 # one call at a time.  The lab replays the order.  The second run is compared row by row with the lab;
 # the first is shown beside the lab, and only its sums are checked.
@@ -168,6 +169,13 @@ changed() {
         compare "$out/$scenario" --before "$before/$scenario-again" --key "slub/, $topology, $scenario"
     done
 }
+
+# The kernel's memory pools and hash table in a program, over stook/kmem.h.
+if [[ " $kernels " = *" 7.2 "* ]]; then
+    result=0
+    tree=$("$here/build.sh" 7.2 --source) && "$root/tests/kernel/port.sh" "$tree" "$root/build" || result=1
+    check $result "tests/kernel/port.sh"
+fi
 
 for kernel in $kernels; do
     bzimage=$("$here/build.sh" "$kernel") || {

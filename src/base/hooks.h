@@ -60,6 +60,9 @@ struct hooks {
     /* Objects of the cache that were freed and are held back go to their slabs.  Within the context, with no
      * lock. */
     void (*held_back)(struct stook_cache *cache);
+    /* A slab of a cache with a quarantine goes, none of its objects is out.  Within the context, with no lock but
+     * perhaps the cache list's. */
+    void (*held_slab_gone)(const struct stook_cache *cache, const struct slab *slab);
 
     /* ---- debugging (debug/): NULL in the core alone, where no cache has debug flags ---- */
 
@@ -74,8 +77,9 @@ struct hooks {
      * context, with no lock but perhaps the cache list's. */
     void (*debug_slab_made)(const struct stook_cache *cache, struct slab *slab);
     void (*debug_slab_gone)(const struct stook_cache *cache, struct slab *slab);
-    /* The same of a cache that cannot be destroyed since objects are out; of one that is destroyed: the memory
-     * that may be used again, perhaps of another one, or NULL.  Within the context, with no lock. */
+    /* The same of a cache that cannot be destroyed since objects are out; of one that is destroyed, also one with a
+     * quarantine: the memory that may be used again, perhaps of another one, or NULL.  Within the context, with no
+     * lock. */
     void (*debug_busy)(struct stook_cache *cache);
     void *(*debug_destroyed)(struct stook_cache *cache);
     /* Whether the cache was destroyed before, which is reported. */

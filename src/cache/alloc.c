@@ -92,3 +92,12 @@ __attribute__((aligned(64))) void *stook_alloc_at(struct stook_cache *cache, uns
         return object;
     return alloc_rest(cache, flags, where_site(site, __builtin_return_address(0)));
 }
+
+/* The caller has tried the fast path.  fail() may throw: CMakeLists.txt compiles this file so that it can. */
+void *stook_alloc_else(struct stook_cache *cache, unsigned flags,
+                       void *(*fail)(struct stook_cache *cache, unsigned flags))
+{
+    void *object = alloc_rest(cache, flags, where_address(__builtin_return_address(0)));
+
+    return __builtin_expect(object != NULL, 1) ? object : fail(cache, flags);
+}

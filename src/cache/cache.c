@@ -504,7 +504,7 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
 
     if (!cache)
         return 0;
-    if ((cache->flags & CACHE_DEBUG) && hooks.debug_is_gone(cache)) {
+    if ((cache->flags & CACHE_KEPT) && hooks.debug_is_gone && hooks.debug_is_gone(cache)) {
         errno = EINVAL;
         return -1;
     }
@@ -550,7 +550,7 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
     stat_exit(cache);
     if (cache->permutation)
         os_unmap(cache->permutation, cache_permutation_bytes(&cache->layout));
-    if (cache->flags & CACHE_DEBUG) {
+    if ((cache->flags & CACHE_KEPT) && hooks.debug_destroyed) {
         cache->permutation = NULL;
         memory = hooks.debug_destroyed(cache);
     }

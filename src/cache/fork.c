@@ -36,7 +36,20 @@
 #include <sys/single_threaded.h>
 #define FORK_ALONE __libc_single_threaded /* by the count that libc's own malloc goes by */
 #else
-#define FORK_ALONE false
+#include <errno.h>
+#include <sys/stat.h>
+
+/* musl keeps its count to itself: a link for each thread, beside the folder's own two.  Without /proc: no. */
+static bool fork_is_alone(void)
+{
+    struct stat task;
+    int saved = errno;
+    bool alone = stat("/proc/self/task", &task) == 0 && task.st_nlink == 2 + 1;
+
+    errno = saved;
+    return alone;
+}
+#define FORK_ALONE fork_is_alone()
 #endif
 
 _Atomic uint32_t fork_count;

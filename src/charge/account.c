@@ -80,7 +80,8 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
 
     account->group = account->tag = 0;
     account->traced = (closed & CACHE_CLOSED_TRACE) && where;
-    if (__builtin_expect(closed & CACHE_CLOSED_DEBUG, 0) && !debug_begin(cache, n, where))
+    if (__builtin_expect(closed & (CACHE_CLOSED_DEBUG | CACHE_CLOSED_HARDENED), 0) &&
+        !debug_begin(cache, n, where))
         return false;
     if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner
@@ -202,7 +203,7 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     if (cache->flags & CACHE_DEBUG)
         (void)debug_take(cache, (void *)(uintptr_t)object, where);
     else if (cache->flags & STOOK_CACHE_QUARANTINE)
-        (void)quarantine_take(cache, (void *)(uintptr_t)object);
+        quarantine_take_reserved(cache, (void *)(uintptr_t)object);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) {
         void *taken = (void *)(uintptr_t)object;
         trace_alloc(cache, &taken, 1);

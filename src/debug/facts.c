@@ -117,6 +117,10 @@ static void facts_bytes(struct facts *facts)
     if (zones && f->what == DEBUG_RIGHT_ZONE && f->expected == ZONE_LIVE)
         own = facts->requested; /* the slack behind it belongs to the zone */
     end = zones ? zone_end(facts->owner) : own;
+    if (f->what == DEBUG_POISON &&
+        (facts->owner->flags & STOOK_CACHE_QUARANTINE)) /* up to the next object */
+        end = facts->owner->layout.room +
+              cache_canary(facts->owner->flags, facts->owner->object_size);
     facts_add(facts, "Redzone", object - left, left, false);
     facts_add(facts, "Object", object, own, own > FACTS_ALL);
     facts_add(facts, "Redzone", object + own, end - own, end - own > FACTS_ALL);

@@ -22,6 +22,7 @@ _Static_assert(sizeof(debug_letters) / sizeof(debug_letters[0]) == sizeof(PARSE_
 static char debug_text[PARSE_LETTERS_MAX + 1] LARGE_BSS;
 static bool debug_is_set;
 bool debug_flags_large;
+static bool debug_large_users;
 
 /* The flags of a name: of the first block that names it, else of the last one for all. */
 static uint32_t debug_flags_set(const char *name)
@@ -55,6 +56,12 @@ FIRST_TEXT void debug_flags_start(void)
     debug_is_set = true;
     memcpy(debug_text, text, strnlen(text, PARSE_LETTERS_MAX));
     debug_flags_large = debug_flags_set("large") & DEBUG_Z;
+    debug_large_users = debug_flags_set("large") & DEBUG_U;
+}
+
+FIRST_TEXT bool debug_flags_large_users(void)
+{
+    return debug_large_users;
 }
 
 FIRST_TEXT uint32_t debug_flags_of(const char *name, uint32_t asked)

@@ -46,4 +46,7 @@ bool debug_flags_everywhere(void);
 /* Whether it gives Z to large objects: by that name, or to all.  Written once, before the first object. */
 extern bool debug_flags_large __attribute__((visibility("hidden")));
 
+/* The same of U: they have no tracks, but a call site each. */
+bool debug_flags_large_users(void);
+
 #endif

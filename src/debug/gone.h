@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gone.h - debug caches that were destroyed: the descriptors of the last ones are kept, so that their use is
- * reported.
+ * gone.h - debug caches, and those with a quarantine, that were destroyed: the descriptors of the last ones are kept,
+ * so that their use is reported.
  */
 #ifndef STOOK_DEBUG_GONE_H
 #define STOOK_DEBUG_GONE_H

@@ -36,6 +36,11 @@ size_t debug_asked(const struct stook_cache *cache)
     return object_asked(cache, NULL).size;
 }
 
+size_t debug_asked_free(const struct stook_cache *cache, const void *object)
+{
+    return object_asked(cache, object).size;
+}
+
 /* An object whose word says BUSY, or of a thread that validates. */
 struct object {
     const struct stook_cache *cache;

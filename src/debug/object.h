@@ -54,8 +54,9 @@ struct debug_asks {
 };
 /* What was said before, for the end of a call: a handler may have interrupted another one. */
 struct debug_asks debug_ask(struct debug_asks asks);
-/* The size that this thread asks for; 0: it was not said. */
+/* The size that this thread asks for, or that its sized delete of an object gives; 0: it was not said. */
 size_t debug_asked(const struct stook_cache *cache);
+size_t debug_asked_free(const struct stook_cache *cache, const void *object);
 
 /* Whether n objects may be allocated: the cache is not destroyed, and nothing fails on purpose.  False:
  * errno ENOMEM, or EDQUOT of malloc's. */

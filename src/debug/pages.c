@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/pages.h"
 
+#include "base/placed.h"
+#include "base/settings.h"
+#include "debug/flags.h"
 #include "debug/report.h"
 #include "debug/zone.h"
 #include "large/large.h"
+#include "os/os.h"
 
 #include <string.h>
 
@@ -16,9 +20,21 @@ struct pages_mark {
     uint64_t size, check; /* check: the size, xor what depends on the place */
 };
 
+bool pages_zoned;
+static uint64_t pages_secret = 0xccccccccccccccccu; /* constant after the start */
+
+FIRST_TEXT void pages_start(void)
+{
+    bool hardened = setting_number(SETTING_HARDEN) & SETTING_HARDEN_QUARANTINE;
+
+    pages_zoned = debug_flags_large || hardened;
+    if (hardened)
+        pages_secret = os_random();
+}
+
 static uint64_t pages_key(const void *object)
 {
-    return (uintptr_t)object * 0x9e3779b97f4a7c15u ^ 0xccccccccccccccccu;
+    return (uintptr_t)object * 0x9e3779b97f4a7c15u ^ pages_secret;
 }
 
 static struct pages_mark *pages_at(const void *object, size_t large)

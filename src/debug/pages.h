@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages.h - the red zone behind a large object, where STOOK_DEBUG gives Z to all caches or to the name "large".
+ * pages.h - the red zone behind a large object, where STOOK_DEBUG gives Z to all caches or to the name "large", or
+ * STOOK_HARDEN has quarantine.
  *
  * Such an object gets some bytes more.  Behind what was asked for its pages have a zone, and at their end a mark that
- * says how much that was: large objects have no column.  An overrun that reaches the mark is seen by that.
+ * says how much that was: large objects have no column.  An overrun that reaches the mark is seen by that: with
+ * STOOK_HARDEN it is checked by a secret.
  */
 #ifndef STOOK_DEBUG_PAGES_H
 #define STOOK_DEBUG_PAGES_H
-
-#include "debug/flags.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether they have it; flags.h. */
-#define pages_zoned debug_flags_large
+/* Whether they have it.  Written once, before the first object. */
+extern bool pages_zoned __attribute__((visibility("hidden")));
+
+/* When the debug flags are known, before the first object. */
+void pages_start(void);
 
 /* The slow halves of what follows. */
 void pages_mark(void *object, size_t size);

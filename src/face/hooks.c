@@ -13,6 +13,7 @@
 #include "debug/fail.h"
 #include "debug/flags.h"
 #include "debug/gone.h"
+#include "debug/pages.h"
 #include "debug/report.h"
 #include "debug/slabs.h"
 #include "debug/tools.h"
@@ -42,12 +43,15 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
         closed |= CACHE_CLOSED_TAG;
     debug_flags_start();
     tools_report_start();
+    pages_start();
     quarantine_start();
     fail_start();
     reader_allow();
     if (traced_init())
         closed |= CACHE_CLOSED_TRACE;
     account_large_switch(closed, true);
+    if (debug_flags_large_users())
+        account_large_switch(CACHE_CLOSED_TAG, true);
     return closed;
 }
 
@@ -94,6 +98,7 @@ const struct hooks hooks = {
     .free = accounted_free,
     .free_bulk = account_free,
     .held_back = quarantine_release,
+    .held_slab_gone = quarantine_slab_gone,
     .report = debug_report,
     .settings_read = settings_show_read,
     .topology = topology_text_environment,

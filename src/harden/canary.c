@@ -31,18 +31,11 @@ static unsigned char *canary_from(const void *object, size_t used)
     return (unsigned char *)(uintptr_t)object + used;
 }
 
-static unsigned char *canary_end(const struct stook_cache *cache, const void *object)
-{
-    return canary_from(object, cache->layout.room + CACHE_CANARY);
-}
-
 void canary_set(const struct stook_cache *cache, void *object, size_t used)
 {
     const uint64_t own = canary_of(object);
-    unsigned char *at = canary_from(object, used), *end = canary_end(cache, object);
+    unsigned char *at = canary_from(object, used), *end = canary_from(object, canary_end(cache));
 
-    if (!canary_has(cache))
-        return;
     for (; at < end && (uintptr_t)at % sizeof(own) != 0; at++)
         *at = canary_byte(own, at);
     for (; end - at >= (ptrdiff_t)sizeof(own); at += sizeof(own))
@@ -77,10 +70,8 @@ bool canary_check(const struct stook_cache *cache, const void *object, size_t us
                                     .object = object,
                                     .requested = used};
     const uint64_t own = canary_of(object);
-    unsigned char *end = canary_end(cache, object), *first;
+    unsigned char *end = canary_from(object, canary_end(cache)), *first;
 
-    if (!canary_has(cache))
-        return true;
     first = canary_first(own, canary_from(object, used), end);
     if (__builtin_expect(first == end, 1))
         return true;
@@ -92,10 +83,4 @@ bool canary_check(const struct stook_cache *cache, const void *object, size_t us
     finding.slab = slab_find(cache, object, &finding.index);
     wrong_found(&finding);
     return false;
-}
-
-void canary_clear(const struct stook_cache *cache, void *object)
-{
-    if (canary_has(cache))
-        memset(canary_from(object, cache->layout.room), 0, CACHE_CANARY);
 }

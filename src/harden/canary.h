@@ -2,10 +2,12 @@
 /*
  * canary.h - the bytes between an object of a cache with a quarantine and the next one: a secret xor the object's
  * address.  They begin where what was asked for ends, and are at least CACHE_CANARY.  They are written when the
- * object is handed out, and checked when it is freed and when it leaves the quarantine.  So a write beyond an object's
- * end is found, and one before the beginning of the object behind.
+ * object is handed out, and checked when it is freed.  A freed object's place of them is filled (filling.h), or checked
+ * once more when it leaves the quarantine.  So a write beyond an object's end is found, and one before the beginning of
+ * the object behind.
  *
- * kmalloc's objects are aligned to their size and have none, as it would take twice the room (cache_canary()).
+ * kmalloc's objects are aligned to their size and have those only that were not asked for: more would take twice the
+ * room (cache_canary()).
  */
 #ifndef STOOK_HARDEN_CANARY_H
 #define STOOK_HARDEN_CANARY_H
@@ -13,10 +15,12 @@
 #include "slab/slab.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-static inline bool canary_has(const struct stook_cache *cache)
+/* How far behind the object's start they end. */
+static inline size_t canary_end(const struct stook_cache *cache)
 {
-    return cache_canary(cache->flags, cache->object_size) != 0;
+    return cache->layout.room + cache_canary(cache->flags, cache->object_size);
 }
 
 /* Before the first cache. */
@@ -25,7 +29,5 @@ void canary_start(void);
 void canary_set(const struct stook_cache *cache, void *object, size_t used);
 /* False: the bytes behind them were overwritten, which is reported. */
 bool canary_check(const struct stook_cache *cache, const void *object, size_t used);
-/* What lies behind objects that are filled goes, too. */
-void canary_clear(const struct stook_cache *cache, void *object);
 
 #endif

@@ -3,14 +3,11 @@
  * quarantine.c - a queue of freed objects a CPU: the first that came is the first to leave, when the queue has more
  * bytes than STOOK_QUARANTINE.  So an object is not handed out again before that much was freed there.
  *
- * A queue is an array of addresses beside the objects: a write to a freed object cannot change the queue.  Its word is only tried: if another thread has it, or this one in what a handler interrupted, the next CPU's
- * serves; nothing waits.  Objects are checked and given back when the word is free again.  As many leave as make room
- * for the one that comes: a large one follows thousands of small ones.
- *
- * A constructed object keeps its contents, and memory that readers may read is not filled: such objects are held and
- * not checked.
+ * A queue is an array of addresses beside the objects: a write to a freed object cannot change the queue.  Its word is
+ * only tried: if another thread has it, or this one in what a handler interrupted, the next CPU's serves; nothing
+ * waits.  Objects are checked and given back when the word is free again.  As many leave as make room for the one
+ * that comes: a large one follows thousands of small ones.
  */
-#include "harden/canary.h"
 #include "harden/quarantine.h"
 
 #include "base/context.h"
@@ -18,6 +15,8 @@
 #include "base/settings.h"
 #include "cache/alloc.h"
 #include "debug/object.h"
+#include "harden/canary.h"
+#include "harden/filling.h"
 #include "os/os.h"
 #include "os/topology.h"
 #include "percpu/percpu.h"
@@ -96,14 +95,15 @@ static bool quarantine_move(const struct stook_cache *cache, const void *object,
     return quarantine_change(cache, object, from, to, -1);
 }
 
-/* Bytes of an object's room that are not its user's, where `size` were asked for; 0: it was not said. */
+/* Bytes of an object's room that are not its user's, where `size` were asked for; 0: it was not said.  QUARANTINE_SPARE:
+ * that or more. */
 static long quarantine_spare(const struct stook_cache *cache, size_t size)
 {
     size_t room = cache->layout.room;
 
     if (size == 0)
         size = cache->flags & CACHE_SIZED ? room : cache->object_size;
-    if (!canary_has(cache) || size >= room)
+    if (size >= room)
         return 0;
     return room - size < QUARANTINE_SPARE ? (long)(room - size) : QUARANTINE_SPARE;
 }
@@ -113,7 +113,7 @@ size_t quarantine_usable(const struct stook_cache *cache, const void *object)
     uint32_t index;
     const struct slab *slab;
 
-    if (!canary_has(cache))
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE))
         return slab_usable(cache);
     slab = slab_find(cache, object, &index);
     return cache->layout.room -
@@ -125,22 +125,95 @@ void quarantine_resize(const struct stook_cache *cache, void *object, size_t siz
 {
     long spare = quarantine_spare(cache, size);
 
-    if (canary_has(cache) &&
-        quarantine_change(cache, object, QUARANTINE_LIVE, QUARANTINE_LIVE, spare))
+    if (quarantine_change(cache, object, QUARANTINE_LIVE, QUARANTINE_LIVE, spare))
         canary_set(cache, object, cache->layout.room - (size_t)spare);
+}
+
+/* An object without a user is filled from here on, or has whatever bytes. */
+static enum quarantine_state quarantine_unused(const struct stook_cache *cache)
+{
+    return filling_has(cache) ? QUARANTINE_CLEAN : QUARANTINE_FREE;
+}
+
+/* The caller alone has the object, which no user has. */
+static enum quarantine_state quarantine_state_of(const struct stook_cache *cache,
+                                                 const void *object)
+{
+    uint32_t index;
+    const struct slab *slab = slab_find(cache, object, &index);
+
+    return quarantine_state(
+        atomic_load_explicit(quarantine_word(cache, slab, index), memory_order_relaxed));
+}
+
+static bool quarantine_give(const struct stook_cache *cache, void *object,
+                            enum quarantine_state from)
+{
+    long spare = quarantine_spare(cache, debug_asked(cache));
+
+    if (!quarantine_change(cache, object, from, QUARANTINE_LIVE, spare))
+        return false;
+    canary_set(cache, object, cache->layout.room - (size_t)spare);
+    return true;
 }
 
 bool quarantine_take(const struct stook_cache *cache, void *object)
 {
-    long spare;
+    enum quarantine_state had;
 
     if (!(cache->flags & STOOK_CACHE_QUARANTINE))
         return true;
-    spare = quarantine_spare(cache, debug_asked(cache));
-    if (!quarantine_change(cache, object, QUARANTINE_FREE, QUARANTINE_LIVE, spare))
+    had = quarantine_state_of(cache, object);
+    if (had == QUARANTINE_CLEAN && !filling_check(cache, object, DEBUG_QUARANTINED)) {
+        (void)quarantine_move(cache, object, QUARANTINE_CLEAN, QUARANTINE_LOST);
         return false;
-    canary_set(cache, object, cache->layout.room - (size_t)spare);
-    return true;
+    }
+    return (had == QUARANTINE_CLEAN || had == QUARANTINE_FREE) &&
+           quarantine_give(cache, object, had);
+}
+
+void quarantine_take_reserved(const struct stook_cache *cache, void *object)
+{
+    enum quarantine_state had;
+
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE))
+        return;
+    had = quarantine_state_of(cache, object);
+    if (had == QUARANTINE_CLEAN)
+        (void)filling_check(cache, object, DEBUG_ACCEPTED);
+    if (had == QUARANTINE_CLEAN || had == QUARANTINE_FREE)
+        (void)quarantine_give(cache, object, had);
+}
+
+void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *slab)
+{
+    uint32_t objects =
+        slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed));
+
+    for (uint32_t i = 0; i < objects; i++) {
+        uint16_t word = atomic_load_explicit(quarantine_word(cache, slab, i), memory_order_relaxed);
+        if (quarantine_state(word) == QUARANTINE_CLEAN)
+            (void)filling_check(cache, slab_object(cache, slab, i), DEBUG_ACCEPTED);
+    }
+}
+
+/* A sized delete gives the size that was asked for.  The object is freed. */
+static void quarantine_check_size(const struct stook_cache *cache, const void *object)
+{
+    size_t said = debug_asked_free(cache, object), asked = quarantine_usable(cache, object);
+    struct debug_finding finding = {.what = DEBUG_SIZE,
+                                    .done = DEBUG_ACCEPTED,
+                                    .cache = cache,
+                                    .object = object,
+                                    .at = object,
+                                    .requested = asked,
+                                    .value = said};
+
+    if (__builtin_expect(said == 0 || said == asked, 1) ||
+        cache->layout.room - asked >= QUARANTINE_SPARE)
+        return;
+    finding.slab = slab_find(cache, object, &finding.index);
+    wrong_found(&finding);
 }
 
 void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
@@ -157,6 +230,8 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
         } else if (!canary_check(cache, objects[i], quarantine_usable(cache, objects[i]))) {
             (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_LOST);
             objects[i] = NULL;
+        } else {
+            quarantine_check_size(cache, objects[i]);
         }
     }
 }
@@ -189,54 +264,6 @@ bool quarantine_live(const struct stook_cache *cache, const void *object)
 
 /* ---- what is in it --------------------------------------------------------------------------- */
 
-/* Whether the bytes of its freed objects are the library's. */
-static bool quarantine_fills(const struct stook_cache *cache)
-{
-    return !cache->ctor && !cache->dtor && !(cache->flags & STOOK_CACHE_TYPESAFE);
-}
-
-static int quarantine_byte(const struct stook_cache *cache)
-{
-    return cache->flags & STOOK_CACHE_ZERO_ON_FREE ? 0 : QUARANTINE_FILL;
-}
-
-/* Reports an object that was written to after it was freed: true. */
-static __attribute__((noinline, cold)) bool quarantine_report(const struct stook_cache *cache,
-                                                              const unsigned char *object,
-                                                              size_t first)
-{
-    struct debug_finding finding = {.what = DEBUG_POISON,
-                                    .done = DEBUG_QUARANTINED,
-                                    .cache = cache,
-                                    .object = object,
-                                    .at = object + first,
-                                    .expected = (uint8_t)quarantine_byte(cache)};
-    size_t end = slab_usable(cache);
-
-    while (object[end - 1] == finding.expected)
-        end--;
-    finding.changed = end - first;
-    finding.slab = slab_find(cache, object, &finding.index);
-    wrong_found(&finding);
-    return true;
-}
-
-static bool quarantine_is_changed(const struct stook_cache *cache, const unsigned char *object)
-{
-    const uint64_t eight = (uint64_t)quarantine_byte(cache) * 0x0101010101010101u;
-    size_t bytes = slab_usable(cache), at = 0;
-    uint64_t word;
-
-    for (; at + sizeof(word) <= bytes; at += sizeof(word)) {
-        memcpy(&word, object + at, sizeof(word));
-        if (__builtin_expect(word != eight, 0))
-            break;
-    }
-    while (at < bytes && object[at] == (unsigned char)eight)
-        at++;
-    return __builtin_expect(at < bytes, 0) && quarantine_report(cache, object, at);
-}
-
 void quarantine_fill(const struct stook_cache *cache, void *const *objects, size_t n)
 {
     bool held = cache->flags & STOOK_CACHE_QUARANTINE;
@@ -244,12 +271,13 @@ void quarantine_fill(const struct stook_cache *cache, void *const *objects, size
     for (size_t i = 0; i < n; i++) {
         if (!objects[i])
             continue;
-        if (cache->flags & STOOK_CACHE_ZERO_ON_FREE) {
+        if (!held) {
             memset(objects[i], 0, slab_usable(cache));
-            canary_clear(cache, objects[i]);
+            continue;
         }
-        if (held)
-            (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_FREE);
+        if (filling_has(cache))
+            filling_set(cache, objects[i]);
+        (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, quarantine_unused(cache));
     }
 }
 
@@ -314,14 +342,12 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
 /* Without the word.  False: the object must not be used again. */
 static bool quarantine_leave(const struct stook_cache *cache, void *object)
 {
-    bool lost = (quarantine_fills(cache) && quarantine_is_changed(cache, object)) ||
-                !canary_check(cache, object,
-                              quarantine_fills(cache) ? cache->layout.room
-                                                      : quarantine_usable(cache, object));
+    bool lost =
+        !(filling_has(cache) ? filling_check(cache, object, DEBUG_QUARANTINED)
+                             : canary_check(cache, object, quarantine_usable(cache, object)));
 
-    if (!lost && (cache->flags & STOOK_CACHE_ZERO_ON_FREE))
-        canary_clear(cache, object);
-    (void)quarantine_move(cache, object, QUARANTINE_HELD, lost ? QUARANTINE_LOST : QUARANTINE_FREE);
+    (void)quarantine_move(cache, object, QUARANTINE_HELD,
+                          lost ? QUARANTINE_LOST : quarantine_unused(cache));
     return !lost;
 }
 
@@ -370,8 +396,8 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
         unsigned due;
         if (!objects[i])
             continue;
-        if (quarantine_fills(cache))
-            memset(objects[i], quarantine_byte(cache), slab_usable(cache));
+        if (filling_has(cache))
+            filling_set(cache, objects[i]);
         do {
             due = quarantine_come(cache, &objects[i], leaving);
             for (unsigned k = 0; k < due; k++) {
@@ -381,7 +407,7 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
             }
         } while (due > 0 && objects[i]);
         if (objects[i]) /* it waits for nothing */
-            (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, QUARANTINE_FREE);
+            (void)quarantine_move(cache, objects[i], QUARANTINE_HELD, quarantine_unused(cache));
     }
     errno = saved;
 }

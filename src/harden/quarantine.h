@@ -6,10 +6,13 @@
  * Each object of a cache with a quarantine has a word that says where it is.  It is changed by compare-and-swap, so
  * that of two frees one is refused, whichever threads make them and wherever the object is by then.
  *
- *   FREE   with the library
+ *   FREE   with the library, whatever its bytes are: a new slab's, a constructed or a type-stable one
  *   LIVE   with a user
  *   HELD   in quarantine, or waiting for RCU's readers
  *   LOST   written to after it was freed: never handed out again
+ *   CLEAN  with the library, and filled (filling.h): in a slab, a barn, a sheaf or a reserve
+ *
+ * So a freed object is checked twice: when it leaves the quarantine, and when it is handed out again or its slab goes.
  */
 #ifndef STOOK_HARDEN_QUARANTINE_H
 #define STOOK_HARDEN_QUARANTINE_H
@@ -26,15 +29,15 @@ enum quarantine_state {
     QUARANTINE_LIVE,
     QUARANTINE_HELD,
     QUARANTINE_LOST,
-    QUARANTINE_STATES
+    QUARANTINE_CLEAN,
+    QUARANTINE_STATES = 8 /* a power of two */
 };
 enum { QUARANTINE_SPARE = UINT16_MAX / QUARANTINE_STATES };
 
-/* What a held object is filled with, where its cache does not ask for zeros: no pointer of eight of them is one. */
-enum { QUARANTINE_FILL = 0x6d };
-
-/* An object is about to be handed out.  False: it must not be. */
+/* An object is about to be handed out.  False: it must not be, and is lost. */
 bool quarantine_take(const struct stook_cache *cache, void *object);
+/* The same of a reserve's, which has no other one: what is wrong is reported, and the object is handed out. */
+void quarantine_take_reserved(const struct stook_cache *cache, void *object);
 
 /* Objects come back from users.  NULL entries are skipped; those that are refused, with a report, become NULL. */
 void quarantine_check(const struct stook_cache *cache, void **objects, size_t n);
@@ -58,6 +61,8 @@ bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab
 
 /* hooks.held_back */
 void quarantine_release(struct stook_cache *cache);
+/* hooks.held_slab_gone */
+void quarantine_slab_gone(const struct stook_cache *cache, const struct slab *slab);
 /* In a forked child, whose other threads are gone. */
 void quarantine_child(void);
 /* Reads STOOK_QUARANTINE, before the first cache. */

@@ -13,6 +13,7 @@
 #include "debug/pages.h"
 #include "harden/quarantine.h"
 #include "guard/guard.h"
+#include "kmalloc/classes.h"
 #include "sample/large_samples.h"
 #include "sample/shadow.h"
 #include "kmalloc/kmalloc.h"
@@ -32,44 +33,12 @@
 #include <string.h>
 
 enum {
-    KMALLOC_CLASSES = 13,
-    KMALLOC_STEP = 8,      /* of the table … */
-    KMALLOC_FINE = 192,    /* … which ends here; powers of two above */
     KMALLOC_NAPS = 6,      /* doublings of the first nap */
     KMALLOC_NAP = 1000000, /* nanoseconds */
 };
 
-static const struct {
-    const char *name;
-    uint16_t size, align; /* every size is a multiple of its alignment: stride and size are one */
-} kmalloc_classes[KMALLOC_CLASSES] = {
-    {"kmalloc-8", 8, 8},        {"kmalloc-16", 16, 16},     {"kmalloc-32", 32, 32},
-    {"kmalloc-64", 64, 64},     {"kmalloc-96", 96, 32},     {"kmalloc-128", 128, 128},
-    {"kmalloc-192", 192, 64},   {"kmalloc-256", 256, 256},  {"kmalloc-512", 512, 512},
-    {"kmalloc-1k", 1024, 1024}, {"kmalloc-2k", 2048, 2048}, {"kmalloc-4k", 4096, 4096},
-    {"kmalloc-8k", 8192, 8192},
-};
-
-/* (size - 1) / KMALLOC_STEP -> class */
-static const uint8_t kmalloc_fine[KMALLOC_FINE / KMALLOC_STEP] = {
-    0, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6,
-};
-
 static _Atomic(struct stook_cache *) kmalloc_cache[KMALLOC_CLASSES];
 static atomic_bool kmalloc_made;
-
-/* Of a size from 1 to STOOK_KMALLOC_CACHE_MAX. */
-static inline unsigned kmalloc_class(size_t size)
-{
-    if (size <= KMALLOC_FINE)
-        return kmalloc_fine[(size - 1) / KMALLOC_STEP];
-    return 64 - (unsigned)__builtin_clzll(size - 1) - 1; /* 193..256: 8 bits, class 7 */
-}
-
-static bool kmalloc_is_none(const void *object)
-{
-    return (uintptr_t)object <= (uintptr_t)STOOK_KMALLOC_NONE;
-}
 
 static bool kmalloc_make_classes(void)
 {
@@ -140,7 +109,17 @@ static bool kmalloc_large_try(void *arg)
     return large->object != NULL;
 }
 
-void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
+static __attribute__((noinline, cold)) void *kmalloc_large_refused(void *object)
+{
+    int error = errno;
+
+    (void)large_free(object, context_enter());
+    context_leave();
+    errno = error;
+    return NULL;
+}
+
+void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where, uint32_t owner)
 {
     struct kmalloc_large large = {
         .size = pages_wanted(size), .align = kmalloc_large_align(size), .node = node};
@@ -160,8 +139,12 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
     if (!large.object && reclaim_may(flags, large.nested) &&
         reclaim_until(kmalloc_cache[KMALLOC_CLASSES - 1], size, kmalloc_large_try, &large))
         errno = saved;
-    if (large.object && atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
-        (void)account_large(large.object, ACCOUNT_NOBODY, flags, where); /* cannot refuse */
+    if (owner == ACCOUNT_CURRENT)
+        owner = group_current();
+    if (large.object &&
+        (owner != 0 || atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0) &&
+        !account_large(large.object, owner, flags, where)) /* refuses an owner only */
+        return kmalloc_large_refused(large.object);
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
     pages_set(large.object, size);
@@ -172,7 +155,8 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where)
 
 /* ---- take ----------------------------------------------------------------------------------- */
 
-static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where)
+void *stook_kmalloc_cached(struct stook_cache *cache, size_t size, unsigned flags, uint64_t where,
+                           uint32_t owner)
 {
     struct debug_asks before;
     void *object;
@@ -180,10 +164,10 @@ static void *kmalloc_cached(struct stook_cache *cache, size_t size, unsigned fla
     /* Beside a fork there is memory as long as there are mappings: no reclaim, which would wait. */
     if (lock_forked())
         flags |= STOOK_NORECLAIM;
-    if (__builtin_expect(!(cache->flags & CACHE_DEBUG), 1))
-        return accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
+    if (__builtin_expect(!(cache->flags & (CACHE_DEBUG | STOOK_CACHE_QUARANTINE)), 1))
+        return accounted_alloc(cache, flags, where, owner);
     before = debug_ask((struct debug_asks){size, DEBUG_CALL_ANY, NULL});
-    object = accounted_alloc(cache, flags, where, ACCOUNT_CURRENT);
+    object = accounted_alloc(cache, flags, where, owner);
     (void)debug_ask(before);
     return object;
 }
@@ -215,14 +199,14 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
         kmalloc_make()) {
         struct stook_cache *cache;
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
-            return stook_kmalloc_large(size, flags, -1, where);
+            return stook_kmalloc_large(size, flags, -1, where, ACCOUNT_NOBODY);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
-        object = kmalloc_cached(cache, size, flags, where);
+        object = stook_kmalloc_cached(cache, size, flags, where, ACCOUNT_CURRENT);
         if (__builtin_expect(sample_is_due(cache), 0))
             object = kmalloc_sampled(cache, object, size, flags, where);
     }
     if (__builtin_expect(!object, 0) && errno == ENOMEM && lock_forked_since(turn))
-        object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where);
+        object = stook_kmalloc_large(size, flags | STOOK_NORECLAIM, -1, where, ACCOUNT_NOBODY);
     return object;
 }
 
@@ -410,8 +394,7 @@ static void *krealloc_pages(void *object, size_t size, const void *from)
     return stook_private_large_move(object, size, from);
 }
 
-/* What is not contents is zeros. */
-static void *krealloc_zero(void *object, size_t from, unsigned flags)
+void *stook_kmalloc_zero_from(void *object, size_t from, unsigned flags)
 {
     size_t usable = flags & STOOK_ZERO ? stook_usable_size(object) : 0;
 
@@ -420,7 +403,7 @@ static void *krealloc_zero(void *object, size_t from, unsigned flags)
     return object;
 }
 
-static void *krealloc_from(void *object, size_t size, unsigned flags, uint64_t where)
+void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t where)
 {
     size_t had, kept;
     void *fresh;
@@ -445,29 +428,29 @@ static void *krealloc_from(void *object, size_t size, unsigned flags, uint64_t w
         !(flags & STOOK_SIGNAL_SAFE) && !slab_cache_of(object)) {
         fresh = krealloc_pages(object, size, where & 1 ? NULL : (void *)(uintptr_t)(where >> 1));
         if (fresh)
-            return krealloc_zero(fresh, kept, flags);
+            return stook_kmalloc_zero_from(fresh, kept, flags);
     }
     if (size <= had && (slab_cache_of(object) || size > STOOK_KMALLOC_CACHE_MAX)) {
         stook_private_resized(object, size);
-        return krealloc_zero(object, size, flags);
+        return stook_kmalloc_zero_from(object, size, flags);
     }
     fresh = kmalloc_slow(size, flags & ~STOOK_ZERO, where);
     if (!fresh) /* what shrinks need not move */
-        return size <= had && errno != EINVAL ? krealloc_zero(object, size, flags) : NULL;
+        return size <= had && errno != EINVAL ? stook_kmalloc_zero_from(object, size, flags) : NULL;
     memcpy(fresh, object, kept);
     stook_free_any(object);
-    return krealloc_zero(fresh, kept, flags);
+    return stook_kmalloc_zero_from(fresh, kept, flags);
 }
 
 void *stook_krealloc(void *object, size_t size, unsigned flags)
 {
-    return krealloc_from(object, size, flags, where_address(__builtin_return_address(0)));
+    return stook_krealloc_from(object, size, flags, where_address(__builtin_return_address(0)));
 }
 
 void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
 {
-    return krealloc_from(object, kmalloc_product(n, size), flags,
-                         where_address(__builtin_return_address(0)));
+    return stook_krealloc_from(object, kmalloc_product(n, size), flags,
+                               where_address(__builtin_return_address(0)));
 }
 
 /* ---- for stook/kmem.h ----------------------------------------------------------------------- */

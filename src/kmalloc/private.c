@@ -101,7 +101,7 @@ static __attribute__((noinline, cold)) void private_free_debug(struct stook_cach
 void stook_private_free(struct stook_cache *cache, void *object, enum stook_private_call call,
                         size_t size)
 {
-    if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
+    if (__builtin_expect(cache->flags & (CACHE_DEBUG | STOOK_CACHE_QUARANTINE), 0))
         private_free_debug(cache, object, (enum debug_call)call, size);
     else
         free_object(cache, object);

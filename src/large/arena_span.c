@@ -210,9 +210,9 @@ static void arena_span_open(struct block *block)
 }
 
 /* How a span comes back. */
-enum arena_span_put { ARENA_SPAN_WARM, ARENA_SPAN_GIVEN, ARENA_SPAN_CLEAN };
+enum arena_span_put { ARENA_SPAN_WARM, ARENA_SPAN_GIVEN, ARENA_SPAN_CLEAN, ARENA_SPAN_UNMAPPED };
 
-/* False: a fork has the lock. */
+/* False: a fork has the lock, or (ARENA_SPAN_UNMAPPED) the kernel refuses. */
 static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
 {
     bool keep = as == ARENA_SPAN_WARM;
@@ -221,6 +221,10 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
         return false;
+    if (as == ARENA_SPAN_UNMAPPED && !zone_unmap_taken(zone, at)) {
+        lock_drop(&zone->lock, LOCK_ARENA);
+        return false;
+    }
     zone_set_used(zone, zone->used_pages - blocks * BLOCK_PAGES);
     for (uint32_t i = 0; i < blocks; i++) {
         struct block *block = zone_block(at + i);
@@ -263,6 +267,15 @@ void arena_span_free_clean(void *span, size_t blocks)
 {
     if (!arena_span_put(span, blocks, ARENA_SPAN_CLEAN))
         arena_leave_span(span, blocks);
+}
+
+void arena_span_free_closed(void *span, size_t blocks)
+{
+    char *last = (char *)span + ((blocks - 1) << BLOCK_SHIFT);
+
+    (void)arena_span_put(last, 1, ARENA_SPAN_UNMAPPED);
+    if (blocks > 1)
+        arena_span_free(span, blocks - 1);
 }
 
 /* The blocks behind a span are free, or were never used, or are the next that the zone gets. */

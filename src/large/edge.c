@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "large/edge.h"
 
+#include "base/placed.h"
 #include "os/os.h"
 #include "page/arena.h"
 #include "page/block.h"
@@ -8,20 +9,31 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-static _Atomic uint32_t edge_asked, edge_runs;
+static _Atomic uint32_t edge_asked, edge_asked_warm, edge_runs, edge_spans;
 
 /* Freed runs: the first page's address and their number, edges included; 0: none. */
 static _Atomic uint64_t edge_held[EDGE_HELD];
 static _Atomic uint32_t edge_turn;
 
+static struct {
+    _Atomic uintptr_t object; /* 0: no span */
+    size_t pages;             /* its owner's to read */
+} edge_table[EDGE_SPANS] LARGE_BSS;
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+/* The first ones, and one in so many. */
+static bool edge_is_turn(_Atomic uint32_t *asked)
+{
+    uint32_t n = atomic_fetch_add_explicit(asked, 1, memory_order_relaxed);
+
+    return n < EDGE_FIRST || n % EDGE_ONE_IN == 0;
+}
+
 static bool edge_is_due(size_t pages)
 {
-    uint32_t n;
-
-    if (pages + 2 > ARENA_RUN_PAGES_MAX || os_page_size() != PAGE_SIZE)
-        return false;
-    n = atomic_fetch_add_explicit(&edge_asked, 1, memory_order_relaxed);
-    if (n >= EDGE_FIRST && n % EDGE_ONE_IN != 0)
+    if (pages + 2 > ARENA_RUN_PAGES_MAX || os_page_size() != PAGE_SIZE ||
+        !edge_is_turn(&edge_asked))
         return false;
     if (atomic_fetch_add_explicit(&edge_runs, 1, memory_order_relaxed) < EDGE_RUNS)
         return true;
@@ -98,4 +110,78 @@ size_t edge_trim(void)
     for (unsigned i = 0; i < EDGE_HELD; i++)
         pages += edge_release(atomic_exchange_explicit(&edge_held[i], 0, memory_order_acq_rel));
     return pages;
+}
+
+/* ---- spans ---------------------------------------------------------------------------------- */
+
+/* The span's place in the table, or -1. */
+static int edge_find(const void *object)
+{
+    if (atomic_load_explicit(&edge_spans, memory_order_relaxed) == 0)
+        return -1;
+    for (int i = 0; i < EDGE_SPANS; i++)
+        if (atomic_load_explicit(&edge_table[i].object, memory_order_relaxed) == (uintptr_t)object)
+            return i;
+    return -1;
+}
+
+static char *edge_behind(const void *object, size_t pages)
+{
+    return (char *)(uintptr_t)object + pages * PAGE_SIZE;
+}
+
+void edge_span(void *object, size_t blocks, size_t pages, bool fresh)
+{
+    size_t rest = blocks * BLOCK_PAGES - pages;
+
+    if (rest == 0 || os_page_size() != PAGE_SIZE ||
+        atomic_load_explicit(&edge_spans, memory_order_relaxed) >= EDGE_SPANS ||
+        !(fresh || edge_is_turn(&edge_asked_warm)) || os_is_data_limited())
+        return;
+    for (unsigned i = 0; i < EDGE_SPANS; i++) {
+        uintptr_t none = 0;
+        if (!atomic_compare_exchange_strong_explicit(&edge_table[i].object, &none,
+                                                     (uintptr_t)object, memory_order_relaxed,
+                                                     memory_order_relaxed))
+            continue;
+        edge_table[i].pages = pages;
+        atomic_fetch_add_explicit(&edge_spans, 1, memory_order_relaxed);
+        if (!os_forbid(edge_behind(object, pages), rest * PAGE_SIZE))
+            edge_span_end(object);
+        return;
+    }
+}
+
+size_t edge_span_pages(const void *object, size_t blocks)
+{
+    int i = edge_find(object);
+
+    return i < 0 ? blocks * BLOCK_PAGES : edge_table[i].pages;
+}
+
+bool edge_span_open(void *object, size_t blocks)
+{
+    int i = edge_find(object);
+
+    return i < 0 || os_unguard(edge_behind(object, edge_table[i].pages),
+                               (blocks * BLOCK_PAGES - edge_table[i].pages) * PAGE_SIZE);
+}
+
+void edge_span_close(void *object, size_t blocks)
+{
+    int i = edge_find(object);
+
+    if (i >= 0)
+        (void)os_forbid(edge_behind(object, edge_table[i].pages),
+                        (blocks * BLOCK_PAGES - edge_table[i].pages) * PAGE_SIZE);
+}
+
+void edge_span_end(const void *object)
+{
+    int i = edge_find(object);
+
+    if (i < 0)
+        return;
+    atomic_store_explicit(&edge_table[i].object, 0, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&edge_spans, 1, memory_order_relaxed);
 }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * edge.h - pages without access at the ends of some runs of large objects.
+ * edge.h - pages without access at the ends of some large objects.
  *
- * Such a run lies between two of these pages, and when it is freed none of its own has access for a while.
- * These are the first EDGE_FIRST of a process, and one in EDGE_ONE_IN behind them, of the runs that are
- * taken from a block: those that are kept and handed out again cost nothing.
+ *   a run    lies between two such pages, and when it is freed none of its pages has access for a while;
+ *            these are the first EDGE_FIRST of a process, and one in EDGE_ONE_IN behind them, of those
+ *            that are taken from a block: runs that are kept and handed out again cost nothing
+ *   a span   ends where the object's last page does, if the rest of its last block has a page: each that
+ *            has no resident page, where the two calls are little beside its page faults, and of others
+ *            as many as of runs
  *
- * At most EDGE_RUNS of them exist at a time, so that mappings stay few.  No lock: the object's owner calls,
- * and words that threads share are changed by atomic instructions.
+ * At most EDGE_RUNS and EDGE_SPANS of them exist at a time, so that mappings stay few.  No lock: the
+ * object's owner calls, and words that threads share are changed by atomic instructions.
  */
 #ifndef STOOK_LARGE_EDGE_H
 #define STOOK_LARGE_EDGE_H
@@ -15,7 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { EDGE_FIRST = 8, EDGE_ONE_IN = 64, EDGE_RUNS = 16, EDGE_HELD = 4 };
+enum { EDGE_FIRST = 8, EDGE_ONE_IN = 64, EDGE_RUNS = 16, EDGE_HELD = 4, EDGE_SPANS = 24 };
 
 /* A run with edges, or NULL: none is due, or the arena or the kernel has none. */
 void *edge_alloc(unsigned zone, size_t pages, bool *zeroed);
@@ -25,5 +28,16 @@ void edge_free(void *object, size_t pages);
 bool edge_drop(void *object, size_t pages);
 /* Freed runs go back to the arena now; pages. */
 size_t edge_trim(void);
+
+/* May forbid access behind a span's first `pages` pages, if that leaves some.  `fresh`: none is resident. */
+void edge_span(void *object, size_t blocks, size_t pages, bool fresh);
+/* Pages of a span that have access: all of its blocks', or fewer. */
+size_t edge_span_pages(const void *object, size_t blocks);
+/* Allows access to the whole span, whose size stays what it was until edge_span_end(); false: the kernel refuses. */
+bool edge_span_open(void *object, size_t blocks);
+/* Undoes that. */
+void edge_span_close(void *object, size_t blocks);
+/* The span has no edge any more. */
+void edge_span_end(const void *object);
 
 #endif

@@ -74,7 +74,12 @@ static void large_release(void *object, struct extent extent)
     if (extent.edges) {
         edge_free(object, extent.pages);
     } else if (extent.blocks > 0) {
-        arena_span_free(object, extent.blocks);
+        bool open = edge_span_open(object, extent.blocks);
+        edge_span_end(object);
+        if (open)
+            arena_span_free(object, extent.blocks);
+        else
+            arena_span_free_closed(object, extent.blocks);
     } else if (!arena_kept_put(percpu_cpu(), object, extent.pages)) {
         arena_free_run(object, extent.pages);
     }
@@ -116,6 +121,7 @@ static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed
 {
     size_t pages = large_pages_of(ask->size), blocks;
     struct extent extent = {0};
+    bool fresh;
     void *object;
 
     if (pages == 0)
@@ -128,14 +134,19 @@ static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed
         if (!ask->nospin)
             (void)arena_kept_drop();
         object = arena_span_alloc(zone, blocks, ask->align < BLOCK_SIZE ? BLOCK_SIZE : ask->align,
-                                  ask->nospin, zeroed);
+                                  ask->nospin, &fresh);
+        if (zeroed)
+            *zeroed = fresh;
         extent = (struct extent){(uint32_t)(blocks * BLOCK_PAGES), (uint32_t)blocks, false};
     }
     if (!object)
         return NULL;
     begin_set(object, extent);
-    if (extent.blocks > 0)
+    if (extent.blocks > 0) {
         large_advise(object, extent.blocks, ask->size);
+        if (ask->edges)
+            edge_span(object, extent.blocks, pages, fresh);
+    }
     large_account(1, extent.pages);
     return object;
 }
@@ -178,7 +189,10 @@ size_t large_size(const void *object)
     struct extent extent = begin_find(object);
     const struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
 
-    return outside ? outside->bytes : (size_t)extent.pages * PAGE_SIZE;
+    if (outside)
+        return outside->bytes;
+    return PAGE_SIZE *
+           (extent.blocks > 0 ? edge_span_pages(object, extent.blocks) : (size_t)extent.pages);
 }
 
 const struct large_note *large_note(const void *object)
@@ -309,8 +323,16 @@ bool large_resize(void *object, size_t size)
 
     if (had.pages == 0 || size == 0)
         return false;
-    if (had.blocks > 0)
-        return large_resize_span(object, had.blocks, size);
+    if (had.blocks > 0) {
+        if (!edge_span_open(object, had.blocks))
+            return false;
+        if (large_resize_span(object, had.blocks, size)) {
+            edge_span_end(object);
+            return true;
+        }
+        edge_span_close(object, had.blocks);
+        return false;
+    }
     return pages <= ARENA_RUN_PAGES_MAX && large_resize_run(object, had, pages);
 }
 
@@ -320,15 +342,17 @@ void *large_move(unsigned zone, void *object, size_t size)
     struct large_note note;
     void *moved;
 
-    if (had.blocks == 0 || large_blocks_of(size) < had.blocks)
+    if (had.blocks == 0 || large_blocks_of(size) < had.blocks ||
+        !edge_span_open(object, had.blocks))
         return NULL;
     moved = large_alloc(zone, size, BLOCK_SIZE, false, NULL);
-    if (!moved)
-        return NULL;
-    if (!os_move(object, moved, (size_t)had.pages * PAGE_SIZE)) {
-        (void)large_free(moved, false);
+    if (!moved || !os_move(object, moved, (size_t)had.pages * PAGE_SIZE)) {
+        if (moved)
+            (void)large_free(moved, false);
+        edge_span_close(object, had.blocks);
         return NULL;
     }
+    edge_span_end(object);
     arena_span_moved(object, moved, had.blocks);
     large_advise(moved, begin_find(moved).blocks, size);
     note = *large_note(object);

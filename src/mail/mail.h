@@ -45,7 +45,11 @@ enum mail_verb {
     MAIL_SAMPLE,   /* value: bytes from one sample to the next in the mean; 0: none */
     MAIL_CAPACITY, /* name; value: objects of a sheaf, 0: as by default; how many caches */
     MAIL_LIMIT,    /* name: a group's; value: bytes, UINT64_MAX: none; what it has in use */
+    MAIL_DEBUG, /* name: a cache's; "": of all with debug flags; value: STOOK_CACHE_DEBUG_TRACE and _FAIL,
+                      with MAIL_DEBUG_ON or not; how many caches */
 };
+
+#define MAIL_DEBUG_ON ((uint64_t)1 << 63)
 
 struct mail_message {
     uint64_t magic;

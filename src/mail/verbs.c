@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "mail/verbs.h"
 
+#include "debug/flags.h"
 #include "sample/shadow.h"
 #include "slab/cache.h"
 
+#include <stook/debug.h>
 #include <stook/group.h>
 #include <stook/stat.h>
 #include <stook/stook.h>
@@ -41,6 +43,8 @@ static int verbs_cache(struct stook_cache *cache, void *arg)
 
     if (message->name[0] && strcmp(message->name, cache->name) != 0)
         return 0;
+    if (message->verb == MAIL_DEBUG && !message->name[0] && debug_of(cache) == 0)
+        return 0; /* all caches with debug flags are meant */
     round->found++;
     if (message->verb == MAIL_SHRINK) {
         answer->value += stook_cache_shrink(cache);
@@ -50,15 +54,20 @@ static int verbs_cache(struct stook_cache *cache, void *arg)
         failed = wrong < 0;
     } else if (message->verb == MAIL_STATS) {
         failed = stook_cache_stat_enable(cache, (int)message->value) != 0;
+    } else if (message->verb == MAIL_DEBUG) {
+        failed = stook_cache_debug_set(cache, (unsigned)message->value,
+                                       (message->value & MAIL_DEBUG_ON) != 0) != 0;
     } else {
         failed = stook_cache_set_capacity(cache, (unsigned)message->value) != 0;
     }
     if (failed && answer->error == 0)
         verbs_fail(answer, errno, "%s: %s", cache->name,
-                   errno == ENOTSUP  ? "the cache has no sheaves"
-                   : errno == E2BIG  ? "the capacity is beyond the most"
-                   : errno == ENOMEM ? "out of memory"
-                                     : "it cannot be done now");
+                   message->verb == MAIL_DEBUG && errno == EOPNOTSUPP
+                       ? "the cache was made without debug flags, which cannot be added later"
+                   : errno == ENOTSUP ? "the cache has no sheaves"
+                   : errno == E2BIG   ? "the capacity is beyond the most"
+                   : errno == ENOMEM  ? "out of memory"
+                                      : "it cannot be done now");
     round->done += !failed;
     return 0;
 }
@@ -70,8 +79,11 @@ static void verbs_caches(const struct mail_message *message, struct mail_answer 
     if (stook_cache_each(verbs_cache, &round) != 0)
         verbs_fail(answer, EAGAIN, "the library is busy");
     else if (round.found == 0)
-        verbs_fail(answer, ENOENT, "there is no cache %s", message->name);
-    if (message->verb == MAIL_STATS || message->verb == MAIL_CAPACITY)
+        verbs_fail(answer, ENOENT,
+                   message->name[0] ? "there is no cache %s" : "no cache has debug flags%s",
+                   message->name);
+    if (message->verb == MAIL_STATS || message->verb == MAIL_CAPACITY ||
+        message->verb == MAIL_DEBUG)
         answer->value = round.done;
 }
 
@@ -115,6 +127,13 @@ void verbs_do(const struct mail_message *message, struct mail_answer *answer)
         if (message->value > STOOK_STATS_SLOW) {
             verbs_fail(answer, EINVAL, "no way of counting has the number %llu",
                        (unsigned long long)message->value);
+            return;
+        }
+        verbs_caches(message, answer);
+        return;
+    case MAIL_DEBUG:
+        if ((message->value & ~MAIL_DEBUG_ON & ~(uint64_t)DEBUG_SWITCHED) != 0) {
+            verbs_fail(answer, EINVAL, "only T and A can be switched");
             return;
         }
         verbs_caches(message, answer);

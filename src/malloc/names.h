@@ -6,6 +6,8 @@
 #ifndef STOOK_MALLOC_NAMES_H
 #define STOOK_MALLOC_NAMES_H
 
+#include "malloc/glibc_names.h"
+
 #include <malloc.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -52,6 +52,8 @@ bool os_guard(void *address, size_t size);
 bool os_unguard(void *address, size_t size);
 /* No access to pages, which keep what they have; false: the kernel refuses.  os_unguard() undoes it. */
 bool os_forbid(void *address, size_t size);
+/* Whether a limit counts what has access, so that os_unguard() may be refused. */
+bool os_is_data_limited(void);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */

@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -123,6 +124,13 @@ bool os_forbid(void *address, size_t size)
 
     errno = saved;
     return done;
+}
+
+bool os_is_data_limited(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 bool os_unguard(void *address, size_t size)

@@ -242,6 +242,8 @@ int zone_add_meta(struct zone *zone, struct block *block);
 void zone_set_meta(struct zone *zone, uint32_t first, uint32_t n, bool mapped);
 /* Something else lies in a free block's place or its metadata's: it is no block any more. */
 void zone_lose(struct zone *zone, uint32_t index);
+/* Unmaps a block that is taken and goes back next; false: the kernel refuses. */
+bool zone_unmap_taken(struct zone *zone, uint32_t index);
 /* Unmaps clean blocks, as many as can be.  Drops the lock meanwhile. */
 void zone_unmap(struct zone *zone);
 /* The same once there are many, down to a share of what is in use. */

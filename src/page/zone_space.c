@@ -162,6 +162,14 @@ void zone_settle_space(struct zone *zone)
         zone_unmap_down_to(zone, keep);
 }
 
+bool zone_unmap_taken(struct zone *zone, uint32_t index)
+{
+    if (!zone_may_unmap(zone) || !window_give(index, 1))
+        return false;
+    zone_set_gone(zone, index, 1, true);
+    return true;
+}
+
 /* ---- taking again --------------------------------------------------------------------------- */
 
 /* A mapping anew has no advice, is in core dumps as a whole, and is bound to no node. */

@@ -278,7 +278,7 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
     if (object && (pool->cache->flags & CACHE_DEBUG))
         (void)debug_take(pool->cache, object, where);
     else if (object && (pool->cache->flags & STOOK_CACHE_QUARANTINE))
-        (void)quarantine_take(pool->cache, object);
+        quarantine_take_reserved(pool->cache, object);
     if (hooked)
         account_end(pool->cache, &account, &object, object != NULL, 1);
     if (!object)

@@ -17,11 +17,13 @@
 #include "slab/stat.h"
 #include "slab/wrong.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
     SLOT_WARY = 32,  /* refills within the capacity after one that was not used */
     SLOT_SMALL = 16, /* objects of a sheaf that is emptied where it is */
+    SLOT_PATIENCE = 64,
 };
 
 /* Sorts a sheaf of several nodes' objects; the slot's remote sheaves are taken out meanwhile. */
@@ -199,6 +201,49 @@ static void slot_install_empty(struct stook_cache *cache, unsigned node, struct 
 }
 
 /*
+ * An empty sheaf, or NULL.  Where memory is refused that takes calls of the kernel: the next SLOT_PATIENCE
+ * frees without a sheaf go without asking.  Racy: a count that is lost makes one call more or less.
+ */
+static struct sheaf *slot_get_empty(struct stook_cache *cache, unsigned node, bool nospin)
+{
+    static _Atomic uint32_t patience;
+    uint32_t left = atomic_load_explicit(&patience, memory_order_relaxed);
+    struct sheaf *empty;
+
+    if (__builtin_expect(left > 0, 0)) {
+        atomic_store_explicit(&patience, left - 1, memory_order_relaxed);
+        return barn_get_empty(cache, node, nospin);
+    }
+    empty = barn_make_empty(cache, node, nospin);
+    if (!empty && !nospin)
+        atomic_store_explicit(&patience, SLOT_PATIENCE, memory_order_relaxed);
+    return empty;
+}
+
+/*
+ * There is no memory for a second sheaf: the slot's own gives its objects to their slabs.  So memory is asked
+ * for again after as many frees as a sheaf holds, not at each.  False: the slot has no sheaf.
+ */
+static bool slot_empty_main(struct stook_cache *cache, unsigned node, bool decline, bool nospin)
+{
+    struct slot *slot;
+    struct sheaf *main = slot_close(percpu_offset(cache->index), &slot, nospin);
+    bool full;
+
+    if (!main)
+        return false;
+    if (__builtin_expect(slot->token != 0, 0) && main->size >= main->capacity)
+        main = slot_join(cache, slot, main);
+    full = slot_real(main) && main->size >= main->capacity;
+    slot_open(slot, full ? SHEAF_NONE : main);
+    if (full) {
+        slot_flush(cache, main, true, nospin);
+        slot_install_empty(cache, node, main, decline, nospin);
+    }
+    return slot_real(main) != NULL;
+}
+
+/*
  * Room in the slot, whose sheaves were full; `spare` was taken out of it.  False: there is none, and no memory.
  * `alone`: it was main.
  */
@@ -216,13 +261,14 @@ static bool slot_make_room(struct stook_cache *cache, unsigned node, struct shea
         barn_shed(cache, node, nospin);
     }
     if (!empty) {
-        empty = barn_make_empty(cache, node, nospin);
+        empty = slot_get_empty(cache, node, nospin);
         if (empty)
             sheaf_expect(empty);
     }
-    if (empty)
-        slot_install_empty(cache, node, empty, decline, nospin);
-    return empty != NULL;
+    if (!empty)
+        return slot_empty_main(cache, node, decline, nospin);
+    slot_install_empty(cache, node, empty, decline, nospin);
+    return true;
 }
 
 /*

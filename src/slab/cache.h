@@ -30,6 +30,8 @@ enum { /* internal flags beside STOOK_CACHE_* */
                      STOOK_CACHE_DEBUG_FAIL,
        /* What becomes of their objects when they are freed is up to harden/, which hooks.h leads to. */
        CACHE_HARDENED = STOOK_CACHE_ZERO_ON_FREE | STOOK_CACHE_QUARANTINE,
+       /* Their descriptors are kept for a while when they are destroyed. */
+       CACHE_KEPT = CACHE_DEBUG | STOOK_CACHE_QUARANTINE,
 };
 
 /*

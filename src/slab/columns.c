@@ -56,7 +56,9 @@ static void columns_stride(const struct columns_object *object, const struct col
         for (unsigned i = 0; i < LAYOUT_COLUMNS; i++)
             if (masks->inside & 1u << i && layout_element_align(object->element[i]) > align)
                 align = layout_element_align(object->element[i]);
-        end = columns_pack(object, masks->inside, object->used, 1, offset);
+        /* From the slab's start, as elements are aligned: the lead may be a multiple of less. */
+        end = columns_pack(object, masks->inside, object->lead + object->used, 1, offset) -
+              object->lead;
         /* What fits into padding is shorter than the alignment, so that is a multiple of its own. */
         if (end > way->stride)
             way->stride = columns_round(end, align);
@@ -65,9 +67,10 @@ static void columns_stride(const struct columns_object *object, const struct col
         struct layout_column *column = &way->column[i];
         uint32_t element = object->element[i];
         if (masks->inside & 1u << i) {
-            *column = (struct layout_column){object->lead + offset[i], way->stride,
-                                             (uint16_t)element, false, LAYOUT_DEDICATED};
-            if (way->stride == object->stride || offset[i] + element <= object->stride)
+            *column = (struct layout_column){offset[i], way->stride, (uint16_t)element, false,
+                                             LAYOUT_DEDICATED};
+            if (way->stride == object->stride ||
+                offset[i] + element <= object->lead + object->stride)
                 column->place = LAYOUT_PADDING;
         } else if (masks->free & 1u << i) {
             *column = (struct layout_column){object->lead, way->stride, (uint16_t)element, false,

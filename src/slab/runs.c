@@ -9,7 +9,8 @@
  * Pages that stay one cache's: when such a slab goes, its memory goes back to the OS and its address range onto a
  * list of the cache's, with the descriptor, the guard page too.  Threads push without a lock, so that giving a slab
  * back never waits; the node's lock is held by the one that takes.  So a dangling pointer into these pages meets
- * objects of this cache or nothing.  When a cache is destroyed its ranges are left unused.
+ * objects of this cache or nothing.  If a guard page follows, the range has no access meanwhile: it is one mapping with
+ * that page.  When a cache is destroyed its ranges are left unused.
  */
 #include "slab/runs.h"
 
@@ -136,14 +137,19 @@ char *runs_take_hardened(struct stook_cache *cache, unsigned node, unsigned orde
     char *base;
 
     if (cache->flags & STOOK_CACHE_OWN_PAGES) {
-        struct slab *slab =
-            runs_reuse(&cache->nodes[node].node, runs_own(cache, node, *flags), nospin);
-        if (slab) {
-            *flags |=
-                slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed)) & SLAB_GUARDED;
+        _Atomic(struct slab *) *own = runs_own(cache, node, *flags);
+        struct slab *slab = runs_reuse(&cache->nodes[node].node, own, nospin);
+        uint32_t guarded =
+            slab ? slab_flags(atomic_load_explicit(&slab->state, memory_order_relaxed)) &
+                       SLAB_GUARDED
+                 : 0;
+        if (slab && (!guarded || os_unguard(slab_base(slab), bytes))) {
+            *flags |= guarded;
             *meta = slab;
             return slab_base(slab);
         }
+        if (slab)
+            runs_keep(own, slab);
     }
     guard = runs_may_guard(cache);
     base = runs_from_arena(cache, node, order, *flags, guard, nospin, meta);
@@ -165,7 +171,8 @@ void runs_give_hardened(struct stook_cache *cache, struct slab *slab)
     char *base = slab_base(slab);
 
     if (cache->flags & STOOK_CACHE_OWN_PAGES) {
-        os_release(base, pages * PAGE_SIZE);
+        if (!(flags & SLAB_GUARDED) || !os_guard(base, pages * PAGE_SIZE))
+            os_release(base, pages * PAGE_SIZE);
         runs_keep(runs_own(cache, node, flags), slab);
         return;
     }

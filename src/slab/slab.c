@@ -113,6 +113,8 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
         slab_each(cache, slab_first(cache, slab), objects, cache->dtor);
     if ((slab_flags(word) & SLAB_TAGGED) && hooks.tagged_slab_gone)
         hooks.tagged_slab_gone(cache, slab);
+    if ((cache->flags & STOOK_CACHE_QUARANTINE) && hooks.held_slab_gone)
+        hooks.held_slab_gone(cache, slab);
     slab_map(slab, order, 0);
     if (cache->flags & CACHE_DEBUG)
         hooks.debug_slab_gone(cache, slab);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* debug: no */
-/* needs: native */
+/* needs: native glibc */
 /*
  * Modules with the fast path inlined come and go while threads run in them, and so does the library
  * itself in a program that was not linked to it: what a thread still carries stays mapped.  A

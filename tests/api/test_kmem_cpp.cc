@@ -2,6 +2,7 @@
 /* The kernel's names in C++: both forms of kmem_cache_create(), and what is a macro in C. */
 #include <stook/inline.h> /* objects come and go inlined */
 #include <stook/kmem.h>
+#include <stook/kmem_rcu_head.h>
 
 #include <csetjmp>
 #include <cstdarg>
@@ -90,6 +91,23 @@ void test_kmalloc(void **)
     assert_true(ZERO_OR_NULL_PTR(kcalloc(0, 0, GFP_KERNEL)));
 }
 
+void test_by_type(void **)
+{
+    thing *one = kzalloc_obj(thing), *many = kmalloc_objs(*one, 7, GFP_ATOMIC);
+    auto *copy = static_cast<char *>(kmem_buckets_alloc(nullptr, 20, GFP_KERNEL));
+
+    assert_non_null(one);
+    assert_int_equal(one->name[39], 0);
+    assert_true(ksize(many) >= 7 * sizeof(thing));
+    kfree(many);
+    kfree(one);
+    kfree(copy);
+    {
+        thing *scoped __free(kfree) = kzalloc_obj(thing);
+        assert_non_null(scoped);
+    }
+}
+
 } // namespace
 
 int main()
@@ -98,6 +116,7 @@ int main()
         cmocka_unit_test(test_both_forms),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_kmalloc),
+        cmocka_unit_test(test_by_type),
     };
 
     return cmocka_run_group_tests(tests, nullptr, nullptr);

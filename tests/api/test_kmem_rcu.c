@@ -6,6 +6,7 @@
 #include "support/delayed_rcu.h"
 
 #include <stook/kmem.h>
+#include <stook/kmem_rcu_head.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

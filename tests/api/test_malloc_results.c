@@ -387,11 +387,11 @@ static void test_perturb_beside_tags(void **state)
 /* To the stream, wherever that goes. */
 static void test_stats_go_to_the_stream(void **state)
 {
+#ifdef __GLIBC__ /* musl's stderr is a constant */
     FILE *before = stderr;
     char *text = NULL;
     size_t size = 0;
 
-    (void)state;
     stderr = open_memstream(&text, &size);
     t_malloc_stats();
     fclose(stderr);
@@ -400,6 +400,10 @@ static void test_stats_go_to_the_stream(void **state)
     assert_non_null(strstr(text, "malloc-64"));
     assert_non_null(strstr(text, "\ntotal "));
     free(text);
+#else
+    skip();
+#endif
+    (void)state;
 }
 
 int main(void)

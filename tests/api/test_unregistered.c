@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: glibc */
 /*
  * Threads whose rseq registration is gone use the library beside threads that have theirs, hand
  * each other objects, and register again half way.  Every object has one owner; at the end each

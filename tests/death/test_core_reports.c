@@ -208,6 +208,20 @@ static void quarantine_write_to_zeros(void)
         stook_free(cache, take(cache));
 }
 
+/* It has left the quarantine, and is handed out again. */
+static void quarantine_late_write(void)
+{
+    struct stook_cache *cache = make("trees", 64, STOOK_CACHE_QUARANTINE);
+    unsigned char *volatile object = take(cache), *volatile kept = take(cache);
+
+    (void)kept;
+    stook_free(cache, object);
+    (void)stook_cache_shrink(cache);
+    object[65] = 'x'; /* behind it, where its canary was */
+    for (unsigned i = 0; i < 1000; i++)
+        (void)take(cache);
+}
+
 static void free_of_the_library(void)
 {
     stook_free_any(make("trees", 64, 0));
@@ -316,6 +330,7 @@ static const struct death deaths[] = {
     {"quarantine_late_double_free", quarantine_late_double_free, 0},
     {"quarantine_write", quarantine_write, 0},
     {"quarantine_write_to_zeros", quarantine_write_to_zeros, 0},
+    {"quarantine_late_write", quarantine_late_write, 0},
     {"private_mismatch", private_mismatch, 0},
 #ifdef STOOK_ASSERTIONS
     {"lock_order", lock_order, 0},

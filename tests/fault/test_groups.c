@@ -87,8 +87,9 @@ static void go_to(unsigned n)
     sched_getaffinity(getppid(), sizeof(allowed), &allowed);
     n %= (unsigned)CPU_COUNT(&allowed);
     for (unsigned i = 0; i <= n; i++)
-        while (!CPU_ISSET(++cpu, &allowed))
-            ;
+        do
+            cpu++; /* musl's macro evaluates its argument twice */
+        while (!CPU_ISSET(cpu, &allowed));
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     (void)sched_setaffinity(0, sizeof(one), &one);

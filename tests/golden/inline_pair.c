@@ -6,6 +6,9 @@
 
 void *golden_pop(struct stook_cache *cache);
 void golden_push(struct stook_cache *cache, void *object);
+void *golden_pop_static(void);
+void golden_push_static(void *object);
+extern struct stook_cache *golden_cache;
 
 void *golden_pop(struct stook_cache *cache)
 {
@@ -15,4 +18,15 @@ void *golden_pop(struct stook_cache *cache)
 void golden_push(struct stook_cache *cache, void *object)
 {
     stook_free_inline(cache, object);
+}
+
+/* Of a cache whose pointer is a variable of the program. */
+void *golden_pop_static(void)
+{
+    return stook_alloc_inline(golden_cache, 0);
+}
+
+void golden_push_static(void *object)
+{
+    stook_free_inline(golden_cache, object);
 }

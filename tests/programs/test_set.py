@@ -81,6 +81,34 @@ def words():
         contains(stook_set(program.pid, "sample", "512K"), "the sampling rate is changed")
 
 
+def debug_letters():
+    """T and A of a cache that has debug flags: its calls are traced until they are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, "trace")
+        with Program(("sh", "-c", f'exec "$0" 2>{trace}', PROGRAM), STOOK_DEBUG="F,widgets") as program:
+            def traced(name="widgets"):
+                with open(trace, encoding="utf-8") as file:
+                    return sum(name in line for line in file)
+            pid = program.pid
+            program.ask("busy")
+            assert traced() == 0
+            contains(stook_set(pid, "debug", "+T", "widgets"), "1 cache changed")
+            while traced() == 0:
+                pass
+            contains(stook_set(pid, "debug", "-T"), "1 cache changed")
+            program.ask("rest")
+            before = traced()
+            program.ask("busy")
+            contains(stook_set(pid, "validate", "widgets"), "no errors were found")
+            program.ask("rest")
+            assert traced() == before, (before, traced())
+            program.ask("busy")
+            contains(stook_set(pid, "debug", "+A", "malloc-128", status=1), "malloc-128: the cache was made without debug flags")
+    with Program() as program:
+        program.ask("busy")
+        contains(stook_set(program.pid, "debug", "+TA", status=1), "no cache has debug flags")
+
+
 def usage():
     contains(stook_set("1", status=2), "takes a process and a word")
     contains(stook_set("x", "shrink", status=2), "x is no process number")
@@ -88,7 +116,7 @@ def usage():
     contains(stook_set("--wait", "x", "1", "shrink", status=2), "--wait takes seconds")
     contains(stook_set("--fast", "1", "shrink", status=2), "--fast is no option")
     for line in ("shrink a b", "stats", "stats maybe", "sample 0", "capacity widgets", "capacity widgets 0", "limit tenants",
-                 "limit tenants x", "validate " + 64 * "x"):
+                 "limit tenants x", "debug", "debug T", "debug +", "debug +Z", "debug -T a b", "validate " + 64 * "x"):
         contains(stook_set("1", *line.split(), status=2), f"{line.split()[0]} takes ")
 
 
@@ -182,7 +210,7 @@ def other_users():
             STOOK = own
 
 
-for test in (words, usage, not_taken, not_for_it, children, crowd, other_users):
+for test in (words, debug_letters, usage, not_taken, not_for_it, children, crowd, other_users):
     test()
     print(test.__name__)
 sys.exit(0)

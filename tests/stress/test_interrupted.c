@@ -12,6 +12,7 @@
 #include "base/context.h"
 #include "support/check.h"
 #include "support/delayed_rcu.h"
+#include "support/libc_names.h"
 #include "support/scale.h"
 
 #include <stook/inline.h>
@@ -252,7 +253,7 @@ static void run(unsigned capacity, uint64_t operations)
         made[kind] = 0;
     callers[MAIN] = (struct caller){.number = MAIN, .random = 1};
     callers[HANDLER] = (struct caller){.number = HANDLER, .flags = STOOK_SIGNAL_SAFE, .random = 2};
-    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
     ready = true;
     assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
     assert_int_equal(timer_settime(timer, 0, &often, NULL), 0);

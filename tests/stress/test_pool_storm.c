@@ -13,6 +13,7 @@
 #include "percpu/rows.h"
 #include "support/check.h"
 #include "support/child.h"
+#include "support/libc_names.h"
 #include "support/random.h"
 
 #include <stook/pool.h>
@@ -180,7 +181,7 @@ static void *worker(void *arg)
     timer_t timer;
 
     self = t;
-    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
     if (timers && (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
                    timer_settime(timer, 0, &often, NULL) != 0))
         atomic_fetch_add(&errors, 1);

@@ -10,6 +10,7 @@
  * interrupted the library, which must be seen to hang: it waits for a lock of its own thread.
  */
 #include "base/context.h"
+#include "support/libc_names.h"
 #include "support/scale.h"
 
 #include <stook/inline.h>
@@ -194,7 +195,7 @@ static void *worker(void *arg)
     struct itimerspec often = {{0, 70000 + 3000 * t->number}, {0, 50000}};
     timer_t timer;
 
-    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
     if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
         timer_settime(timer, 0, &often, NULL) != 0) {
         t->errors++;

@@ -18,6 +18,8 @@
 #else
 #define FAULTS_POSSIBLE 1
 
+#include "support/libc_names.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -144,7 +146,7 @@ ssize_t pwritev(int fd, const struct iovec *io, int n, off_t offset)
     return fault(ENOSPC) ? -1 : real(fd, io, n, offset);
 }
 
-int getrlimit(__rlimit_resource_t resource, struct rlimit *limit)
+int getrlimit(rlimit_kind resource, struct rlimit *limit)
 {
     REAL(getrlimit);
     return fault(EPERM) ? -1 : real(resource, limit);

@@ -53,8 +53,10 @@ void group_model_move(void)
     }
     if (CPU_COUNT(&allowed) == 0)
         sched_getaffinity(0, sizeof(allowed), &allowed);
-    for (int n = (int)below((uint32_t)CPU_COUNT(&allowed)) + 1; n > 0;)
-        n -= CPU_ISSET(++cpu, &allowed) != 0;
+    for (int n = (int)below((uint32_t)CPU_COUNT(&allowed)) + 1; n > 0;) {
+        cpu++; /* musl's macro evaluates its argument twice */
+        n -= CPU_ISSET(cpu, &allowed) != 0;
+    }
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
     (void)sched_setaffinity(0, sizeof(one), &one); /* CPUs may go offline */

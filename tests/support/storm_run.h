@@ -9,6 +9,7 @@
 #ifndef TESTS_SUPPORT_STORM_RUN_H
 #define TESTS_SUPPORT_STORM_RUN_H
 
+#include "support/libc_names.h"
 #include "support/storm.h"
 
 #include <sys/syscall.h>
@@ -51,10 +52,10 @@ static void *storm_worker(void *arg)
 
     if (self->unregistered && !rseq_unregister())
         self->unregistered = false;
-    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
     timed = timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 &&
             timer_settime(timer, 0, &often, NULL) == 0;
-    atomic_store(&self->tid, event._sigev_un._tid);
+    atomic_store(&self->tid, event.sigev_notify_thread_id);
     do { /* once at least, however late it runs */
         for (int i = 0; i < 64; i++)
             storm_operation(self);

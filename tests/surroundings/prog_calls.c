@@ -62,6 +62,13 @@ static void move_to(int cpu)
 
 /* ---- the rows ------------------------------------------------------------------------------- */
 
+static void *no_object(struct stook_cache *of, unsigned flags)
+{
+    (void)of;
+    (void)flags;
+    return NULL;
+}
+
 static void some_mallocs(size_t size, int count)
 {
     for (int i = 0; i < count; i++)
@@ -127,6 +134,8 @@ static void some_objects(unsigned flags)
             stook_free(cache, object[i]);
         size_t n = stook_alloc_bulk(cache, flags, 2000, object) == 0 ? 2000 : 0;
         stook_free_bulk(cache, n, object);
+        object[0] = stook_alloc_else(cache, flags, no_object);
+        stook_free(cache, object[0]);
         object[0] = stook_alloc_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
         (void)stook_node_of(object[0]);
@@ -137,6 +146,8 @@ static void some_objects(unsigned flags)
         stook_free_any(stook_krealloc(stook_kmalloc(100 << move, flags), 3000, flags));
         stook_free_any(stook_krealloc_array(stook_kmalloc_array(9, 10, flags), 90, 10, flags));
         stook_kmem_free_sensitive(stook_kmalloc_node(700, flags, 0));
+        object[0] = stook_kmem_alloc(NULL, 100u << move, 64, flags | STOOK_KMEM_ACCOUNT, 0);
+        stook_free_any(stook_kmem_realloc(object[0], 3000, 4096, flags | STOOK_KMEM_ACCOUNT, -1));
     }
 }
 
@@ -180,6 +191,10 @@ static void row_cache(void)
     (void)stook_cache_walk(one, one_more, &(int){0});
     (void)stook_cache_each(one_more_cache, &(int){0});
     stook_free(one, object[0]);
+    struct stook_cache_args plain = {.size = sizeof(plain)};
+    struct stook_kmem_buckets *buckets = stook_kmem_buckets_create("buckets", &plain);
+    stook_free_any(stook_kmem_alloc(buckets, 100, 1, 0, -1));
+    (void)stook_kmem_buckets_destroy(buckets);
     (void)stook_cached_bytes();
     (void)stook_cached_bytes_set_max(1 << 20);
     (void)stook_cached_bytes_set_max(SIZE_MAX);

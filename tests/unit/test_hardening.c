@@ -539,6 +539,7 @@ static void own_pages(void **state)
         unsigned flags = guard ? STOOK_CACHE_GUARD_PAGES : 0;
         struct stook_cache *cache = make(2000, flags | STOOK_CACHE_OWN_PAGES), *others[4];
         unsigned again = 0, resident = 0;
+        static struct child child;
         uint32_t guarded;
         for (unsigned i = 0; i < OBJECTS; i++) {
             first[i] = take(cache);
@@ -555,6 +556,9 @@ static void own_pages(void **state)
             resident += there & 1;
         }
         assert_int_equal(resident, 0); /* the memory is not kept */
+        child_run(&child, touch, first[0]);
+        assert_true(guard ? WIFSIGNALED(child.status) && WTERMSIG(child.status) == SIGSEGV
+                          : child_passed(&child)); /* beside a guard page it has no access */
         for
             EACH(c, others)
             {

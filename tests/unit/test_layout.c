@@ -287,6 +287,7 @@ static void leads(void **unused)
                     size_t element = column.offset + (size_t)i * column.stride;
                     if (column.element == 0 || column.outside)
                         continue;
+                    assert_int_equal(element % layout_element_align(column.element), 0);
                     if (column.place == LAYOUT_FREE)
                         assert_int_equal(element, at);
                     else

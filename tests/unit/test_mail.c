@@ -7,6 +7,7 @@
 #include "mail/mail.h"
 
 #include "base/mailbox.h"
+#include "debug/flags.h"
 #include "sample/sample.h"
 
 #include <stook/group.h>
@@ -171,6 +172,30 @@ static void test_samples(void **unused)
     assert_int_equal(sample_mean_of(SAMPLE_PROFILE), 1 << 20);
     assert_int_equal(ask(MAIL_SAMPLE, "", 0).error, 0);
     assert_int_equal(sample_mean_of(SAMPLE_PROFILE), 0);
+}
+
+static void test_debug(void **unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_DEBUG_CHECKS};
+    struct stook_cache *checked, *plain = stook_cache_create("plain", 256, NULL);
+    struct mail_answer answer = ask(MAIL_DEBUG, "plain", MAIL_DEBUG_ON | DEBUG_A);
+
+    (void)unused;
+    assert_int_equal(answer.error, ENOTSUP);
+    assert_non_null(strstr(answer.text, "plain: the cache was made without debug flags"));
+    checked = stook_cache_create("checked", 256, &args);
+    assert_non_null(checked);
+    answer = ask(MAIL_DEBUG, "checked", MAIL_DEBUG_ON | DEBUG_A);
+    assert_int_equal(answer.error, 0);
+    assert_int_equal(answer.value, 1);
+    assert_int_equal(debug_of(checked), DEBUG_F | DEBUG_A);
+    assert_int_equal(ask(MAIL_DEBUG, "", DEBUG_A).error, 0);
+    assert_int_equal(debug_of(checked), DEBUG_F);
+    assert_int_equal(debug_of(plain), 0);
+    assert_int_equal(ask(MAIL_DEBUG, "checked", MAIL_DEBUG_ON | DEBUG_Z).error, EINVAL);
+    assert_int_equal(ask(MAIL_DEBUG, "chucked", MAIL_DEBUG_ON | DEBUG_A).error, ENOENT);
+    stook_cache_destroy(checked);
+    stook_cache_destroy(plain);
 }
 
 static void test_not_for_this_library(void **unused)
@@ -376,12 +401,19 @@ static void test_from_outside(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shrink),       cmocka_unit_test(test_stats_and_capacity),
-        cmocka_unit_test(test_validate),     cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_damaged),      cmocka_unit_test(test_not_for_this_library),
-        cmocka_unit_test(test_half_written), cmocka_unit_test(test_who_takes_it),
-        cmocka_unit_test(test_fork),         cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_from_outside), cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_shrink),
+        cmocka_unit_test(test_stats_and_capacity),
+        cmocka_unit_test(test_validate),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_debug),
+        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_not_for_this_library),
+        cmocka_unit_test(test_half_written),
+        cmocka_unit_test(test_who_takes_it),
+        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_from_outside),
+        cmocka_unit_test(test_samples),
     };
     struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: glibc */
 #include "sheaf/order.h"
 
 #include "page/pagemap.h"

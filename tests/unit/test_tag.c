@@ -8,6 +8,7 @@
 #include "site/tag.h"
 
 #include "support/child.h"
+#include "support/libc_names.h"
 #include "support/random.h"
 #include "support/rseq_registration.h"
 #include "support/scale.h"
@@ -240,7 +241,7 @@ static void interrupt_me(long distance)
         MUST(timer_delete(timer) == 0);
         return;
     }
-    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
     MUST(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
     MUST(timer_settime(timer, 0, &when, NULL) == 0);
 }

@@ -14,6 +14,8 @@
 #include "mail/mail.h"
 #include "page/arena_kept.h"
 #include "page/zone.h"
+#include "sample/shadow.h"
+#include "sample/sites.h"
 #include "sheaf/slot.h"
 #include "site/tag.h"
 #include "slab/stat.h"

@@ -12,6 +12,7 @@
 #include "page/zone.h"
 #include "slab/slab.h"
 #include "support/check.h"
+#include "support/libc_names.h"
 #include "support/topology_child.h"
 
 #include <stook/stook.h>
@@ -158,7 +159,7 @@ static int map_in_the_way(void *arg)
 static int limit_set_later(void *arg)
 {
     static char *had[4096];
-    __rlimit_resource_t kind = arg ? RLIMIT_DATA : RLIMIT_AS;
+    rlimit_kind kind = arg ? RLIMIT_DATA : RLIMIT_AS;
     struct rlimit old, limit;
     size_t n = 0, mapped;
     long pages = 0;

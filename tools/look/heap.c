@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void *heap_need(void *memory)
 {
@@ -492,11 +493,21 @@ static bool heap_try(struct heap *heap)
     return true;
 }
 
+/* What moves all the time in a process that starts, or in threads that take turns on a CPU, rests soon. */
+static void heap_pause(unsigned tries)
+{
+    struct timespec time = {.tv_nsec = (long)tries * tries * 500000};
+
+    if (tries > 1)
+        nanosleep(&time, NULL);
+}
+
 bool heap_read(struct heap *heap, struct target_error *error)
 {
     bool done = false;
 
     for (heap->tries = 1; heap->tries <= HEAP_TRIES; heap->tries++) {
+        heap_pause(heap->tries - 1);
         done = heap_try(heap);
         if (done && heap->torn == 0)
             return true;

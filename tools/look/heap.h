@@ -22,7 +22,7 @@ enum {
     HEAP_NODES = 64,
     HEAP_CPUS = 8192,
     HEAP_OBJECTS = 32768, /* of a slab, at most */
-    HEAP_TRIES = 4,
+    HEAP_TRIES = 8,       /* pauses between them grow to some 18 ms */
 };
 
 /* resident = in_use + cached + wasted, as in the report (docs/report.md). */

@@ -203,7 +203,12 @@ static bool pid_say_refused(int folder, int pid, const char *name, struct target
 
     if (pid_file(folder, "status", status, sizeof(status)) > 0 && (at = strstr(status, "\nUid:")))
         uid = (unsigned)strtoul(at + 5, NULL, 10);
-    if (uid != geteuid())
+    if (yama >= 3)
+        return target_fail(error,
+                           "no process can look into process %d (%s) before the next boot: "
+                           "kernel.yama.ptrace_scope is %d",
+                           pid, name, yama);
+    if (uid != geteuid() && geteuid() != 0)
         return target_fail(
             error,
             "process %d (%s) is of %s: run stook as that user, or with CAP_SYS_PTRACE (as root)",
@@ -220,11 +225,6 @@ static bool pid_say_refused(int folder, int pid, const char *name, struct target
             "the kernel does not let you look into process %d (%s): kernel.yama.ptrace_scope is 2.  "
             "Run stook with CAP_SYS_PTRACE (as root)",
             pid, name);
-    if (yama >= 3)
-        return target_fail(error,
-                           "no process can look into process %d (%s) before the next boot: "
-                           "kernel.yama.ptrace_scope is %d",
-                           pid, name, yama);
     return target_fail(
         error,
         "the kernel does not let you look into process %d (%s): it has raised privileges, made "

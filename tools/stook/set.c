@@ -31,6 +31,7 @@ enum set_form {
     SET_BYTES,      /* BYTES|off */
     SET_NAME_COUNT, /* CACHE N|default */
     SET_NAME_BYTES, /* GROUP BYTES|none */
+    SET_LETTERS,    /* +T|-T|+A|-A [CACHE] */
 };
 static const struct set_word {
     const char *name, *takes;
@@ -43,6 +44,7 @@ static const struct set_word {
     {"sample", "BYTES|off", MAIL_SAMPLE, SET_BYTES},
     {"capacity", "CACHE N|default", MAIL_CAPACITY, SET_NAME_COUNT},
     {"limit", "GROUP BYTES|none", MAIL_LIMIT, SET_NAME_BYTES},
+    {"debug", "+T|-T|+A|-A|+TA|-TA [CACHE]", MAIL_DEBUG, SET_LETTERS},
 };
 enum { SET_WORDS = sizeof(set_words) / sizeof(set_words[0]) };
 
@@ -87,6 +89,21 @@ static bool set_value(struct letter *letter, const char *text, enum set_form for
     return form == SET_NAME_BYTES || number > 0;
 }
 
+/* +T, -A, +TA: which debug flags are switched on or off. */
+static bool set_letters(struct letter *letter, const char *text)
+{
+    if (text[0] != '+' && text[0] != '-')
+        return false;
+    letter->value = text[0] == '+' ? MAIL_DEBUG_ON : 0;
+    for (const char *at = text + 1; *at; at++) {
+        if (*at != 'T' && *at != 't' && *at != 'A' && *at != 'a')
+            return false;
+        letter->value |=
+            *at == 'T' || *at == 't' ? STOOK_CACHE_DEBUG_TRACE : STOOK_CACHE_DEBUG_FAIL;
+    }
+    return text[1] != '\0';
+}
+
 static bool set_letter(struct letter *letter, const struct set_word *word, int argc, char **argv)
 {
     letter->verb = word->verb;
@@ -104,6 +121,9 @@ static bool set_letter(struct letter *letter, const struct set_word *word, int a
     case SET_NAME_BYTES:
         return argc == 2 && set_name(letter, argv[0]) &&
                set_value(letter, argv[1], SET_NAME_BYTES, "none", UINT64_MAX);
+    case SET_LETTERS:
+        return argc >= 1 && argc <= 2 && set_letters(letter, argv[0]) &&
+               set_name(letter, argc == 2 ? argv[1] : NULL);
     }
     return false;
 }
@@ -154,6 +174,7 @@ static void set_show(const struct letter *letter, const struct mail_answer *answ
         break;
     case MAIL_STATS:
     case MAIL_CAPACITY:
+    case MAIL_DEBUG:
         printf("%llu cache%s changed\n", value, value == 1 ? "" : "s");
         break;
     case MAIL_SAMPLE:
@@ -211,6 +232,7 @@ static const char set_help[] =
     "  sample BYTES|off           bytes from one sampled object to the next, in the mean\n"
     "  capacity CACHE N|default   objects of a CPU's sheaf\n"
     "  limit GROUP BYTES|none     the most that a group may be charged\n"
+    "  debug +T|-T|+A|-A [CACHE]  trace its calls, or let allocations fail (STOOK_FAIL): of caches with debug flags\n"
     "\n"
     "  --wait SECONDS   how long to wait for the process to take the message (5)\n"
     "  --force          also where a thread of the process is under seccomp\n"

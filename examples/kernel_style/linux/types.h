@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stook/kmem_rcu_head.h>
 
 typedef uint8_t u8;
 typedef uint32_t u32;

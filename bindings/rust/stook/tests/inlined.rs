@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+//! The fast path is taken where it should be, and statistics that are switched meanwhile count all of it.
+
+use std::ffi::{c_char, CStr};
+use stook::{cache, Cache, Home};
+
+fn counter<T: 'static, H: Home<T>>(cache: &Cache<T, H>, name: &CStr) -> u64 {
+    let mut text = [0 as c_char; 4096];
+    let cache = cache.as_ptr().unwrap().as_ptr();
+    // SAFETY: the buffer has that length.
+    let n = unsafe {
+        stook::sys::stook_cache_show(cache, name.as_ptr(), text.as_mut_ptr(), text.len())
+    };
+    assert!(n > 0);
+    // SAFETY: the call ends the text with NUL.
+    let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().unwrap();
+    text.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn statistics_count_what_is_inlined() {
+    cache! { static WORDS: Cache<u64, Words>; }
+    WORDS.make().unwrap();
+    drop(WORDS.alloc(1)); // this CPU has a sheaf now
+    let cache = WORDS.as_ptr().unwrap().as_ptr();
+    // SAFETY: the cache lives.
+    assert_eq!(
+        unsafe { stook::sys::stook_cache_stat_enable(cache, stook::sys::STOOK_STATS_ALL) },
+        0
+    );
+    for i in 0..1000 {
+        assert_eq!(*WORDS.alloc(i), i);
+    }
+    let fast = counter(&WORDS, c"alloc_fastpath");
+    let slow = counter(&WORDS, c"alloc_slowpath");
+    assert_eq!(fast + slow, 1000);
+    assert_eq!(counter(&WORDS, c"free_fastpath") + counter(&WORDS, c"free_slowpath"), 1000);
+    // SAFETY: as above.
+    assert_eq!(
+        unsafe { stook::sys::stook_cache_stat_enable(cache, stook::sys::STOOK_STATS_OFF) },
+        0
+    );
+    for i in 0..1000 {
+        assert_eq!(*WORDS.alloc(i), i);
+    }
+    assert_eq!(counter(&WORDS, c"alloc_fastpath"), fast, "what is switched off does not count");
+}
+
+/// One after the other: the object that was freed last is the next one, if and only if it is this CPU's sheaf that
+/// is used.
+#[test]
+fn the_object_freed_last_is_the_next_one() {
+    cache! { static WORDS: Cache<u64, LastWords>; }
+    let same = (0..1000)
+        .filter(|&i| {
+            let word = WORDS.alloc(i);
+            let address = word.as_ptr();
+            drop(word);
+            WORDS.alloc(i).as_ptr() == address
+        })
+        .count();
+    assert!(same > 900, "{same} of 1000");
+}
+
+#[test]
+fn a_push_of_the_inlined_path_is_seen_by_the_library() {
+    if !stook::INLINED || stook::mode().0 != "rseq" {
+        eprintln!("not here: inlined {}, mode {:?}", stook::INLINED, stook::mode());
+        return;
+    }
+    cache! { static WORDS: Cache<u64, SeenWords>; }
+    let words: Vec<_> = (0..8).map(|i| WORDS.alloc(i)).collect();
+    drop(words);
+    let handle = WORDS.as_ptr().unwrap().as_ptr();
+    // A section that is aborted each time would be wrong: some of a thousand succeed.
+    let popped = (0..1000)
+        // SAFETY: the cache lives, and each object goes back to it.
+        .filter(|_| unsafe {
+            let object = stook::sys::inline::pop(handle);
+            if object.is_null() {
+                return false;
+            }
+            if !stook::sys::inline::push(handle, object) {
+                stook::sys::stook_free(handle, object);
+            }
+            true
+        })
+        .count();
+    assert!(popped > 900, "{popped} of 1000 pops were inlined");
+    // SAFETY: no object is there to be had, and none is.
+    assert!(unsafe { stook::sys::inline::pop(stook::sys::inline::UNBORN) }.is_null());
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* kmem_kmalloc.h - stook/kmem.h's memory of any size. */
+#ifndef STOOK_KMEM_KMALLOC_H
+#define STOOK_KMEM_KMALLOC_H
+
+#include <stook/kmalloc.h>
+#include <stook/kmem_gfp.h>
+#include <stook/kmem_private.h>
+#include <stook/stook.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef NUMA_NO_NODE
+#define NUMA_NO_NODE (-1)
+#endif
+
+/* ---- kmalloc --------------------------------------------------------------------------------- */
+
+#define KMALLOC_SHIFT_LOW 3
+#define KMALLOC_SHIFT_HIGH 13
+#define KMALLOC_SHIFT_MAX 22
+#define KMALLOC_MIN_SIZE 8
+#define KMALLOC_MAX_CACHE_SIZE 8192UL
+#define KMALLOC_MAX_SIZE                                                                           \
+    (4UL << 20) /* what the kernel has at most; here larger ones are fine too */
+#define ARCH_KMALLOC_MINALIGN 8
+#define ZERO_SIZE_PTR STOOK_KMALLOC_NONE /* kmalloc(0) */
+#define ZERO_OR_NULL_PTR(object) ((uintptr_t)(object) <= (uintptr_t)ZERO_SIZE_PTR)
+
+static inline unsigned kmem_kmalloc_flags(gfp_t gfp)
+{
+    return kmem_stook_flags(gfp) | (kmem_stook_must(gfp) ? STOOK_NOFAIL : 0) |
+           (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
+}
+
+/* A product that overflows is a size that cannot be had. */
+static inline size_t kmem_product(size_t n, size_t size)
+{
+    size_t product;
+
+    return __builtin_mul_overflow(n, size, &product) ? SIZE_MAX : product;
+}
+
+static inline void *kmalloc(size_t size, gfp_t gfp)
+{
+    if (gfp & KMEM_GFP_ACCOUNT)
+        return stook_kmem_alloc(NULL, size, 1, kmem_kmalloc_flags(gfp), NUMA_NO_NODE);
+    return (stook_kmalloc)(size, kmem_kmalloc_flags(gfp));
+}
+
+static inline void *kzalloc(size_t size, gfp_t gfp)
+{
+    return kmalloc(size, gfp | __GFP_ZERO);
+}
+
+static inline void *kmalloc_array(size_t n, size_t size, gfp_t gfp)
+{
+    if (gfp & KMEM_GFP_ACCOUNT)
+        return kmalloc(kmem_product(n, size), gfp);
+    return stook_kmalloc_array(n, size, kmem_kmalloc_flags(gfp));
+}
+
+static inline void *kcalloc(size_t n, size_t size, gfp_t gfp)
+{
+    return kmalloc_array(n, size, gfp | __GFP_ZERO);
+}
+
+static inline void *kmalloc_node(size_t size, gfp_t gfp, int node)
+{
+    unsigned flags = kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp);
+
+    if (gfp & KMEM_GFP_ACCOUNT)
+        return stook_kmem_alloc(NULL, size, 1, flags, node);
+    return stook_kmalloc_node(size, flags, node);
+}
+
+static inline void *kzalloc_node(size_t size, gfp_t gfp, int node)
+{
+    return kmalloc_node(size, gfp | __GFP_ZERO, node);
+}
+
+static inline void *kmalloc_array_node(size_t n, size_t size, gfp_t gfp, int node)
+{
+    return kmalloc_node(kmem_product(n, size), gfp, node);
+}
+
+static inline void *kcalloc_node(size_t n, size_t size, gfp_t gfp, int node)
+{
+    return kmalloc_node(kmem_product(n, size), gfp | __GFP_ZERO, node);
+}
+
+/* From any context, also a signal handler that interrupted this library: it takes no lock that is held.  Sizes up to
+ * KMALLOC_MAX_CACHE_SIZE.  Of gfp only __GFP_ZERO and __GFP_ACCOUNT count.  The node is a wish. */
+static inline void *kmalloc_nolock(size_t size, gfp_t gfp, int node)
+{
+    unsigned flags = STOOK_SIGNAL_SAFE | (gfp & __GFP_ZERO ? STOOK_ZERO : 0) |
+                     (gfp & KMEM_GFP_ACCOUNT ? STOOK_KMEM_ACCOUNT : 0);
+
+    return stook_kmem_alloc(NULL, size, 1, flags, node);
+}
+
+/*
+ * As krealloc(9): size 0 frees and gives ZERO_SIZE_PTR; with __GFP_ZERO in all calls new bytes are 0.  `align` is a
+ * power of two up to 2 MiB.  An object that is not aligned so moves, and with __GFP_THISNODE one of another node.
+ */
+static inline void *krealloc_node_align(const void *object, size_t size, unsigned long align,
+                                        gfp_t gfp, int node)
+{
+    return stook_kmem_realloc(object, size, align,
+                              kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp), node);
+}
+
+static inline void *krealloc_node(const void *object, size_t size, gfp_t gfp, int node)
+{
+    return krealloc_node_align(object, size, 1, gfp, node);
+}
+
+static inline void *krealloc(const void *object, size_t size, gfp_t gfp)
+{
+    if (gfp & KMEM_GFP_ACCOUNT)
+        return krealloc_node(object, size, gfp, NUMA_NO_NODE);
+    return stook_krealloc((void *)(uintptr_t)object, size, kmem_kmalloc_flags(gfp));
+}
+
+static inline void *krealloc_array(void *object, size_t n, size_t size, gfp_t gfp)
+{
+    if (gfp & KMEM_GFP_ACCOUNT)
+        return krealloc_node(object, kmem_product(n, size), gfp, NUMA_NO_NODE);
+    return stook_krealloc_array(object, n, size, kmem_kmalloc_flags(gfp));
+}
+
+static inline size_t ksize(const void *object)
+{
+    return stook_usable_size(object);
+}
+
+static inline size_t kmalloc_size_roundup(size_t size)
+{
+    return stook_kmalloc_size(size);
+}
+
+/* Any object, of kmalloc() or of a cache, by its address alone. */
+static inline void kfree(const void *object)
+{
+    stook_free_any((void *)(uintptr_t)object);
+}
+
+/* From any context, as kmalloc_nolock(); any object. */
+static inline void kfree_nolock(const void *object)
+{
+    kfree(object);
+}
+
+static inline void kfree_sensitive(const void *object)
+{
+    stook_kmem_free_sensitive(object);
+}
+
+/* Larger requests are whole pages, contiguous to the program, in kmalloc() as well. */
+static inline void *kvmalloc(size_t size, gfp_t gfp)
+{
+    return kmalloc(size, gfp);
+}
+
+static inline void *kvzalloc(size_t size, gfp_t gfp)
+{
+    return kzalloc(size, gfp);
+}
+
+static inline void *kvmalloc_array(size_t n, size_t size, gfp_t gfp)
+{
+    return kmalloc_array(n, size, gfp);
+}
+
+static inline void *kvcalloc(size_t n, size_t size, gfp_t gfp)
+{
+    return kcalloc(n, size, gfp);
+}
+
+static inline void *kvcalloc_node(size_t n, size_t size, gfp_t gfp, int node)
+{
+    return kcalloc_node(n, size, gfp, node);
+}
+
+static inline void *kvmalloc_node_align(size_t size, unsigned long align, gfp_t gfp, int node)
+{
+    return stook_kmem_alloc(NULL, size, align, kmem_kmalloc_flags(gfp) | kmem_stook_node_flags(gfp),
+                            node);
+}
+
+static inline void *kvmalloc_node(size_t size, gfp_t gfp, int node)
+{
+    return kmalloc_node(size, gfp, node);
+}
+
+static inline void *kvzalloc_node(size_t size, gfp_t gfp, int node)
+{
+    return kzalloc_node(size, gfp, node);
+}
+
+static inline void *kvrealloc(const void *object, size_t size, gfp_t gfp)
+{
+    return krealloc(object, size, gfp);
+}
+
+static inline void *kvrealloc_node_align(const void *object, size_t size, unsigned long align,
+                                         gfp_t gfp, int node)
+{
+    return krealloc_node_align(object, size, align, gfp, node);
+}
+
+static inline void *kvrealloc_node(const void *object, size_t size, gfp_t gfp, int node)
+{
+    return krealloc_node(object, size, gfp, node);
+}
+
+static inline void kvfree(const void *object)
+{
+    stook_free_any((void *)(uintptr_t)object);
+}
+
+static inline void kvfree_atomic(const void *object)
+{
+    kvfree(object);
+}
+
+static inline void kvfree_sensitive(const void *object, size_t size)
+{
+    (void)size;
+    stook_kmem_free_sensitive(object);
+}
+
+/* The kernel's callers with a call site of their own: here it is this one. */
+#define kmalloc_track_caller(size, gfp) kmalloc(size, gfp)
+#define kmalloc_node_track_caller(size, gfp, node) kmalloc_node(size, gfp, node)
+
+/* The names behind the kernel's counting of call sites (alloc_hooks()). */
+#define kmalloc_noprof kmalloc
+#define kzalloc_noprof kzalloc
+#define kmalloc_node_noprof kmalloc_node
+#define kmalloc_array_noprof kmalloc_array
+#define kmalloc_array_node_noprof kmalloc_array_node
+#define kmalloc_nolock_noprof kmalloc_nolock
+#define krealloc_noprof krealloc
+#define krealloc_array_noprof krealloc_array
+#define krealloc_node_align_noprof krealloc_node_align
+#define kvmalloc_noprof kvmalloc
+#define kvmalloc_node_noprof kvmalloc_node
+#define kvmalloc_node_align_noprof kvmalloc_node_align
+#define kvmalloc_array_noprof kvmalloc_array
+#define kvcalloc_noprof kvcalloc
+#define kvcalloc_node_noprof kvcalloc_node
+#define kvrealloc_node_align_noprof kvrealloc_node_align
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* STOOK_KMEM_KMALLOC_H */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kmem_rcu_head.h - struct rcu_head, for programs that defer frees by kfree_rcu() and have none.  A program has one if
+ * it includes liburcu, or brings its own; therefore stook/kmem.h does not include this.  The place for it is the
+ * program's <linux/types.h> or <linux/rcupdate.h>.
+ *
+ * It does nothing after liburcu's header, or where rcu_head is a macro, as in the kernel's <linux/types.h>.
+ */
+#ifndef STOOK_KMEM_RCU_HEAD_H
+#define STOOK_KMEM_RCU_HEAD_H
+
+#if !defined(_URCU_CALL_RCU_H) && !defined(rcu_head)
+/* Two words, as in the kernel.  The library neither reads nor writes them. */
+struct rcu_head {
+    struct rcu_head *next;
+    void (*func)(struct rcu_head *head);
+};
+#endif
+
+#endif /* STOOK_KMEM_RCU_HEAD_H */

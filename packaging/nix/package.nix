@@ -1,0 +1,19 @@
+{ lib, stdenv, cmake, ninja, pkg-config, elfutils, liburcu, ncurses, src ? ../.. }:
+
+stdenv.mkDerivation {
+  pname = "stook";
+  version = "0.2.0";
+  inherit src;
+
+  outputs = [ "out" "dev" "man" ];
+  nativeBuildInputs = [ cmake ninja pkg-config ];
+  buildInputs = [ elfutils liburcu ncurses ];
+  cmakeFlags = [ "-DSTOOK_TESTS=OFF" "-DSTOOK_BENCH=OFF" ];
+
+  meta = {
+    description = "Slab allocator for user space: typed object caches, a report, and a malloc";
+    license = lib.licenses.mit;
+    platforms = [ "x86_64-linux" "aarch64-linux" ];
+    mainProgram = "stook";
+  };
+}

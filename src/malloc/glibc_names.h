@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * glibc_names.h - glibc's part of <malloc.h>, for C libraries without it (musl): programs that declare these names
+ * themselves, and glibc's own programs under a layer of compatibility, find the calls there too.  Names, members
+ * and numbers are glibc's ABI.
+ */
+#ifndef STOOK_MALLOC_GLIBC_NAMES_H
+#define STOOK_MALLOC_GLIBC_NAMES_H
+
+#include <features.h>
+#include <stddef.h>
+
+#ifndef __GLIBC__
+
+struct mallinfo {
+    int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+
+struct mallinfo2 {
+    size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
+};
+
+enum {
+    M_MXFAST = 1,
+    M_NLBLKS = 2,
+    M_GRAIN = 3,
+    M_KEEP = 4,
+    M_TRIM_THRESHOLD = -1,
+    M_TOP_PAD = -2,
+    M_MMAP_THRESHOLD = -3,
+    M_MMAP_MAX = -4,
+    M_CHECK_ACTION = -5,
+    M_PERTURB = -6,
+    M_ARENA_TEST = -7,
+    M_ARENA_MAX = -8,
+};
+
+#endif
+#endif

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: tool
+"""stook export: OpenMetrics that a parser takes and whose numbers are those of stook caches; rows within their bounds, with
+"other" for the rest; processes that may not be read; a pprof profile; and what HTTP clients may ask."""
+import gzip
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+sys.path.append("/usr/lib/python3/dist-packages")
+try:
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+except ImportError:
+    text_string_to_metric_families = None
+
+STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
+PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_seen")
+SECRET = "correct-horse-battery"
+SAMPLE = re.compile(r'^([a-z_]+)\{?((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\}? (\d+(?:\.\d+)?)$')
+
+
+def start():
+    process = subprocess.Popen([PROGRAM, SECRET], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PASSWORD": SECRET})
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def do(process, line):
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "done\n", line
+
+
+class Exporter:
+    def __init__(self, *arguments, user=None):
+        self.process = subprocess.Popen([STOOK, "export", "--listen", "127.0.0.1:0", *arguments], stdout=subprocess.PIPE, text=True, user=user)
+        said = re.fullmatch(r"serving http://(127\.0\.0\.1):(\d+)/metrics\n", self.process.stdout.readline())
+        self.address = said.groups()
+
+    def ask(self, path, method="GET", body=None):
+        connection = http.client.HTTPConnection(*self.address, timeout=100)
+        connection.request(method, path, body)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+
+    def metrics(self):
+        status, headers, body = self.ask("/metrics")
+        assert status == 200 and headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8", headers
+        return parse(body.decode())
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(100) == 0
+        self.process.stdout.close()
+
+
+def parse(text):
+    """{(name, label, ...): value}; each family in one piece, each row once, the end where it is."""
+    assert text.endswith("\n# EOF\n") and SECRET not in text, text
+    rows, family, families = {}, None, set()
+    for line in text.splitlines()[:-1]:
+        if line.startswith("# TYPE "):
+            family = line.split()[2]
+            kind = line.split()[3]
+            assert family not in families, line
+            families.add(family)
+        elif line.startswith("# UNIT "):
+            assert line.split()[2] == family and family.endswith("_" + line.split()[3]), line
+        elif line.startswith("# HELP "):
+            assert line.split()[2] == family, line
+        else:
+            found = SAMPLE.match(line)
+            assert found and found[1] == family + {"counter": "_total", "info": "_info", "gauge": ""}[kind], line
+            labels = re.findall(r'([a-z]+)="((?:[^"\\]|\\.)*)"', found[2])
+            key = (found[1], *(re.sub(r"\\(.)", r"\1", value) for name, value in labels if name != "program"))
+            assert key not in rows, line
+            rows[key] = float(found[3])
+    if text_string_to_metric_families:
+        read = [sample for one in text_string_to_metric_families(text) for sample in one.samples]
+        assert len(read) == len(rows) and sum(s.value for s in read) == sum(rows.values())
+    return rows
+
+
+def caches_of(pid):
+    return json.loads(subprocess.run([STOOK, "caches", "--json", "--all", str(pid)], stdout=subprocess.PIPE, check=True).stdout)
+
+
+if subprocess.run([STOOK, "export", "--max-caches", "-1"], stderr=subprocess.DEVNULL, check=False).returncode != 2:
+    sys.exit("a wrong number is taken")
+for wrong in ("localhost:1", "1.2.3.4:70000", "::1:80", ":80", "1.2.3.4:", "x"):
+    assert subprocess.run([STOOK, "export", "--listen", wrong], stderr=subprocess.DEVNULL, check=False).returncode == 2, wrong
+without = subprocess.run([STOOK, "export", "--listen", "192.0.2.1:1"], stderr=subprocess.PIPE, text=True, check=False)
+assert without.returncode == 1, without
+if "built without libmicrohttpd" in without.stderr:
+    print("no libmicrohttpd: nothing to serve with")
+    sys.exit(0)
+assert "cannot listen on 192.0.2.1:1: " in without.stderr, without
+
+# ---- the numbers ---------------------------------------------------------------------------------------
+targets = [start() for _ in range(3)]
+pids = [str(target.pid) for target in targets]
+every = [word for pid in pids for word in ("--pid", pid)]
+exporter = Exporter(*every)
+rows = exporter.metrics()
+assert rows["stook_export_processes",] == 3 and rows["stook_export_unreadable_processes",] == 0, rows
+for pid in pids:
+    seen = caches_of(pid)
+    assert rows["stook_process_info", pid, seen["stook"], seen["mode"]] == 1
+    for column in ("resident", "in_use", "cached", "wasted"):
+        total = rows[f"stook_heap_{column}_bytes", pid]
+        assert total == seen["totals"][column + "_bytes"], (column, total, seen["totals"])
+        assert total == sum(v for k, v in rows.items() if k[:2] == (f"stook_cache_{column}_bytes", pid)), column
+    for cache in seen["caches"]:
+        if cache["slabs"] == 0:
+            continue
+        name = cache["name"]
+        for column in ("resident", "in_use", "cached", "wasted"):
+            assert rows[f"stook_cache_{column}_bytes", pid, name] == cache[column + "_bytes"], (name, column)
+        for state, key in (("in_use", "active_objects"), ("sheaves", "sheaf_objects"), ("slabs", "slab_free_objects")):
+            assert rows["stook_cache_objects", pid, name, state] == cache[key], (name, state)
+        states = [rows["stook_cache_slabs", pid, name, state] for state in ("full", "partial", "empty")]
+        assert sum(states) == cache["slabs"] and states[1:] == [cache["slabs_partial"], cache["slabs_empty"]], (name, states)
+        made, gone = (rows["stook_cache_events_total", pid, name, event] for event in ("slab_made", "slab_given_back"))
+        assert made - gone == cache["slabs"], (name, made, gone)
+    assert rows["stook_cache_in_use_bytes", pid, 'gadgets "1"'] > 0
+    tenants = [k for k in rows if k[:3] == ("stook_group_limit_bytes", pid, "tenants")]
+    assert len(tenants) == 1 and rows[tenants[0]] == 1 << 30, tenants
+names = Exporter("--no-group-names", "--pid", pids[0])
+assert not any("tenants" in key for key in names.metrics())
+
+# ---- the profile ---------------------------------------------------------------------------------------
+
+
+def fields(data):
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+    while at < len(data):
+        tag = varint()
+        value = varint()
+        if tag & 7 == 2:
+            at += value
+            assert at <= len(data)
+            value = data[at - value:at]
+        else:
+            assert tag & 7 == 0, tag
+        yield tag >> 3, value
+
+
+def numbers(data):
+    return [n for _, n in fields(b"".join(b"\x08" + bytes([b]) if i == 0 or data[i - 1] < 128 else bytes([b]) for i, b in enumerate(data)))]
+
+
+status, headers, body = names.ask("/debug/pprof/heap")  # the only one that it serves
+assert status == 200 and headers["Content-Type"] == "application/octet-stream", (status, headers, body)
+profile = list(fields(gzip.decompress(body)))
+strings = [value.decode() for field, value in profile if field == 6]
+assert strings[0] == "" and [strings[v] for f, d in profile if f == 1 for _, v in fields(d)] == ["inuse_objects", "count", "inuse_space", "bytes"]
+functions = {dict(fields(d))[1]: strings[dict(fields(d))[2]] for f, d in profile if f == 5}
+places = {dict(fields(d))[1]: functions[dict(fields(dict(fields(d))[4]))[1]] for f, d in profile if f == 4}
+found = {}
+for field, data in profile:
+    if field == 2:
+        sample = dict(fields(data))
+        label = dict(fields(sample[3]))
+        stack = [places[n] for n in numbers(sample[1])]
+        assert strings[label[1]] == "cache" and stack == [strings[label[2]], "prog_seen"], (stack, label)
+        found[stack[0]] = tuple(numbers(sample[2]))
+expected = {k[2]: (v, rows["stook_cache_in_use_bytes", pids[0], k[2]]) for k, v in rows.items()
+            if k[:2] == ("stook_cache_objects", pids[0]) and k[3] == "in_use" and v > 0}
+assert found == expected and found["widgets"][0] == 15429, (found, expected)
+assert strings[dict(profile)[14]] == "inuse_space"
+
+# ---- HTTP ----------------------------------------------------------------------------------------------
+assert exporter.ask("/debug/pprof/heap")[0] == 400 and exporter.ask("/debug/pprof/heap?pid=1x")[0] == 400
+assert names.ask(f"/debug/pprof/heap?pid={pids[1]}")[0] == 403
+status, _, body = names.ask("/debug/pprof/heap?pid=4194304999")
+assert status == 400, (status, body)
+assert exporter.ask("/metrics", "POST", "x" * 100000)[0] == 405 and exporter.ask("/../etc/passwd")[0] == 404
+status, headers, body = exporter.ask("/metrics", "HEAD")
+assert status == 200 and body == b"" and int(headers["Content-Length"]) > 1000, headers
+assert exporter.ask("/")[0] == 200
+status, headers, body = exporter.ask("/targets")
+listed = json.loads(body)
+assert status == 200 and headers["Content-Type"] == "application/json" and all(t["targets"] == [":".join(exporter.address)] for t in listed), body
+assert sorted(t["labels"]["__param_pid"] for t in listed) == sorted(pids) and {t["labels"]["program"] for t in listed} == {"prog_seen"}, body
+names.end()
+
+# ---- bounds, and counters of what has no row -------------------------------------------------------------
+few = Exporter("--max-processes", "1", "--max-caches", "2", "--max-groups", "0", *every)
+rest = few.metrics()
+assert sum(k[0] == "stook_process_info" for k in rest) == 1 and rest["stook_export_processes",] == 3
+with_row = next(k[1] for k in rest if k[0] == "stook_process_info")
+assert {k[2] for k in rest if k[:2] == ("stook_cache_in_use_bytes", with_row)} == {"large objects", 'gadgets "1"', "other"}
+assert {k[2] for k in rest if k[:2] == ("stook_cache_in_use_bytes", "other")} == {"other"}
+assert {k[2:4] for k in rest if k[0] == "stook_group_in_use_bytes"} == {("other", "other")}
+for column in ("resident", "in_use", "cached", "wasted"):
+    name = f"stook_cache_{column}_bytes"
+    assert sum(v for k, v in rest.items() if k[0] == name) == sum(v for k, v in rows.items() if k[0] == name), column
+
+
+def events(of):
+    return {k: v for k, v in of.items() if k[0].endswith("_total") and "other" in k}
+
+
+assert sum(v for k, v in events(rest).items() if "slab_made" in k) == sum(
+    v for k, v in rows.items() if "slab_made" in k and not (k[1] == with_row and k[2].startswith("gadgets"))), events(rest)
+without_row = next(t for t in targets if str(t.pid) != with_row)
+do(without_row, "fork 3")
+without_row.kill()
+without_row.communicate()
+later = few.metrics()
+assert later["stook_export_processes",] == 2
+assert later["stook_heap_in_use_bytes", "other"] < rest["stook_heap_in_use_bytes", "other"]
+assert events(later).keys() == events(rest).keys()
+assert all(later[k] >= v for k, v in events(rest).items()), (events(later), events(rest))
+assert next(k[1] for k in later if k[0] == "stook_process_info") == with_row
+few.end()
+
+# ---- processes that it may not read, and those that are gone -----------------------------------------------
+if os.geteuid() == 0 and hasattr(os, "setresuid"):
+    nobody = Exporter("--pid", with_row, user=65534)
+    refused = nobody.metrics()
+    assert refused["stook_export_unreadable_processes",] == 1 and refused["stook_export_processes",] == 0, refused
+    status, _, body = nobody.ask(f"/debug/pprof/heap?pid={with_row}")
+    assert status == 403 and b"CAP_SYS_PTRACE" in body, (status, body)
+    nobody.end()
+for target in targets:
+    target.kill()
+    target.communicate()
+assert exporter.metrics()["stook_export_processes",] == 0
+assert exporter.ask(f"/debug/pprof/heap?pid={pids[0]}")[0] == 404
+exporter.end()
+everything = Exporter()
+assert everything.metrics()["stook_export_processes",] >= 0
+everything.end()

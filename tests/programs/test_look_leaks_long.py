@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: tool preload rseq
+# labels: long
+# timeout: 900
+"""What `stook leaks` names in real programs that rest: no object beyond those that their own search names, which gdb has
+them make at the same place."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
+work = tempfile.TemporaryDirectory()
+CLEAN = {key: value for key, value in os.environ.items() if not re.match(r"STOOK_|LD_PRELOAD", key)}
+SQL = "create table t(a integer primary key, b text);\n" + "".join(f"insert into t(b) values('row {i * 7919 % 10007}');\n" for i in range(3000)) + \
+      "create index i on t(b);\nselect count(*), 'loaded' from t where b > 'row 5';\n"
+PERL = "my %h; $h{$_ % 5000} .= \"x$_\" for 1..60000; my @s = map { {id => $_, n => [1..5]} } 1..4000; $| = 1; print \"loaded\\n\"; <STDIN>; print scalar @s"
+PYTHON = "import json\nkeep = [json.loads(json.dumps({str(i): [i] * 9})) for i in range(9000)]\nprint('loaded', flush=True)\ninput()"
+PROGRAMS = {"sqlite3": (["sqlite3", ":memory:"], SQL), "perl": (["perl", "-e", PERL], ""), "python3": (["python3", "-c", PYTHON], ""),
+            "redis-server": (["redis-server", "--port", "0", "--unixsocket", f"{work.name}/redis", "--save", ""], None),
+            "bash": (["bash", "--norc"], "for i in {1..2000}; do a[$i]=${i}x; done; echo loaded\n")}
+
+
+def load_redis():
+    for _ in range(200):
+        if os.path.exists(f"{work.name}/redis"):
+            break
+        time.sleep(0.05)
+    subprocess.run(["redis-benchmark", "-s", f"{work.name}/redis", "-n", "20000", "-r", "5000", "-d", "100", "-t", "set,lpush,hset", "-q"],
+                   stdout=subprocess.DEVNULL, check=True)
+    time.sleep(0.3)
+
+
+def rest(pid):
+    """It waits for what does not come."""
+    for _ in range(500):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            if file.read().rsplit(")", 1)[1].split()[0] == "S":
+                return
+        time.sleep(0.01)
+
+
+def own_search(pid):
+    path = os.path.join(work.name, f"own.{pid}")
+    done = subprocess.run(["gdb", "-q", "-batch", "-nx", "-p", str(pid), "-ex", f'set $fd = (int)open("{path}", 577, 384)',
+                           "-ex", "call (long)stook_leaks($fd, 1)"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, text=True, timeout=300, check=False)
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, json.JSONDecodeError):
+        if "not permitted" in done.stdout or "ptrace" in done.stdout:
+            print(f"skipped: gdb may not attach: {done.stdout}")
+            sys.exit(77)
+        raise AssertionError(done.stdout) from None
+
+
+if not shutil.which("gdb"):
+    print("skipped: gdb is not installed")
+    sys.exit(77)
+for name, (command, text) in PROGRAMS.items():
+    if not shutil.which(command[0]):
+        print(f"{name} is not installed")
+        continue
+    process = subprocess.Popen([STOOK, "run", "--", *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**CLEAN, "STOOK_TAGS": "1"})
+    if text is None:
+        load_redis()
+    else:
+        process.stdin.write(text)
+        process.stdin.flush()
+        while "loaded" not in (line := process.stdout.readline()):
+            assert line, name
+    rest(process.pid)
+    seen = {}
+    for how in (("--wait", "0.3"), ("--stop",)):
+        done = subprocess.run([STOOK, "leaks", "--json", *how, str(process.pid)], stdout=subprocess.PIPE, text=True, timeout=300, check=True)
+        seen[how[0]] = json.loads(done.stdout)
+    own = own_search(process.pid)
+    process.kill()
+    process.communicate()
+    for how, report in seen.items():
+        lost = {kind: report[kind]["objects"] for kind in ("lost", "lost_behind", "possible", "reachable")}
+        has = {kind: own[kind]["objects"] for kind in lost}
+        print(name, how, lost, "itself", has)
+        assert sum(lost.values()) > 100, (name, lost)
+        assert lost["lost"] + lost["lost_behind"] <= has["lost"] + has["lost_behind"], (name, how, lost, has, report["groups"][:5])

@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# needs: preload
+# timeout: 600
+# The crates' own tests over this build of the library, in both modes.
+set -euo pipefail
+. "${0%/*}/lib_cargo.sh"
+need_crates
+export STOOK_LIB_DIR=$STOOK_BUILD_DIR/lib
+
+run() {
+    echo "== $*"
+    cargo test --locked --offline --workspace --tests --features stook/allocator-api2
+}
+run default
+STOOK_MODE=locked run locked

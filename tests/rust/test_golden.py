@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# needs: preload
+# timeout: 600
+"""The machine code of a static cache's pop and push in Rust beside C's, which tests/golden has.
+
+A pop and a push together may have two instructions more than C's: each loads the pointer of the static cache, which
+a C function gets as its argument.  By themselves: a pop of a stable compiler has two more for a test that C does
+with a label (stable Rust has no asm block with labels and outputs), a push two fewer, for a pointer that is never NULL.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+source, build = pathlib.Path(os.environ["STOOK_SOURCE_DIR"]), os.environ["STOOK_BUILD_DIR"]
+
+
+def skip(why):
+    print("skipped:", why)
+    sys.exit(77)
+
+
+if os.uname().machine != "x86_64":
+    skip("inlined sections in Rust are for x86-64")
+
+
+def example(arguments, flags=""):
+    """The path of the example that cargo built, or None."""
+    script = f". {source}/tests/rust/lib_cargo.sh; need_crates; export STOOK_LIB_DIR={build}/lib; " \
+        f"{flags} cargo {arguments} build --locked --offline --release --example golden || fail 'does not build'"
+    said = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    if said.returncode:
+        print(said.stdout, said.stderr, sep="")
+        sys.exit(said.returncode)
+
+
+def instructions(path, function):
+    said = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", path],
+                          capture_output=True, text=True, check=True).stdout
+    return [(int(m[1], 16), m[2].strip()) for m in re.finditer(r"^ +([0-9a-f]+):\t(.*)$", said, re.M)]
+
+
+def hot_path(code, function):
+    """Instructions from the entry to the return, no conditional branch taken."""
+    for n, (_, text) in enumerate(code, 1):
+        if re.match(r"ret", text):
+            return [text for _, text in code[:n]]
+        if re.match(r"(jmp|call)", text):
+            raise SystemExit(f"{function}: a jump or a call in the hot path:\n" + "\n".join(t for _, t in code))
+    raise SystemExit(f"{function}: no return")
+
+
+def of_c(function):
+    text = (source / "tests/golden/gcc-12.x86_64.txt").read_text()
+    return int(re.search(rf"^{function}: hot path (\d+)", text, re.M)[1])
+
+
+def check(path, wanted):
+    for function, most in wanted.items():
+        code = hot_path(instructions(path, function), function)
+        print(f"{function}: {len(code)} instructions, {most} wanted")
+        # The section itself, so that a path that does nothing is found out.
+        if not any("%fs:0x4" in text for text in code) or len(code) != most:
+            raise SystemExit("\n".join(["not what is wanted:"] + code))
+
+
+pop, push = of_c("golden_pop"), of_c("golden_push")
+example("")
+check(f"{build}/rust/release/examples/golden",
+      {"golden_rust_pop": pop + 1 + 2, "golden_rust_push": push + 1 - 2, "golden_rust_alloc": pop + 1 + 2 + 2})
+print(f"a pop and a push: C {pop + push}, Rust {pop + push + 2}")
+
+with_nightly = subprocess.run(["bash", "-c", f". {source}/tests/rust/lib_cargo.sh; nightly"], check=False).returncode == 0
+if with_nightly:
+    nightly = f"CARGO_TARGET_DIR={build}/rust-nightly RUSTFLAGS='--cfg stook_nightly'"
+    example("+nightly", nightly)
+    check(f"{build}/rust-nightly/release/examples/golden",
+          {"golden_rust_pop": pop + 1, "golden_rust_push": push + 1 - 2, "golden_rust_alloc": pop + 1 + 2})
+else:
+    print("no nightly toolchain: labels with outputs are not compared")
