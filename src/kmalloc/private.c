@@ -403,7 +403,7 @@ static bool private_resize(void *object, size_t size)
 
 bool stook_private_large_resize(void *object, size_t size)
 {
-    size_t had = large_size(object), used = stook_private_large_size(object);
+    size_t had = large_bytes(object), used = stook_private_large_size(object);
     bool done;
 
     pages_check(object);
@@ -419,7 +419,7 @@ bool stook_private_large_resize(void *object, size_t size)
 void *stook_private_large_move(void *object, size_t size)
 {
     const struct large_note *note = large_note(object);
-    size_t had = large_size(object);
+    size_t had = large_bytes(object);
     uint64_t time = 0;
     void *moved;
 
