@@ -6,6 +6,7 @@
 #   make check-long       those that take longer, and aarch64
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
+#   make check-adapters   DPDK's and SQLite's own tests on the adapters (minutes)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-models     the per-CPU, slab, barn, group and rcu protocols, by model checkers (minutes)
 #   make check-fuzz       the kept inputs, then FUZZ_SECONDS of fuzzing each target (TARGETS="trace elf": these)
@@ -24,7 +25,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-errors check-models check-fuzz check-kernel coverage analyze bench deps install format clean
+.PHONY: build run check check-long check-aarch64 check-programs check-adapters check-errors check-models check-fuzz check-kernel coverage analyze bench deps install format clean
 
 build:
 	@scripts/deps.sh build
@@ -53,6 +54,15 @@ check-aarch64:
 check-programs:
 	@scripts/deps.sh build check programs
 	@scripts/check.sh programs
+
+# Each folder's check.sh says "skipped" where what it adapts is not installed.
+check-adapters:
+	@scripts/deps.sh build check adapters
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --test-dir build -L '^adapters$$' --output-on-failure
+	@ctest --test-dir build -R '^programs\.page_dpdk$$' --output-on-failure
+	@for check in adapters/*/check.sh; do echo "== $$check"; $$check build || exit; done
 
 check-errors:
 	@scripts/deps.sh build check

@@ -64,6 +64,12 @@ programs    sqlite3                 sqlite3
 programs    redis-server            redis-server
 programs    redis-tools             redis-benchmark
 
+adapters    libdpdk-dev             pc:libdpdk
+adapters    libsqlite3-dev          pc:sqlite3
+adapters    tcl-dev                 /usr/lib/tcl8.6/tclConfig.sh
+adapters    make                    make
+adapters    dpkg-dev                dpkg-source
+
 format      clang-format-14         clang-format-14
 
 models      spin                    spin

@@ -22,7 +22,7 @@
 #define CHECK(x)                                                                                   \
     do {                                                                                           \
         if (!(x)) {                                                                                \
-            fprintf(stderr, "%s:%d: " #x "\n", __FILE__, __LINE__);                                \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                \
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
