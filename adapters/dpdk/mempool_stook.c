@@ -44,7 +44,7 @@
 
 struct token {
     union {
-        void *element; /* NULL: blank */
+        void *element;      /* NULL: blank */
         struct token *next; /* while it is aside */
     };
 };
@@ -199,8 +199,8 @@ static unsigned pool_scrape(struct pool *pool, void **elements, unsigned n)
 }
 
 /* The rest of a dequeue that met a blank token; `got` elements are there already.  All or nothing. */
-static int __attribute__((noinline, cold)) pool_take_slow(struct pool *pool, void **elements,
-                                                          unsigned got, unsigned n)
+static int __attribute__((noinline, cold))
+pool_take_slow(struct pool *pool, void **elements, unsigned got, unsigned n)
 {
     for (unsigned tries = 0; got < n; tries++) {
         if (pool_free_elements(pool) < n || tries == 3) {
@@ -244,9 +244,10 @@ static int pool_take(struct pool *pool, void **elements, unsigned n)
 
 static int stook_mempool_alloc(struct rte_mempool *mp)
 {
-    struct pool *pool = rte_zmalloc_socket("stook", sizeof(*pool), RTE_CACHE_LINE_SIZE, mp->socket_id);
-    struct stook_cache_args args = {.size = sizeof(args), .ctor = token_construct,
-                                    .dtor = token_destruct, .arg = pool};
+    struct pool *pool =
+        rte_zmalloc_socket("stook", sizeof(*pool), RTE_CACHE_LINE_SIZE, mp->socket_id);
+    struct stook_cache_args args = {
+        .size = sizeof(args), .ctor = token_construct, .dtor = token_destruct, .arg = pool};
     size_t distance = (size_t)mp->header_size + mp->elt_size + mp->trailer_size;
     char name[RTE_MEMPOOL_NAMESIZE + 8];
 
@@ -254,7 +255,8 @@ static int stook_mempool_alloc(struct rte_mempool *mp)
         return -ENOMEM;
     pool->spare = rte_malloc_socket("stook", (mp->size + 1) * sizeof(void *), 0, mp->socket_id);
     /* A CPU's two sheaves strand half of its share of the elements at most, before a dequeue must flush. */
-    args.sheaf_capacity = RTE_MIN(RTE_MAX(mp->size / (4 * rte_lcore_count()), CAPACITY_MIN), CAPACITY_MAX);
+    args.sheaf_capacity =
+        RTE_MIN(RTE_MAX(mp->size / (4 * rte_lcore_count()), CAPACITY_MIN), CAPACITY_MAX);
     pool->shift = 63 - (unsigned)__builtin_clzll(distance);
     rte_spinlock_init(&pool->lock);
     snprintf(name, sizeof(name), "mempool.%s", mp->name);
@@ -282,8 +284,9 @@ static void stook_mempool_free(struct rte_mempool *mp)
     if (!ours)
         return;
     if (pool_free_elements(pool)) {
-        RTE_LOG(ERR, MEMPOOL, "mempool %s: %u elements were not dequeued; its tokens are not freed\n",
-                mp->name, pool_free_elements(pool));
+        RTE_LOG(ERR, MEMPOOL,
+                "mempool %s: %u elements were not dequeued; its tokens are not freed\n", mp->name,
+                pool_free_elements(pool));
         return;
     }
     for (chunk = pool->chunks; chunk; chunk = chunk->next) {

@@ -201,8 +201,17 @@ static void test_storm(unsigned other)
 
 int main(int argc, char **argv)
 {
-    char *arguments[] = {argv[0], "--no-huge", "-m",      "64",          "--no-pci", "--no-shconf",
-                         "-l",    "0,1",       "-d",      argv[argc - 1], "--log-level=lib.eal:error"};
+    char *arguments[] = {argv[0],
+                         "--no-huge",
+                         "-m",
+                         "64",
+                         "--no-pci",
+                         "--no-shconf",
+                         "-l",
+                         "0,1",
+                         "-d",
+                         argv[argc - 1],
+                         "--log-level=lib.eal:error"};
     unsigned other;
 
     CHECK(argc == 2);

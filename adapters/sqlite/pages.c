@@ -32,7 +32,8 @@ struct kind {
 struct page {
     sqlite3_pcache_page base; /* first: SQLite holds pointers to it */
     struct page *next_hash;
-    struct page *newer, *older; /* in the ring of unpinned pages; newer is NULL while the page is pinned */
+    struct page *newer,
+        *older; /* in the ring of unpinned pages; newer is NULL while the page is pinned */
     unsigned key;
 };
 
@@ -141,8 +142,7 @@ static void page_cache_enforce(struct page_cache *cache, unsigned limit)
 static void page_cache_rehash(struct page_cache *cache)
 {
     unsigned buckets = cache->buckets * 2;
-    struct page **hash =
-        stook_kmalloc_array(buckets, sizeof(*hash), STOOK_NORECLAIM | STOOK_ZERO);
+    struct page **hash = stook_kmalloc_array(buckets, sizeof(*hash), STOOK_NORECLAIM | STOOK_ZERO);
 
     if (!hash)
         return;
@@ -346,10 +346,19 @@ static void page_cache_shrink(sqlite3_pcache *handle)
 
 const sqlite3_pcache_methods2 *stook_sqlite_pcache_methods(void)
 {
-    static const sqlite3_pcache_methods2 methods = {
-        1, NULL, page_cache_init, page_cache_shutdown, page_cache_create, page_cache_size,
-        page_cache_count, page_cache_fetch, page_cache_unpin, page_cache_rekey, page_cache_truncate,
-        page_cache_destroy, page_cache_shrink};
+    static const sqlite3_pcache_methods2 methods = {1,
+                                                    NULL,
+                                                    page_cache_init,
+                                                    page_cache_shutdown,
+                                                    page_cache_create,
+                                                    page_cache_size,
+                                                    page_cache_count,
+                                                    page_cache_fetch,
+                                                    page_cache_unpin,
+                                                    page_cache_rekey,
+                                                    page_cache_truncate,
+                                                    page_cache_destroy,
+                                                    page_cache_shrink};
 
     return &methods;
 }

@@ -9,6 +9,7 @@
 
 __attribute__((constructor)) static void preload(void)
 {
-    if (!getauxval(AT_SECURE)) /* ld.so keeps preloads from set-uid programs, but not from all paths */
+    if (!getauxval(
+            AT_SECURE)) /* ld.so keeps preloads from set-uid programs, but not from all paths */
         (void)stook_sqlite_configure(STOOK_SQLITE_ALL);
 }

@@ -98,7 +98,8 @@ static void test_methods(void)
     m->xShrink(kept);
     CHECK(m->xPagecount(kept) == 3000 && live() == 3000);
     for (unsigned i = 0; i < 3000; i++)
-        CHECK((page = m->xFetch(kept, i * 7, 0)) && *(unsigned char *)page->pBuf == (unsigned char)(i * 7));
+        CHECK((page = m->xFetch(kept, i * 7, 0)) &&
+              *(unsigned char *)page->pBuf == (unsigned char)(i * 7));
     m->xDestroy(kept);
     m->xDestroy(cache);
     CHECK(live() == 0);
