@@ -8,6 +8,7 @@
 #   make check-programs   real programs under stook run
 #   make check-profiles   sampled profiles of real programs beside exact ones (minutes)
 #   make check-cpp        libstdc++'s own tests of allocators and containers, with Stook (an hour)
+#   make check-adapters   DPDK's and SQLite's own tests on the adapters (minutes)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
 #   make check-yama       what stook says where Yama restricts ptrace, in an emulated machine (minutes)
@@ -32,7 +33,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-profiles check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist clean
+.PHONY: build run check check-long check-aarch64 check-programs check-profiles check-errors check-look check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
 
 build:
 	@scripts/deps.sh build
@@ -76,6 +77,12 @@ check-rust:
 	@scripts/deps.sh build check
 	@cmake --build --preset release -j $(JOBS)
 	@ctest --test-dir build -R '^rust\.' --output-on-failure
+# Each folder's check.sh says "skipped" where what it adapts is not installed.
+check-adapters:
+	@scripts/deps.sh build check adapters
+	@ctest --test-dir build -L '^adapters$$' --output-on-failure
+	@ctest --test-dir build -R '^programs\.page_dpdk$$' --output-on-failure
+	@for check in adapters/*/check.sh; do echo "== $$check"; $$check build || exit; done
 
 check-errors:
 	@scripts/deps.sh build check

@@ -84,6 +84,12 @@ yama        cpio                    cpio
 libstdcxx   gcc-12-source           /usr/src/gcc-12/gcc-12.*-dfsg.tar.xz
 libstdcxx   xz-utils                xz
 
+adapters    libdpdk-dev             pc:libdpdk
+adapters    libsqlite3-dev          pc:sqlite3
+adapters    tcl-dev                 /usr/lib/tcl8.6/tclConfig.sh
+adapters    make                    make
+adapters    dpkg-dev                dpkg-source
+
 format      clang-format-14         clang-format-14
 
 models      spin                    spin

@@ -23,6 +23,14 @@ def places(root, version):
     for page in sorted([*(root / "man").glob("*.1"), *(root / "man").glob("*.7"), root / "man/stook.3"]):
         yield page, r'^\.TH \S+ \d "[^"]*" "Stook ([\d.]+)"', f"{major}.{minor}"
     yield root / "docs/container.md", r"^cp ~/stook-([\d.]+)\.tar\.xz ", version
+    rust = root / "bindings/rust"
+    yield rust / "Cargo.toml", r'^version = "([\d.]+)"$', version
+    yield rust / "bench/Cargo.toml", r'^version = "([\d.]+)"$', version
+    yield rust / "stook/Cargo.toml", r'^stook-sys = { path = "../stook-sys", version = "([\d.]+)" }', version
+    for crate in ("stook", "stook-sys"):
+        yield rust / "Cargo.lock", rf'^name = "{crate}"\nversion = "([\d.]+)"', version
+    number = str((int(major) * 100 + int(minor)) * 100 + int(patch))
+    yield rust / "stook-sys/src/lib.rs", r"^pub const STOOK_VERSION: c_uint = (\d+);", number
     yield root / "packaging/vcpkg/stook/vcpkg.json", r'^  "version": "([\d.]+)"', version
     yield root / "packaging/nix/package.nix", r'^  version = "([\d.]+)";', version
     yield root / "packaging/meson/stook.wrap", r"^directory = stook-([\d.]+)$", version

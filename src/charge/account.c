@@ -418,7 +418,7 @@ FIRST_TEXT void account_large_switch(uint32_t hook, bool on)
 
 bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 {
-    size_t size = large_size(object);
+    size_t size = large_bytes(object);
     uint32_t closed = account_large_by();
     struct large_note note;
 
@@ -442,7 +442,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
 static FIRST_TEXT bool account_large_changed(void *object, size_t had, unsigned flags)
 {
     struct large_note note = *large_note(object);
-    size_t size = large_size(object);
+    size_t size = large_bytes(object);
 
     if (note.owner && size > had && !group_charge(&note.owner, size - had, flags, account_nested()))
         return false;
@@ -457,9 +457,9 @@ FIRST_TEXT bool account_large_resized(void *object, size_t had, unsigned flags)
 {
     if (!account_large_changed(object, had, flags))
         return false;
-    if ((account_large_by() & CACHE_CLOSED_TRACE) && large_size(object) != had) {
+    if ((account_large_by() & CACHE_CLOSED_TRACE) && large_bytes(object) != had) {
         trace_free(&object, 1);
-        trace_alloc_large(object, large_size(object));
+        trace_alloc_large(object, large_bytes(object));
     }
     return true;
 }
@@ -469,7 +469,7 @@ void account_large_moved(void *object, void *moved, size_t had, uint64_t time)
     (void)account_large_changed(moved, had, STOOK_WAIT);
     if (account_large_by() & CACHE_CLOSED_TRACE) {
         trace_free_at(object, time);
-        trace_alloc_large(moved, large_size(moved));
+        trace_alloc_large(moved, large_bytes(moved));
     }
 }
 
@@ -484,8 +484,8 @@ FIRST_TEXT void account_large_clear(void *object)
     if (had.owner || had.tag)
         (void)large_set_note(object, (struct large_note){0});
     if (had.owner)
-        group_uncharge(had.owner, large_size(object));
-    tag_count_free(had.tag, 1, large_size(object));
+        group_uncharge(had.owner, large_bytes(object));
+    tag_count_free(had.tag, 1, large_bytes(object));
     if (account_large_by() & CACHE_CLOSED_TRACE)
         trace_free(&object, 1);
 }

@@ -36,10 +36,16 @@ static __attribute__((noinline, cold)) void *accounted_checked(struct stook_cach
     return object;
 }
 
-/* Bytes that STOOK_ZERO means. */
+/* Bytes that STOOK_ZERO means: none behind what was asked for, where these are checked. */
 static size_t accounted_size(const struct stook_cache *cache, const void *object)
 {
-    return cache->flags & CACHE_DEBUG ? debug_usable(cache, object) : cache->object_size;
+    size_t usable = cache->object_size;
+
+    if (cache->flags & CACHE_DEBUG)
+        return debug_usable(cache, object);
+    if (cache->flags & STOOK_CACHE_QUARANTINE)
+        usable = quarantine_usable(cache, object);
+    return usable < cache->object_size ? usable : cache->object_size;
 }
 
 /* What is in the way of a section. */

@@ -129,6 +129,9 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
         errno = EINVAL;
         return NULL;
     }
+    if (large.size == size &&
+        size <= PTRDIFF_MAX) /* all that stook_kmalloc_size() says may be used */
+        large.size = stook_kmalloc_size(size);
     if (size > PTRDIFF_MAX || (flags & STOOK_SIGNAL_SAFE)) {
         errno = ENOMEM;
         return NULL;

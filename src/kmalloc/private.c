@@ -439,7 +439,7 @@ static void private_large_changed(const void *object, const void *moved, size_t 
 
 bool stook_private_large_resize(void *object, size_t size, const void *from)
 {
-    size_t had = large_size(object), used = stook_private_large_size(object);
+    size_t had = large_bytes(object), used = stook_private_large_size(object);
     bool done;
 
     pages_check(object);
@@ -449,7 +449,7 @@ bool stook_private_large_resize(void *object, size_t size, const void *from)
     if (!done)
         (void)private_resize(object, had);
     pages_set(object, done ? size : used);
-    if (done && large_size(object) != had)
+    if (done && large_bytes(object) != had)
         private_large_changed(object, object, size, from);
     return done;
 }
@@ -457,7 +457,7 @@ bool stook_private_large_resize(void *object, size_t size, const void *from)
 void *stook_private_large_move(void *object, size_t size, const void *from)
 {
     const struct large_note *note = large_note(object);
-    size_t had = large_size(object);
+    size_t had = large_bytes(object);
     uint64_t time = 0;
     void *moved;
 

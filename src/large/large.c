@@ -195,6 +195,14 @@ size_t large_size(const void *object)
            (extent.blocks > 0 ? edge_span_pages(object, extent.blocks) : (size_t)extent.pages);
 }
 
+size_t large_bytes(const void *object)
+{
+    struct extent extent = begin_find(object);
+    const struct outside *outside = extent.pages > 0 ? NULL : outside_of(object);
+
+    return outside ? outside->bytes : (size_t)extent.pages * PAGE_SIZE;
+}
+
 const struct large_note *large_note(const void *object)
 {
     struct extent extent = begin_find(object);

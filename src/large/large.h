@@ -21,6 +21,8 @@ void *large_alloc(unsigned zone, size_t size, size_t align, bool nospin, bool *z
  */
 void *large_alloc_any(size_t size, size_t align, bool nospin, bool *zeroed);
 
+/* Bytes that it holds, which are charged: of a span that ends in pages without access more than it may use. */
+size_t large_bytes(const void *object);
 /* Usable bytes of the large object that begins at `object`; 0: none does.  Any pointer. */
 size_t large_size(const void *object);
 

@@ -52,8 +52,12 @@ bool os_guard(void *address, size_t size);
 bool os_unguard(void *address, size_t size);
 /* No access to pages, which keep what they have; false: the kernel refuses.  os_unguard() undoes it. */
 bool os_forbid(void *address, size_t size);
-/* Whether a limit counts what has access, so that os_unguard() may be refused. */
+/*
+ * Whether a limit counted what has access when os_read_limits() looked, at the start: os_unguard() may be refused
+ * then.  A filter of system calls that a program sets later may kill it for asking.
+ */
 bool os_is_data_limited(void);
+void os_read_limits(void);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */

@@ -126,11 +126,18 @@ bool os_forbid(void *address, size_t size)
     return done;
 }
 
-bool os_is_data_limited(void)
+static bool os_data_limited;
+
+void os_read_limits(void)
 {
     struct rlimit limit;
 
-    return getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    os_data_limited = getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+bool os_is_data_limited(void)
+{
+    return os_data_limited;
 }
 
 bool os_unguard(void *address, size_t size)

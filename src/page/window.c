@@ -425,6 +425,7 @@ bool window_init(size_t size)
     window.mapped = 0;
     window.reserved = false;
     window.page = os_page_size();
+    os_read_limits();
     if (!window_find(size) && !window_reserve(size)) {
         memset(&pagemap, 0, sizeof(pagemap));
         return false;

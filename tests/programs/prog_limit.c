@@ -107,6 +107,14 @@ static struct {
 } object[OBJECTS];
 static uint64_t state, handed_out;
 
+/* What an object is charged: above 2 MiB whole blocks, of which the last pages may have no access. */
+static uint64_t charge_of(void *at)
+{
+    uint64_t block = 2 << 20, usable = malloc_usable_size(at);
+
+    return usable > block ? (usable + block - 1) / block * block : usable;
+}
+
 static uint32_t below(uint32_t end)
 {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -124,7 +132,7 @@ static void forget(unsigned i)
     if (object[i].at) {
         MUST(object[i].at[0] == (unsigned char)i &&
              object[i].at[object[i].size - 1] == (unsigned char)i);
-        handed_out -= malloc_usable_size(object[i].at);
+        handed_out -= charge_of(object[i].at);
     }
 }
 
@@ -135,7 +143,7 @@ static void keep(unsigned i, void *at, size_t size)
     if (at) {
         memset(at, (int)i, size < 64 ? size : 1);
         object[i].at[size - 1] = (unsigned char)i;
-        handed_out += malloc_usable_size(at);
+        handed_out += charge_of(at);
     }
 }
 
@@ -143,6 +151,7 @@ static void *resized(unsigned i, size_t size)
 {
     unsigned char *had = object[i].at;
     size_t usable = had ? malloc_usable_size(had) : 0;
+    uint64_t charged = had ? charge_of(had) : 0;
     void *fresh = realloc(had, size);
 
     if (!fresh) { /* it is as it was */
@@ -150,7 +159,7 @@ static void *resized(unsigned i, size_t size)
         MUST(!had || malloc_usable_size(had) == usable);
         return NULL;
     }
-    handed_out -= usable;
+    handed_out -= charged;
     return fresh;
 }
 

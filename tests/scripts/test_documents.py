@@ -27,9 +27,9 @@ for document in documents:
     name = document.relative_to(ROOT)
     for link in re.findall(r"\]\(([^)#:]+)\)", content):
         expect((document.parent / link).exists(), f"{name}: link to {link}")
-    # `page/arena.c` and `src/page/arena.c` are both fine; build/… is made; mm/… is Linux's.
+    # `page/arena.c` and `src/page/arena.c` are both fine; build/… is made; mm/…, lib/…, linux/… are Linux's.
     for path in re.findall(r"`([\w./-]+/[\w.-]+\.(?:c|h|py|sh|md|txt))`", content.replace("_ARCH.h", "_x86_64.h")):
-        expect(path.startswith("mm/") or any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "include")),
+        expect(path.startswith(("mm/", "lib/", "linux/")) or any((base / path).exists() for base in (ROOT, ROOT / "src", ROOT / "include")),
                f"{name}: {path} is not there")
 for files in re.findall(r"^\| (\w+) \| ([^|]*) \|", text("src/README.md"), re.M):
     for file in files[1].split() if (ROOT / "src" / files[0]).is_dir() else ():

@@ -10,7 +10,7 @@ import struct
 
 from surroundings import BUILD, FOLDER, KIB, check, finish, program, run, served, skip
 
-FRONT_MOST = 160 * KIB  # of tables, constants and code at the front; 128 with GCC 12, 150 with clang 16
+FRONT_MOST = 164 * KIB  # of tables, constants and code at the front; 128 with GCC 12, 150 with clang 16
 
 
 def sections(path):

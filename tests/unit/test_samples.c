@@ -223,10 +223,11 @@ static void test_off(void **unused)
     free_kept();
     for (int i = 0; i < KEPT; i++)
         kept[i] = take(SIZE);
-    after = sums("kmalloc-64");
-    assert_true(after.samples <= before.samples + 2); /* tokens that were waiting */
-    assert_int_equal(after.samples, after.gone);
     free_kept();
+    after = sums("kmalloc-64");
+    assert_true(after.samples <=
+                before.samples + 2); /* tokens that were waiting, perhaps on another CPU */
+    assert_int_equal(after.samples, after.gone);
 }
 
 static int setup(void **unused)
