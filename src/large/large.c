@@ -144,7 +144,7 @@ static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed
     begin_set(object, extent);
     if (extent.blocks > 0) {
         large_advise(object, extent.blocks, ask->size);
-        if (ask->edges)
+        if (ask->edges && ask->align <= BLOCK_SIZE)
             edge_span(object, extent.blocks, pages, fresh);
     }
     large_account(1, extent.pages);
