@@ -397,7 +397,7 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
         return NULL;
     }
     pages_set(object, size);
-    if (object && !account_process)
+    if (object && !account_process && large_samples_wanted())
         large_samples_came(object, large_size(object), size, private_where(from), group_current());
     return object;
 }
@@ -433,7 +433,7 @@ static void private_large_changed(const void *object, const void *moved, size_t 
                                   const void *from)
 {
     large_samples_went(object);
-    if (!account_process)
+    if (!account_process && large_samples_wanted())
         large_samples_came(moved, large_size(moved), size, private_where(from), group_current());
 }
 

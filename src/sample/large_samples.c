@@ -86,7 +86,7 @@ static void large_samples_add(const void *object, const struct large_sample *sam
     atomic_store_explicit(&one->object, (uintptr_t)object, memory_order_release);
 }
 
-void large_samples_find(const void *object, size_t bytes, size_t asked, uint64_t where,
+void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t where,
                         uint32_t group)
 {
     struct site_key key = {.kind = SITE_LARGE, .group = group, .name = "large", .where = where};

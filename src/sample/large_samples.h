@@ -14,19 +14,19 @@
 /* How many there are: while there is none, no free looks. */
 extern _Atomic uint32_t large_samples_live __attribute__((visibility("hidden")));
 
-void large_samples_find(const void *object, size_t bytes, size_t asked, uint64_t where,
-                        uint32_t group);
 void large_samples_remove(const void *object);
 
 /*
  * A large object of so many bytes, asked for at `where` by a thread that has entered the group, and not charged; or
  * what has become of one that was resized or moved, which counts as a new one.  The caller has it in hand.
  */
-static inline void large_samples_came(const void *object, size_t bytes, size_t asked,
-                                      uint64_t where, uint32_t group)
+void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t where,
+                        uint32_t group);
+
+/* Whether it matters: else the caller does not even find the group, which takes code that few programs read. */
+static inline bool large_samples_wanted(void)
 {
-    if (sample_mean_of(SAMPLE_PROFILE) != 0)
-        large_samples_find(object, bytes, asked, where, group);
+    return __builtin_expect(sample_mean_of(SAMPLE_PROFILE) != 0, 0);
 }
 
 /* It goes. */

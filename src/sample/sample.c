@@ -16,7 +16,7 @@ enum {
     SAMPLE_MEAN_BITS = 48,
 };
 
-static _Atomic uint64_t sample_mean[SAMPLE_LINES]; /* 0: there are none */
+_Atomic uint64_t sample_mean[SAMPLE_LINES];
 /* How often a line began: distances of another mean are drawn anew. */
 static _Atomic uint32_t sample_begun[SAMPLE_LINES];
 static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
@@ -37,7 +37,7 @@ static __thread struct {
 } sample_own __attribute__((tls_model("initial-exec")));
 
 /* -ln(u) * mean, u being random / 2^64: the logarithm to base 2 bit by bit, by squaring. */
-FIRST_TEXT uint64_t sample_distance(uint64_t mean, uint64_t random)
+uint64_t sample_distance(uint64_t mean, uint64_t random)
 {
     unsigned zeros;
     uint64_t mantissa, fraction = 0, log;
@@ -76,7 +76,7 @@ float sample_weight(uint64_t size, uint64_t mean)
 }
 
 /* splitmix64, which a thread begins where a CPU's generator stands. */
-static FIRST_TEXT uint64_t sample_random(void)
+static uint64_t sample_random(void)
 {
     uint64_t z;
 
@@ -90,22 +90,17 @@ static FIRST_TEXT uint64_t sample_random(void)
 }
 
 /* This thread's mean, of the profile. */
-static FIRST_TEXT uint64_t sample_distant(uint64_t mean)
+static uint64_t sample_distant(uint64_t mean)
 {
     return mean >> (SAMPLE_MEAN_BITS - SAMPLE_SHIFT_MOST) ? mean : mean << sample_own.shift;
 }
 
-static FIRST_TEXT void sample_next(enum sample_line line, uint64_t mean)
+static void sample_next(enum sample_line line, uint64_t mean)
 {
     if (line == SAMPLE_PROFILE)
         sample_own.drawn = mean =
             mean >> (SAMPLE_MEAN_BITS - SAMPLE_SHIFT_MOST) ? mean : mean << sample_own.shift;
     sample_own.left[line] = sample_distance(mean, sample_random());
-}
-
-uint64_t sample_mean_of(enum sample_line line)
-{
-    return atomic_load_explicit(&sample_mean[line], memory_order_relaxed);
 }
 
 /* A token: bit 15 for the profile, bit 14 for the guard, and the weight, in 6 bits of its exponent and 8 of its
@@ -156,8 +151,8 @@ static inline uint64_t sample_ready(enum sample_line line)
 }
 
 /* Of n objects that this thread takes of the cache, those that are samples of a line. */
-static FIRST_TEXT void sample_own_objects(enum sample_line line, const struct stook_cache *cache,
-                                          uint64_t size, uint64_t n)
+static void sample_own_objects(enum sample_line line, const struct stook_cache *cache,
+                               uint64_t size, uint64_t n)
 {
     struct context *context = context_self();
     uint64_t mean;
@@ -203,7 +198,7 @@ static uint32_t sample_found(uint64_t size, uint64_t may)
 }
 
 /* So many objects without a point go by.  The mean may have changed since they were looked at. */
-static FIRST_TEXT void sample_pass(uint64_t size, uint64_t n)
+static void sample_pass(uint64_t size, uint64_t n)
 {
     for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
         if (sample_ready(line) != 0)
@@ -211,8 +206,8 @@ static FIRST_TEXT void sample_pass(uint64_t size, uint64_t n)
                 sample_own.left[line] > n * size ? n * size : sample_own.left[line];
 }
 
-FIRST_TEXT uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                                     uint32_t *token)
+uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
+                          uint32_t *token)
 {
     uint64_t size = cache->layout.stride, may = more;
 
@@ -259,7 +254,7 @@ struct sample sample_take(const struct stook_cache *cache)
     return sample;
 }
 
-FIRST_TEXT bool sample_large(size_t size, float *weight)
+bool sample_large(size_t size, float *weight)
 {
     uint64_t mean = sample_ready(SAMPLE_PROFILE);
 

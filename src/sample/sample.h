@@ -35,6 +35,7 @@
 #include "base/context.h"
 #include "slab/cache.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -48,8 +49,13 @@ enum {
 
 /* Samples of a line from now on, `mean` bytes apart, also another mean than before; 0: no more of them. */
 void sample_begin(enum sample_line line, uint64_t mean);
+extern _Atomic uint64_t sample_mean[SAMPLE_LINES] __attribute__((visibility("hidden")));
+
 /* 0: none. */
-uint64_t sample_mean_of(enum sample_line line);
+static inline uint64_t sample_mean_of(enum sample_line line)
+{
+    return atomic_load_explicit(&sample_mean[line], memory_order_relaxed);
+}
 
 /* hooks_set.sample */
 uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
