@@ -43,13 +43,13 @@ PKG_CONFIG_PATH=$work/prefix/lib/pkgconfig $python -m pip install -q --no-build-
     echo "pip installed no stook.pth"
     exit 1
 }
-export PYTHONUSERBASE=$work/user STOOK_PYTHON=1
+export PYTHONUSERBASE=$work/user PYTHONSTOOK=1
 installed=$($python -c 'import stook; print(*stook.installed())')
 [ "$installed" = "raw mem obj" ] || {
     echo "the installed package does not start: $installed"
     exit 1
 }
-echo "pip: stook is installed, and starts with STOOK_PYTHON=1"
+echo "pip: stook is installed, and starts with PYTHONSTOOK=1"
 
 # What fails without Stook on this machine is no failure of Stook: those tests run again without.
 cd "$work"
@@ -58,7 +58,7 @@ tail -n 25 "$work/with"
 [ $status = 0 ] && exit 0
 mapfile -t failed < <(awk '/^[0-9]+ tests? failed/ {on = 1; next} /^[^ ]/ {on = 0} on {for (i = 1; i <= NF; i++) print $i}' "$work/with")
 echo "failed with Stook: ${failed[*]}; the same without:"
-STOOK_PYTHON=0 $python -m test --timeout 300 "${failed[@]}" >"$work/without" 2>&1 || true
+PYTHONSTOOK=0 $python -m test --timeout 300 "${failed[@]}" >"$work/without" 2>&1 || true
 tail -n 12 "$work/without"
 mapfile -t alone < <(awk '/^[0-9]+ tests? failed/ {on = 1; next} /^[^ ]/ {on = 0} on {for (i = 1; i <= NF; i++) print $i}' "$work/without")
 for one in "${failed[@]}"; do

@@ -28,13 +28,13 @@ class Stook(unittest.TestCase):
     def test_environment(self):
         show = "import stook; print(stook.installed())"
         self.good(show, "()")
-        self.good(show, "()", STOOK_PYTHON="0")
-        self.good(show, "('raw', 'mem', 'obj')", STOOK_PYTHON="1")
-        self.good(show, "('obj',)", STOOK_PYTHON="obj")
-        self.good(show, "()", "-E", STOOK_PYTHON="1")
+        self.good(show, "()", PYTHONSTOOK="0")
+        self.good(show, "('raw', 'mem', 'obj')", PYTHONSTOOK="1")
+        self.good(show, "('obj',)", PYTHONSTOOK="obj")
+        self.good(show, "()", "-E", PYTHONSTOOK="1")
 
     def test_wrong_environment_is_said(self):
-        code, out, err = python("print(1)", STOOK_PYTHON="objects")
+        code, out, err = python("print(1)", PYTHONSTOOK="objects")
         self.assertEqual((code, out), (0, "1"))
         self.assertIn("no such domain: objects", err)
 
@@ -75,11 +75,11 @@ class Stook(unittest.TestCase):
         self.good("import threading, zlib, hashlib\n"
                   "def work():\n for i in range(300): zlib.decompress(zlib.compress(bytes(20000) + b'%d' % i))\n"
                   "ts = [threading.Thread(target=work) for _ in range(4)]; [t.start() for t in ts]; "
-                  "[t.join() for t in ts]; print('done')", "done", STOOK_PYTHON="1")
+                  "[t.join() for t in ts]; print('done')", "done", PYTHONSTOOK="1")
 
     def test_fork(self):
         self.good("import os\npid = os.fork()\nif pid == 0:\n a = [[i] for i in range(9999)]; os._exit(7)\n"
-                  "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))", "7", STOOK_PYTHON="1")
+                  "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))", "7", PYTHONSTOOK="1")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Python's memory from Stook.
 
-  STOOK_PYTHON=1 python3 program.py         from the start (stook.pth)
-  STOOK_PYTHON=mem,obj python3 program.py   these domains only
+  PYTHONSTOOK=1 python3 program.py         from the start (stook.pth)
+  PYTHONSTOOK=mem,obj python3 program.py   these domains only
   import stook; stook.install()             from here on
 
 Objects from before the install stay with the allocator that made them, and so do requests above 8 KiB.  An install
@@ -46,10 +46,10 @@ def live():
 
 
 def _start(value):
-    """STOOK_PYTHON: 0 or nothing, 1, or domains.  A failure is reported, and the program runs without."""
+    """PYTHONSTOOK: 0 or nothing, 1, or domains.  A failure is reported, and the program runs without."""
     if value in ("", "0"):
         return
     try:
         install(DOMAINS if value == "1" else tuple(value.split(",")))
     except (RuntimeError, ValueError, OSError) as error:
-        print(f"stook: STOOK_PYTHON={value}: {error}", file=sys.stderr)
+        print(f"stook: PYTHONSTOOK={value}: {error}", file=sys.stderr)
