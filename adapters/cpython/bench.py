@@ -24,7 +24,8 @@ def main():
         site = os.path.join(user, "lib", "python%d.%d" % python_version(), "site-packages")
         shutil.copytree(os.path.join(build, "adapters", "cpython", "stook"), os.path.join(site, "stook"))
         shutil.copy(os.path.join(HERE, "stook.pth"), site)
-        ours = {"PYTHONSTOOK": "1", "PYTHONUSERBASE": user}
+        ours = {"PYTHONSTOOK": "1", "PYTHONUSERBASE": user,
+                "LD_LIBRARY_PATH": os.path.abspath(os.path.join(build, "lib"))}
         plans = [("pymalloc", None, {}), ("Stook", None, ours), ("Stook, over stook-malloc", mallocs[-1][1], ours)]
         plans += [(f"malloc: {name}", preload, {"PYTHONMALLOC": "malloc"}) for name, preload in mallocs]
         measure(plans, rounds)

@@ -2,6 +2,7 @@
 """workloads.py NAME: one workload in a process of its own; its seconds on standard output."""
 import gc
 import json
+import os
 import pickle
 import random
 import re
@@ -67,6 +68,8 @@ def numbers():
 WORKLOADS = {work.__name__: work for work in (trees, documents, strings, pickles, collector, numbers)}
 
 if __name__ == "__main__":
+    if "PYTHONSTOOK" in os.environ and "obj" not in sys.modules["stook"].installed():
+        raise SystemExit("stook is not installed: this would measure pymalloc")
     begin = time.perf_counter()
     WORKLOADS[sys.argv[1]]()
     print(time.perf_counter() - begin)

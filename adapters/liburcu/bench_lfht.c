@@ -6,7 +6,7 @@
  *
  * SOURCE is stook (a typed cache and stook_free_rcu()) or malloc (malloc, and call_rcu() whose callback frees).
  * Each thread picks random keys; CHURN percent of its operations replace the key's node, the others look it
- * up.  Each operation is timed by itself.  One line of JSON: lookups and replacements a second, quantiles of both in
+ * up.  In the first half of the time operations are counted, in the second each is timed by itself.  One line of JSON: lookups and replacements a second, quantiles of both in
  * nanoseconds, and the peak of resident memory.
  */
 #include <urcu.h>
@@ -42,7 +42,7 @@ struct histogram {
 
 struct worker {
     pthread_t thread;
-    uint64_t random, sum;
+    uint64_t random, sum, looked_up, wrote;
     struct histogram lookups, writes;
 } __attribute__((aligned(128)));
 
@@ -51,7 +51,7 @@ static struct cds_lfht *table;
 static uint64_t keys = 100000;
 static unsigned churn = 10;
 static bool plain;
-static atomic_bool started, done;
+static atomic_bool started, timed, done;
 
 static uint64_t nanoseconds(void)
 {
@@ -188,13 +188,21 @@ static void *work(void *arg)
         ;
     while (!atomic_load_explicit(&done, memory_order_relaxed)) {
         w->random ^= w->random << 13, w->random ^= w->random >> 7, w->random ^= w->random << 17;
-        uint64_t key = (w->random >> 8) % keys, from = ticks();
-        if ((w->random & 0xff) * 100 < churn * 256) {
+        bool writes = (w->random & 0xff) * 100 < churn * 256;
+        uint64_t key = (w->random >> 8) % keys;
+        if (atomic_load_explicit(&timed, memory_order_relaxed)) {
+            uint64_t from = ticks();
+            if (writes)
+                replace(key);
+            else
+                w->sum += look_up(key);
+            note(writes ? &w->writes : &w->lookups, ticks() - from);
+        } else if (writes) {
             replace(key);
-            note(&w->writes, ticks() - from);
+            w->wrote++;
         } else {
             w->sum += look_up(key);
-            note(&w->lookups, ticks() - from);
+            w->looked_up++;
         }
     }
     rcu_unregister_thread();
@@ -208,11 +216,11 @@ static void add_to(struct histogram *sum, const struct histogram *one)
         sum->bucket[i] += one->bucket[i];
 }
 
-static void print_quantiles(const char *name, const struct histogram *h, double seconds, double tick)
+static void print_quantiles(const char *name, const struct histogram *h, double rate, double tick)
 {
-    printf("\"%s\": %.0f, \"%s_p50\": %.0f, \"%s_p99\": %.0f, \"%s_p999\": %.0f", name,
-           (double)h->n / seconds, name, (double)quantile(h, 0.5) * tick, name,
-           (double)quantile(h, 0.99) * tick, name, (double)quantile(h, 0.999) * tick);
+    printf("\"%s\": %.0f, \"%s_p50\": %.0f, \"%s_p99\": %.0f, \"%s_p999\": %.0f", name, rate, name,
+           (double)quantile(h, 0.5) * tick, name, (double)quantile(h, 0.99) * tick, name,
+           (double)quantile(h, 0.999) * tick);
 }
 
 int main(int argc, char **argv)
@@ -249,7 +257,11 @@ int main(int argc, char **argv)
     }
     uint64_t from = nanoseconds(), from_ticks = ticks();
     atomic_store(&started, true);
-    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    struct timespec t = {(time_t)(seconds / 2),
+                         (long)((seconds / 2 - (double)(time_t)(seconds / 2)) * 1e9)};
+    nanosleep(&t, NULL);
+    atomic_store(&timed, true);
+    double counted = (double)(nanoseconds() - from) / 1e9, looked_up = 0, wrote = 0;
     nanosleep(&t, NULL);
     atomic_store(&done, true);
     for (unsigned i = 0; i < threads; i++)
@@ -257,13 +269,15 @@ int main(int argc, char **argv)
     double took = (double)(nanoseconds() - from), tick = took / (double)(ticks() - from_ticks);
     getrusage(RUSAGE_SELF, &usage);
     for (unsigned i = 0; i < threads; i++) {
+        looked_up += (double)workers[i].looked_up;
+        wrote += (double)workers[i].wrote;
         add_to(&lookups, &workers[i].lookups);
         add_to(&writes, &workers[i].writes);
     }
     printf("{\"source\": \"%s\", ", argv[1]);
-    print_quantiles("lookups", &lookups, took / 1e9, tick);
+    print_quantiles("lookups", &lookups, looked_up / counted, tick);
     printf(", ");
-    print_quantiles("writes", &writes, took / 1e9, tick);
+    print_quantiles("writes", &writes, wrote / counted, tick);
     printf(", \"peak_kib\": %ld}\n", usage.ru_maxrss);
     return 0; /* the table, and deferred frees, end with the process */
 }

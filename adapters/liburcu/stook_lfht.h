@@ -75,9 +75,9 @@
         rcu_read_unlock();                                                                         \
     }                                                                                              \
     /* The caller is in a read-side section if it uses the result. */                              \
-    static inline __attribute__((unused)) type *name##_add_unique(                                 \
-        struct cds_lfht *ht, unsigned long hash, cds_lfht_match_fct match, const void *key,        \
-        type *object)                                                                              \
+    static inline __attribute__((unused))                                                          \
+    type *name##_add_unique(struct cds_lfht *ht, unsigned long hash, cds_lfht_match_fct match,     \
+                            const void *key, type *object)                                         \
     {                                                                                              \
         struct cds_lfht_node *there;                                                               \
                                                                                                    \
@@ -88,9 +88,9 @@
             name##_discard(object);                                                                \
         return caa_container_of(there, type, member);                                              \
     }                                                                                              \
-    static inline __attribute__((unused)) void name##_put(                                         \
-        struct cds_lfht *ht, unsigned long hash, cds_lfht_match_fct match, const void *key,        \
-        type *object)                                                                              \
+    static inline __attribute__((unused)) void name##_put(struct cds_lfht *ht, unsigned long hash, \
+                                                          cds_lfht_match_fct match,                \
+                                                          const void *key, type *object)           \
     {                                                                                              \
         struct cds_lfht_node *old;                                                                 \
                                                                                                    \
@@ -118,8 +118,7 @@
         type *object;                                                                              \
                                                                                                    \
         rcu_read_lock();                                                                           \
-        cds_lfht_for_each_entry(ht, &iter, object, member)                                         \
-            name##_delete(ht, object);                                                             \
+        cds_lfht_for_each_entry(ht, &iter, object, member) name##_delete(ht, object);              \
         rcu_read_unlock();                                                                         \
     }
 

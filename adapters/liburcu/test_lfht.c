@@ -142,8 +142,7 @@ static size_t count(void)
     size_t n = 0;
 
     rcu_read_lock();
-    cds_lfht_for_each_entry(table, &iter, flow, node)
-        n++;
+    cds_lfht_for_each_entry(table, &iter, flow, node) n++;
     rcu_read_unlock();
     return n;
 }

@@ -36,7 +36,7 @@ static size_t class_size(unsigned class)
     unsigned k = class - FINE;
 
     if (class < FINE)
-        return ((size_t)class + 1) * STEP;
+        return ((size_t) class + 1) * STEP;
     return ((size_t)FINE_MAX << k / 8) + ((size_t)(k % 8 + 1) << (6 + k / 8));
 }
 
@@ -47,7 +47,8 @@ static inline unsigned class_of(size_t size)
 
     if (size <= FINE_MAX)
         return size ? (unsigned)((size - 1) / STEP) : 0;
-    top = 63 - (unsigned)__builtin_clzll(size - 1); /* size is in (2^top, 2^(top+1)]; top is 9 to 12 */
+    top = 63 -
+          (unsigned)__builtin_clzll(size - 1); /* size is in (2^top, 2^(top+1)]; top is 9 to 12 */
     return FINE + (top - 9) * 8 + (unsigned)((size - 1 - ((size_t)1 << top)) >> (top - 3));
 }
 
@@ -94,7 +95,8 @@ static void *resize(void *context, void *object, size_t size)
         return alloc(context, size);
     cache = stook_cache_of(object);
     if (!cache)
-        return under->realloc(under->ctx, object, size); /* its old size is not known: it stays there */
+        return under->realloc(under->ctx, object,
+                              size); /* its old size is not known: it stays there */
     had = stook_cache_object_size(cache);
     if (size <= had && (size > had / 2 || had <= 2 * STEP))
         return object;
