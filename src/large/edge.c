@@ -140,8 +140,9 @@ void edge_span(void *object, size_t blocks, size_t pages, bool fresh)
         return;
     for (unsigned i = 0; i < EDGE_SPANS; i++) {
         uintptr_t none = 0;
+        /* Pairs with the release in edge_span_end(): `pages` is not looked at any more. */
         if (!atomic_compare_exchange_strong_explicit(&edge_table[i].object, &none,
-                                                     (uintptr_t)object, memory_order_relaxed,
+                                                     (uintptr_t)object, memory_order_acquire,
                                                      memory_order_relaxed))
             continue;
         edge_table[i].pages = pages;
@@ -182,6 +183,6 @@ void edge_span_end(const void *object)
 
     if (i < 0)
         return;
-    atomic_store_explicit(&edge_table[i].object, 0, memory_order_relaxed);
+    atomic_store_explicit(&edge_table[i].object, 0, memory_order_release);
     atomic_fetch_sub_explicit(&edge_spans, 1, memory_order_relaxed);
 }
