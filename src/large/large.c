@@ -121,7 +121,7 @@ static void *large_make(unsigned zone, const struct large_ask *ask, bool *zeroed
 {
     size_t pages = large_pages_of(ask->size), blocks;
     struct extent extent = {0};
-    bool fresh;
+    bool fresh = false;
     void *object;
 
     if (pages == 0)
