@@ -87,6 +87,9 @@ libstdcxx   xz-utils                xz
 adapters    libdpdk-dev             pc:libdpdk
 adapters    libsqlite3-dev          pc:sqlite3
 adapters    tcl-dev                 /usr/lib/tcl8.6/tclConfig.sh
+adapters    python3-dev             pc:python3
+adapters    python3-pip             pip3
+adapters    libpython3.11-testsuite /usr/lib/python3.11/test/test_json/__init__.py
 adapters    make                    make
 adapters    dpkg-dev                dpkg-source
 
