@@ -8,7 +8,7 @@ Rows: the default, what it is without encoded links (a build of its own, made in
 rate, each word of STOOK_HARDEN and all of them, the letters of STOOK_DEBUG.  Columns: CPU time (user and system)
 and peak resident memory of programs under libstook-malloc.so, and malloc's pair and batch of 32 objects.
 
-A turn runs every mode once, in an order of its own.  A figure is the median of the turns' ratios to the first row in the
+A turn runs every mode once, in an order of its own, and each program for a second at least.  A figure is the median of the turns' ratios to the first row in the
 same turn; that row has medians.  --save adds the turns to a file and shows all that it has, so that turns may be run
 one by one, or at another time.  --write puts the table into docs/security.md.
 """
@@ -85,7 +85,17 @@ def environment(mode):
 
 
 def measure(program, mode, build):
-    """(CPU seconds, peak KiB, its output)."""
+    """(CPU seconds, peak KiB, its output): medians of as many runs as take a second."""
+    runs = []
+    while sum(seconds for seconds, _, _ in runs) < 1:
+        runs.append(run_once(program, mode, build))
+        if runs[-1][2] != runs[0][2]:
+            sys.exit(f"{program}, {mode}: another output")
+    seconds, peaks, outputs = zip(*runs)
+    return statistics.median(seconds), statistics.median(peaks), outputs[0]
+
+
+def run_once(program, mode, build):
     words, text, more = PROGRAMS[program]
     library = {"LD_PRELOAD": str(build / "lib/libstook-malloc.so")}
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out:
