@@ -60,7 +60,7 @@ struct stook_object_track {
  * thread changes meanwhile may be mixed.
  *
  * returns: 0, or -1 and *track is not changed
- * errors:  EINVAL   track->size is not set, or `which` is none of the two
+ * errors:  EINVAL   track->size is not a sizeof, or `which` is none of the two
  *          ENOENT   no object of a cache with STOOK_CACHE_DEBUG_USER, or it never was
  * context: any
  * locks:   none

@@ -202,7 +202,7 @@ STOOK_API int stook_group_set_reclaim(struct stook_group group, stook_group_recl
  * The caller sets stat->size to sizeof(*stat).  The numbers are exact while no thread charges; while other
  * threads charge, they are of nearly one moment.
  *
- * errors:  EINVAL   the group was destroyed, or stat->size is not set
+ * errors:  EINVAL   the group was destroyed, or stat->size is not a sizeof
  * context: not in a signal handler
  * locks:   groups
  * cost:    one load for each stock below it

@@ -94,7 +94,7 @@ STOOK_API int stook_cache_stat_enable(struct stook_cache *cache, int on) STOOK_N
  * They are sums over all CPUs, zeros if nothing was ever counted.  The caller sets stat->size to
  * sizeof(*stat).  If other threads count while the counters are cleared, their events may stay or not.
  *
- * errors:  EINVAL   stat->size is not set
+ * errors:  EINVAL   stat->size is not a sizeof
  * context: any
  * locks:   none
  * cost:    a load a CPU and counter

@@ -20,9 +20,10 @@
  *  - A function that returns int returns 0, or -1 with errno set.  Exceptions say so: the number of a CPU
  *    or node is an int as well.  A function that returns a pointer returns NULL with errno set.
  *  - A limit is a number of bytes.  STOOK_UNLIMITED is no limit, and 0 allows nothing.
- *  - A structure that may grow begins with `size`, which the caller sets to its sizeof.  In
- *    arguments, a member that is 0 means its default; a member that this library does not know must be 0
- *    (EINVAL).  In results, the library writes `size` bytes and sets members that it does not know to 0.
+ *  - A structure that may grow begins with `size`, which the caller sets to its sizeof: a multiple of 8,
+ *    4096 at most (else EINVAL).  In arguments, a member that is 0 means its default; a member that this
+ *    library does not know must be 0 (EINVAL).  In results, the library writes `size` bytes and sets members
+ *    that it does not know to 0.
  *  - A callback gets its subject first and the caller's `void *arg` last.
  *  - Any thread may make any call.
  *  - A signal handler that interrupts a call of this library must return: longjmp() out of it leaves a
@@ -200,7 +201,7 @@ struct stook_cache_args {
  * be destroyed once.
  *
  * returns: the cache, which the caller destroys; or NULL
- * errors:  EINVAL   name is NULL, object_size is 0, align is no power of two, args->size is not set, or a
+ * errors:  EINVAL   name is NULL, object_size is 0, align is no power of two, args->size is not a sizeof, or a
  *                   member is set that this version does not know
  *          EINVAL   unknown flags, both of LINK_*, links inside with a constructor or TYPESAFE, or ADAPTIVE
  *                   with NOSHEAF

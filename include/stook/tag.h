@@ -69,7 +69,7 @@ STOOK_API int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint
  * The caller sets stat->size to sizeof(*stat).  Each number includes all that happened before the call.  An
  * event of another thread meanwhile may be in one number and not in the next.
  *
- * errors:  EINVAL   stat->size is not set
+ * errors:  EINVAL   stat->size is not a sizeof
  *          ENOENT   there is no such tag
  * context: any
  * locks:   none

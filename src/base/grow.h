@@ -10,14 +10,17 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Whether a caller's structure of `size` bytes has a size at all. */
+enum { GROW_MAX = 4096 }; /* bytes: more than any version's structure will have */
+
+/* Whether `size` can be the sizeof of such a structure.  They are aligned to a word, so a size that ends inside
+ * of one is none: half a pointer would be copied. */
 static inline bool grow_is_sized(size_t size)
 {
-    return size >= sizeof(size_t);
+    return size >= sizeof(size_t) && size % sizeof(size_t) == 0 && size <= GROW_MAX;
 }
 
-/* Arguments, of which `known` bytes are known: what the caller does not have is 0.  False where it has
- * no size, or something set that is not known. */
+/* Arguments, of which `known` bytes are known: what the caller does not have is 0.  False if its size
+ * is no structure's, or something is set that is not known. */
 static inline bool grow_read(void *to, size_t known, const void *from)
 {
     size_t size;

@@ -10,6 +10,7 @@
 #include <stook/kmem_private.h>
 
 #include "base/context.h"
+#include "base/grow.h"
 #include "base/lock.h"
 #include "base/where.h"
 #include "charge/account.h"
@@ -59,21 +60,22 @@ static struct stook_cache *buckets_cache(const char *prefix, unsigned class,
 }
 
 struct stook_kmem_buckets *stook_kmem_buckets_create(const char *name,
-                                                     const struct stook_cache_args *args)
+                                                     const struct stook_cache_args *given)
 {
     struct stook_kmem_buckets *buckets;
+    struct stook_cache_args args = {0};
     unsigned class;
 
-    if (!name || args->size != sizeof(*args) || (args->flags & ~(unsigned)BUCKETS_FLAGS) ||
-        args->align || args->dtor || args->sheaf_capacity || args->cached_bytes_max ||
-        ((args->flags & STOOK_CACHE_ZERO_ON_FREE) && args->ctor)) {
+    if (!name || !grow_read(&args, sizeof(args), given) ||
+        (args.flags & ~(unsigned)BUCKETS_FLAGS) || args.align || args.dtor || args.sheaf_capacity ||
+        args.cached_bytes_max || ((args.flags & STOOK_CACHE_ZERO_ON_FREE) && args.ctor)) {
         errno = EINVAL;
         return NULL;
     }
     buckets = stook_kmalloc_from(sizeof(*buckets), STOOK_ZERO,
                                  where_address(__builtin_return_address(0)));
     for (class = 0; buckets && class < KMALLOC_CLASSES; class ++) {
-        buckets->cache[class] = buckets_cache(name, class, args);
+        buckets->cache[class] = buckets_cache(name, class, &args);
         if (!buckets->cache[class]) {
             int error = errno;
             (void)stook_kmem_buckets_destroy(buckets);

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Caches by name, by object and one after the other; walks over live objects; deadlines of pools; arrays;
  * messages; the version.  By the public headers alone. */
+#include <stook/debug.h>
+#include <stook/group.h>
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
+#include <stook/kmem_private.h>
 #include <stook/pool.h>
+#include <stook/rcu.h>
 #include <stook/sheaf.h>
+#include <stook/stat.h>
 #include <stook/stook.h>
+#include <stook/tag.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -362,6 +368,104 @@ static void test_deadline(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* ---- structures that grow --------------------------------------------------------------------- */
+
+static void never(void *object, void *arg)
+{
+    (void)object;
+    (void)arg;
+    abort();
+}
+
+static void never_call(struct stook_rcu_head *head, void (*func)(struct stook_rcu_head *head))
+{
+    func(head);
+}
+
+static void never_wait(void)
+{
+    abort();
+}
+
+/* Every call that takes such a structure, with a size that is none. */
+static void refuse_size(struct stook_cache *cache, void *object, size_t size)
+{
+    union {
+        size_t size;
+        struct stook_cache_args args;
+        struct stook_stat stat;
+        struct stook_group_stat group;
+        struct stook_tag_stat tag;
+        struct stook_object_track track;
+        struct stook_rcu_ops ops;
+        char bytes[8192];
+    } given = {.args = {.ctor = never}};
+
+    given.size = size;
+    errno = 0;
+    assert_null(stook_cache_create("sized", 40, &given.args));
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_null(stook_kmem_buckets_create("sized", &given.args));
+    assert_int_equal(errno, EINVAL);
+    memset(&given, 0x5c, sizeof(given));
+    given.size = size;
+    errno = 0;
+    assert_int_equal(stook_cache_stat(cache, &given.stat), -1);
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_int_equal(stook_group_stat(STOOK_NO_GROUP, &given.group), -1);
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_int_equal(stook_tag_stat(1, &given.tag), -1);
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_int_equal(stook_object_track(object, STOOK_TRACK_ALLOC, &given.track), -1);
+    assert_int_equal(errno, EINVAL);
+    for (size_t i = sizeof(size); i < sizeof(given); i++)
+        assert_int_equal(given.bytes[i], 0x5c);
+    memset(&given, 0, sizeof(given));
+    given.ops = (struct stook_rcu_ops){
+        .size = size, .call = never_call, .synchronize = never_wait, .barrier = never_wait};
+    errno = 0;
+    assert_int_equal(stook_rcu_set_ops(&given.ops), -1);
+    assert_int_equal(errno, EINVAL);
+}
+
+/* Half of a constructor's address would be copied from a structure that ends inside of it. */
+static void test_sizes(void **state)
+{
+    (void)state;
+    struct stook_cache *cache = stook_cache_create("sizes", 40, NULL);
+    void *object = stook_alloc(cache, 0);
+    union {
+        struct stook_cache_args args;
+        struct stook_stat stat;
+        char bytes[8192];
+    } given = {.bytes = {0}};
+
+    for (size_t size = 0; size < 256; size++)
+        if (size == 0 || size % sizeof(size_t) != 0)
+            refuse_size(cache, object, size);
+    refuse_size(cache, object, 4096 + 1);
+    refuse_size(cache, object, 4096 + sizeof(size_t));
+    refuse_size(cache, object, SIZE_MAX);
+    refuse_size(cache, object, SIZE_MAX - sizeof(size_t) + 1);
+    for (size_t size = sizeof(size_t); size <= 4096; size *= 2) {
+        struct stook_cache *sized;
+        given.args.size = size;
+        sized = stook_cache_create("sized", 40, &given.args);
+        assert_non_null(sized);
+        assert_int_equal(stook_cache_destroy(sized), 0);
+    }
+    given.bytes[4096] = 0x5c;
+    given.stat.size = 4096;
+    assert_int_equal(stook_cache_stat(cache, &given.stat), 0);
+    assert_int_equal(given.bytes[4096], 0x5c);
+    stook_free(cache, object);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static char heard[8000];
@@ -403,6 +507,7 @@ int main(void)
         cmocka_unit_test(test_walk_beside), cmocka_unit_test(test_node_of),
         cmocka_unit_test(test_arrays),      cmocka_unit_test(test_bulk_of_nothing),
         cmocka_unit_test(test_deadline),    cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
