@@ -10,6 +10,13 @@
 #![allow(non_camel_case_types)]
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use core::ptr::NonNull;
+
+/// What [`inline::pop_or`] does where the fast path has no object.
+pub trait Otherwise {
+    /// An object of the cache. `from` is in the function that allocates; NULL if that is not known.
+    extern "C" fn otherwise(from: *const c_void) -> NonNull<c_void>;
+}
 
 #[cfg(stook_inline)]
 #[path = "inline_x86_64.rs"]

@@ -120,6 +120,18 @@ impl Raw {
         }
     }
 
+    /// The same for a cache that a type names: where the machine allows, the call of `O` is within the fast path's
+    /// block, and the result not NULL.
+    #[inline(always)]
+    pub(crate) fn pop_fast_or<O: sys::Otherwise>(&self) -> *mut c_void {
+        if inline::INLINED {
+            // SAFETY: as in pop_fast().
+            unsafe { inline::pop_or::<O>(self.get()) }
+        } else {
+            self.pop_fast()
+        }
+    }
+
     /// Memory for one object, or NULL and errno.
     #[inline(always)]
     pub(crate) fn pop(&self) -> *mut c_void {

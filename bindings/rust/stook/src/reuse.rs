@@ -70,6 +70,16 @@ unsafe extern "C" fn destruct<T>(object: *mut c_void, _arg: *mut c_void) {
     unsafe { object.cast::<T>().drop_in_place() }
 }
 
+/// Where the fast path has no object.
+struct Slow<T, H>(PhantomData<(T, H)>);
+
+impl<T: Recycle, H: ReuseHome<T>> sys::Otherwise for Slow<T, H> {
+    #[cold]
+    extern "C" fn otherwise(_from: *const c_void) -> NonNull<c_void> {
+        H::cache().raw.pop_or_end()
+    }
+}
+
 impl<T: Recycle, H: ReuseHome<T>> Reuse<T, H> {
     /// For `reuse!`.
     ///
@@ -88,7 +98,8 @@ impl<T: Recycle, H: ReuseHome<T>> Reuse<T, H> {
     /// memory.
     #[inline(always)]
     pub fn take(&self) -> Reused<T, H> {
-        let object = NonNull::new(self.raw.pop_fast()).unwrap_or_else(|| self.raw.pop_or_end());
+        let object = NonNull::new(self.raw.pop_fast_or::<Slow<T, H>>())
+            .unwrap_or_else(|| self.raw.pop_or_end());
         Reused { object: object.cast(), home: PhantomData }
     }
 
