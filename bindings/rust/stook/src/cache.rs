@@ -91,8 +91,8 @@ struct Slow<T, H>(PhantomData<(T, H)>);
 
 impl<T: 'static, H: Home<T>> sys::Otherwise for Slow<T, H> {
     #[cold]
-    extern "C" fn otherwise(_from: *const c_void) -> NonNull<c_void> {
-        H::cache().raw.pop_or_end()
+    extern "C" fn otherwise(from: *const c_void) -> NonNull<c_void> {
+        H::cache().raw.pop_or_end(from)
     }
 }
 
@@ -106,14 +106,14 @@ impl<T, H: Return<T>> Cache<T, H> {
     pub fn alloc(&self, value: T) -> Pooled<T, H> {
         match H::__pop_fast(self) {
             Some(object) => Slot::from_raw(object).write(value),
-            None => self.alloc_slow(value),
+            None => self.alloc_slow(value, sys::here()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, value: T) -> Pooled<T, H> {
-        Slot::from_raw(self.raw.pop_or_end().cast()).write(value)
+    fn alloc_slow(&self, value: T, from: *const c_void) -> Pooled<T, H> {
+        Slot::from_raw(self.raw.pop_or_end(from).cast()).write(value)
     }
 
     /// Stores what the function returns.
@@ -150,7 +150,10 @@ impl<T, H: Return<T>> Cache<T, H> {
     /// Memory for one object.
     #[inline(always)]
     pub fn slot(&self) -> Slot<T, H> {
-        Slot::from_raw(H::__pop_fast(self).unwrap_or_else(|| self.raw.pop_or_end().cast()))
+        match H::__pop_fast(self) {
+            Some(object) => Slot::from_raw(object),
+            None => Slot::from_raw(self.raw.pop_or_end(sys::here()).cast()),
+        }
     }
 
     /// Memory for one object, by what the effort allows.
@@ -162,8 +165,9 @@ impl<T, H: Return<T>> Cache<T, H> {
     /// assert_eq!(*word, 9);
     /// # Ok::<(), stook::Error>(())
     /// ```
+    #[inline(always)]
     pub fn try_slot(&self, effort: Effort) -> Result<Slot<T, H>, Error> {
-        match NonNull::new(self.raw.pop_slow(effort.flags())) {
+        match NonNull::new(self.raw.pop_slow(effort.flags(), sys::here())) {
             Some(object) => Ok(Slot::from_raw(object.cast())),
             None => Err(Error::last()),
         }

@@ -75,8 +75,8 @@ struct Slow<T, H>(PhantomData<(T, H)>);
 
 impl<T: Recycle, H: ReuseHome<T>> sys::Otherwise for Slow<T, H> {
     #[cold]
-    extern "C" fn otherwise(_from: *const c_void) -> NonNull<c_void> {
-        H::cache().raw.pop_or_end()
+    extern "C" fn otherwise(from: *const c_void) -> NonNull<c_void> {
+        H::cache().raw.pop_or_end(from)
     }
 }
 
@@ -98,12 +98,15 @@ impl<T: Recycle, H: ReuseHome<T>> Reuse<T, H> {
     /// memory.
     #[inline(always)]
     pub fn take(&self) -> Reused<T, H> {
-        let object = NonNull::new(self.raw.pop_fast_or::<Slow<T, H>>())
-            .unwrap_or_else(|| self.raw.pop_or_end());
+        let object = match NonNull::new(self.raw.pop_fast_or::<Slow<T, H>>()) {
+            Some(object) => object,
+            None => self.raw.pop_or_end(sys::here()),
+        };
         Reused { object: object.cast(), home: PhantomData }
     }
 
     /// [`take`](Reuse::take) that says if there is no memory.
+    #[inline(always)]
     pub fn try_take(&self) -> Result<Reused<T, H>, Error> {
         match NonNull::new(self.raw.pop()) {
             Some(object) => Ok(Reused { object: object.cast(), home: PhantomData }),
