@@ -316,6 +316,22 @@ STOOK_API void *stook_alloc_else(struct stook_cache *cache, unsigned flags,
     STOOK_NONNULL(1, 3) STOOK_WARN_UNUSED;
 
 /*
+ * Allocate one object for a caller elsewhere.
+ *
+ * As stook_alloc(), for a wrapper whose own callers are what profiles by call site (stook/tag.h) and reports of
+ * debugged caches should name, for example the allocator of another language.  `from` is the address that the
+ * wrapper returns to, or any within the function that allocates; NULL is the address that this call returns to.
+ *
+ * returns: as stook_alloc()
+ * errors:  as stook_alloc()
+ * context: as stook_alloc()
+ * locks:   as stook_alloc()
+ * cost:    5 ns and more: it is for where the inlined fast path found no object, and tries none itself
+ */
+STOOK_API void *stook_alloc_from(struct stook_cache *cache, unsigned flags, const void *from)
+    STOOK_NONNULL(1) STOOK_WARN_UNUSED;
+
+/*
  * Allocate one object of a node's memory.
  *
  * Nodes have the numbers of the topology; -1 is stook_alloc().  If the node has no memory, or none left,

@@ -93,7 +93,13 @@ __attribute__((aligned(64))) void *stook_alloc_at(struct stook_cache *cache, uns
     return alloc_rest(cache, flags, where_site(site, __builtin_return_address(0)));
 }
 
-/* The caller has tried the fast path.  fail() may throw: CMakeLists.txt compiles this file so that it can. */
+/* Callers of this call and of the next one have tried the fast path. */
+void *stook_alloc_from(struct stook_cache *cache, unsigned flags, const void *from)
+{
+    return alloc_rest(cache, flags, where_address(from ? from : __builtin_return_address(0)));
+}
+
+/* fail() may throw: CMakeLists.txt compiles this file so that it can. */
 void *stook_alloc_else(struct stook_cache *cache, unsigned flags,
                        void *(*fail)(struct stook_cache *cache, unsigned flags))
 {

@@ -450,12 +450,40 @@ static void test_macros(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* A wrapper names its caller; without one its own call counts. */
+static void test_wrapped(void **state)
+{
+    (void)state;
+    struct stook_tag_stat stat = {.size = sizeof(stat)};
+    struct stook_cache *cache = stook_cache_create("wrapped", 96, NULL);
+    const void *from = (const void *)0x500000000123;
+    void *a[2], *b;
+
+    assert_non_null(cache);
+    assert_int_equal(stook_tags_enable(cache, 1), 0);
+    for (unsigned i = 0; i < 2; i++)
+        assert_non_null(a[i] = stook_alloc_from(cache, i ? STOOK_ZERO : 0, from));
+    assert_non_null(b = stook_alloc_from(cache, 0, NULL));
+    assert_int_equal(stook_tag_stat(stook_tag_of(a[0]), &stat), 0);
+    assert_true(stat.address == (uintptr_t)from && stat.live_objects == 2);
+    assert_int_equal(stook_tag_stat(stook_tag_of(b), &stat), 0);
+    assert_true(stat.address - (uintptr_t)&test_wrapped < 4096 && stat.live_objects == 1);
+    for (unsigned i = 0; i < 2; i++)
+        stook_free(cache, a[i]);
+    stook_free(cache, b);
+    assert_int_equal(stook_cache_destroy(cache), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alone),        cmocka_unit_test(test_late),
-        cmocka_unit_test(test_share),        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_threads_late), cmocka_unit_test(test_threads_switched),
+        cmocka_unit_test(test_wrapped),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_share),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads_late),
+        cmocka_unit_test(test_threads_switched),
         cmocka_unit_test(test_macros),
     };
 

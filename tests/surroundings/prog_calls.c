@@ -136,6 +136,8 @@ static void some_objects(unsigned flags)
         stook_free_bulk(cache, n, object);
         object[0] = stook_alloc_else(cache, flags, no_object);
         stook_free(cache, object[0]);
+        object[0] = stook_alloc_from(cache, flags, &cache);
+        stook_free(cache, object[0]);
         object[0] = stook_alloc_node(cache, flags, 0);
         (void)stook_usable_size(object[0]);
         (void)stook_node_of(object[0]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! The fast path of machines, compilers and builds without inlined sections: every operation calls the library.
 
-use crate::stook_cache;
+use crate::{stook_cache, Otherwise};
 use core::ffi::c_void;
 
 /// Whether pops and pushes are inlined.
@@ -16,6 +16,15 @@ pub const UNBORN: *mut stook_cache = core::ptr::null_mut();
 /// As of the inlined one.
 #[inline(always)]
 pub unsafe fn pop(_cache: *mut stook_cache) -> *mut c_void {
+    core::ptr::null_mut()
+}
+
+/// The same.
+///
+/// # Safety
+/// As of the inlined one.
+#[inline(always)]
+pub unsafe fn pop_or<O: Otherwise>(_cache: *mut stook_cache) -> *mut c_void {
     core::ptr::null_mut()
 }
 

@@ -11,11 +11,12 @@
 //! cache that is not made yet points to [`UNBORN`], a head whose slot has no sheaf: a pop finds that out where
 //! it finds an empty sheaf, and pays no comparison for it.
 //!
-//! Stable Rust has no block of `asm!` with labels and outputs (rust-lang/rust#119364). A pop therefore leaves
-//! NULL in its output and the caller tests that: two instructions more than C's. With `--cfg stook_nightly` and a
-//! nightly compiler it jumps, as C's does.
+//! Stable Rust has no block of `asm!` with labels and outputs (rust-lang/rust#119364). So [`pop`] leaves NULL in its
+//! output, which the caller tests: two instructions more than C's. With `--cfg stook_nightly` and a nightly compiler
+//! it jumps, as C's does. [`pop_or`] has nothing to test: its cold path, within the block, calls a function that
+//! returns an object or does not return.
 
-use crate::{stook_cache, stook_cache_head};
+use crate::{stook_cache, stook_cache_head, Otherwise};
 use core::arch::{asm, global_asm};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -64,6 +65,54 @@ global_asm!(
     "ret",
     ".cfi_endproc",
     ".size stook_rust_begin, .-stook_rust_begin",
+    ".popsection",
+    options(att_syntax)
+);
+
+// The cold path of pop_or(): calls the function in %rax with the return address as its argument, and returns what
+// it returns. Every other register of the caller that the block does not name survives. The caller has left room
+// for its red zone and pushed its return address, so that an unwinder finds the frame of the caller from here. (A
+// shadow stack would object to that address. The kernel has it on only if every object of the program asks for it.)
+global_asm!(
+    ".pushsection .text.unlikely.stook_rust_or, \"ax\", @progbits",
+    ".globl stook_rust_or",
+    ".hidden stook_rust_or",
+    ".type stook_rust_or, @function",
+    "stook_rust_or:",
+    ".cfi_startproc",
+    ".cfi_def_cfa %rsp, 136",
+    ".cfi_offset %rip, -136",
+    "pushq %rbp",
+    ".cfi_adjust_cfa_offset 8",
+    ".cfi_rel_offset %rbp, 0",
+    "movq %rsp, %rbp",
+    ".cfi_def_cfa_register %rbp",
+    "pushq %rcx",
+    "pushq %rdx",
+    "pushq %rsi",
+    "pushq %rdi",
+    "pushq %r8",
+    "pushq %r9",
+    "pushq %r10",
+    "pushq %r11",
+    "andq $-16, %rsp",
+    "movq 8(%rbp), %rdi",
+    "callq *%rax",
+    "leaq -64(%rbp), %rsp",
+    "popq %r11",
+    "popq %r10",
+    "popq %r9",
+    "popq %r8",
+    "popq %rdi",
+    "popq %rsi",
+    "popq %rdx",
+    "popq %rcx",
+    "popq %rbp",
+    ".cfi_def_cfa %rsp, 136",
+    ".cfi_restore %rbp",
+    "retq $128",
+    ".cfi_endproc",
+    ".size stook_rust_or, .-stook_rust_or",
     ".popsection",
     options(att_syntax)
 );
@@ -207,6 +256,66 @@ pub unsafe fn pop(cache: *mut stook_cache) -> *mut c_void {
         options(att_syntax, nostack)
     );
     // A sheaf holds no NULL: the caller's test for it is the jump above.
+    core::hint::assert_unchecked(!object.is_null());
+    object
+}
+
+/// Takes the top object of this CPU's main sheaf. When it is empty, closed or aborted, what `O` returns. Machines
+/// whose blocks cannot hold the call return NULL instead; this one does not.
+///
+/// Stack traces and the argument of `O` name the function that this is inlined into. The block keeps its caller's
+/// integer registers across the call, but no vector registers: for these the compiler chooses another place.
+///
+/// # Safety
+/// `cache` is a cache that is not destroyed meanwhile, or [`UNBORN`].
+#[inline(always)]
+pub unsafe fn pop_or<O: Otherwise>(cache: *mut stook_cache) -> *mut c_void {
+    let (slots, rseq) = slots_and_rseq(cache);
+    let object: *mut c_void;
+    // Not nostack's promise to the letter: the cold path writes below the red zone, as a signal handler does.
+    asm!(
+        begin!("{m}"),
+        "jz 6f",
+        "movl 8({m}), {n:e}",
+        "subl $1, {n:e}",
+        "jb 6f",
+        "movq 16({m}, {n}, 8), %rax",
+        "movl {n:e}, 8({m})",
+        "2:",
+        ".pushsection __rseq_abort, \"ax?\"",
+        ".byte 0x0f, 0xb9, 0x3d",
+        ".long 0x53053053",
+        "4:",
+        "6:",
+        "leaq -128(%rsp), %rsp",
+        "leaq 2b(%rip), %rax",
+        "pushq %rax",
+        "movq {otherwise}@GOTPCREL(%rip), %rax",
+        "jmp stook_rust_or",
+        ".popsection",
+        m = out(reg) _,
+        n = out(reg) _,
+        out("rax") object,
+        slots = in(reg) slots,
+        rseq = in(reg) rseq,
+        otherwise = sym O::otherwise,
+        out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+        out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+        out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+        out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+        out("xmm16") _, out("xmm17") _, out("xmm18") _, out("xmm19") _,
+        out("xmm20") _, out("xmm21") _, out("xmm22") _, out("xmm23") _,
+        out("xmm24") _, out("xmm25") _, out("xmm26") _, out("xmm27") _,
+        out("xmm28") _, out("xmm29") _, out("xmm30") _, out("xmm31") _,
+        out("k0") _, out("k1") _, out("k2") _, out("k3") _,
+        out("k4") _, out("k5") _, out("k6") _, out("k7") _,
+        out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+        out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+        out("mm0") _, out("mm1") _, out("mm2") _, out("mm3") _,
+        out("mm4") _, out("mm5") _, out("mm6") _, out("mm7") _,
+        options(att_syntax, nostack)
+    );
+    // A sheaf holds no NULL, and O returns none: a test of the caller is removed.
     core::hint::assert_unchecked(!object.is_null());
     object
 }

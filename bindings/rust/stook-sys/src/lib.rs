@@ -10,6 +10,13 @@
 #![allow(non_camel_case_types)]
 
 use core::ffi::{c_char, c_int, c_long, c_uint, c_void};
+use core::ptr::NonNull;
+
+/// What [`inline::pop_or`] does where the fast path has no object.
+pub trait Otherwise {
+    /// An object of the cache. `from` is in the function that allocates; NULL if that is not known.
+    extern "C" fn otherwise(from: *const c_void) -> NonNull<c_void>;
+}
 
 #[cfg(stook_inline)]
 #[path = "inline_x86_64.rs"]
@@ -17,6 +24,30 @@ pub mod inline;
 #[cfg(not(stook_inline))]
 #[path = "inline_none.rs"]
 pub mod inline;
+
+/// An address in the function that this is inlined into, for `stook_alloc_from`; NULL on machines that it does not
+/// know.
+#[inline(always)]
+pub fn here() -> *const c_void {
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    return core::ptr::null();
+    #[cfg(not(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64")))))]
+    {
+        let at: *const c_void;
+        // SAFETY: it reads the program counter. Behind the instruction, as a return address would be.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::asm!(
+                "leaq 0(%rip), {}",
+                lateout(reg) at,
+                options(att_syntax, nomem, nostack, preserves_flags)
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::asm!("adr {}, . + 4", lateout(reg) at, options(nomem, nostack, preserves_flags));
+        }
+        at
+    }
+}
 
 #[cfg(any(miri, stook_mock))]
 mod mock;
@@ -148,6 +179,11 @@ extern "C" {
 
     // objects
     pub fn stook_alloc(cache: *mut stook_cache, flags: c_uint) -> *mut c_void;
+    pub fn stook_alloc_from(
+        cache: *mut stook_cache,
+        flags: c_uint,
+        from: *const c_void,
+    ) -> *mut c_void;
     pub fn stook_alloc_node(cache: *mut stook_cache, flags: c_uint, node: c_int) -> *mut c_void;
     pub fn stook_free(cache: *mut stook_cache, object: *mut c_void);
     pub fn stook_free_any(object: *mut c_void);
@@ -189,6 +225,9 @@ extern "C" {
         text: *mut c_char,
         length: usize,
     ) -> isize;
+
+    // stook/tag.h
+    pub fn stook_profile_write(fd: c_int) -> c_int;
 
     // stook/sheaf.h
     pub fn stook_sheaf_prefill(
@@ -253,6 +292,11 @@ extern "C" {
 
     fn __errno_location() -> *mut c_int;
 }
+
+// A program that is linked with libstook.a writes no profile (STOOK_PROFILE) unless it refers to this call.
+#[cfg(not(any(miri, stook_mock)))]
+#[used]
+static PROFILES: unsafe extern "C" fn(c_int) -> c_int = stook_profile_write;
 
 /// The value of errno of this thread, after a call that failed.
 #[cfg(not(any(miri, stook_mock)))]

@@ -164,6 +164,14 @@ pub unsafe fn stook_alloc(cache: *mut stook_cache, _flags: c_uint) -> *mut c_voi
     allocate(cache, GROUP.get())
 }
 
+pub unsafe fn stook_alloc_from(
+    cache: *mut stook_cache,
+    flags: c_uint,
+    _from: *const c_void,
+) -> *mut c_void {
+    stook_alloc(cache, flags)
+}
+
 pub unsafe fn stook_free(cache: *mut stook_cache, object: *mut c_void) {
     assert_eq!(forget(object).cache, cache, "an object of this cache");
     let made = made(cache);

@@ -56,6 +56,13 @@ impl<T: 'static, H: Home<T>> Cache<T, H> {
         Cache::with_raw(Raw::new(Layout::new::<T>(), settings))
     }
 
+    /// For `cache!`: memory for one object, if the fast path has some.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn __pop_fast(&self) -> Option<NonNull<T>> {
+        NonNull::new(self.raw.pop_fast_or::<Slow<T, H>>().cast())
+    }
+
     /// For `cache!`: takes back the memory of one object.
     ///
     /// # Safety
@@ -79,6 +86,16 @@ impl<T: 'static, H: Home<T>> Cache<T, H> {
     }
 }
 
+/// Where the fast path of a home's cache has no object.
+struct Slow<T, H>(PhantomData<(T, H)>);
+
+impl<T: 'static, H: Home<T>> sys::Otherwise for Slow<T, H> {
+    #[cold]
+    extern "C" fn otherwise(from: *const c_void) -> NonNull<c_void> {
+        H::cache().raw.pop_or_end(from)
+    }
+}
+
 impl<T, H: Return<T>> Cache<T, H> {
     /// Stores a value in an object of the cache.
     ///
@@ -87,16 +104,16 @@ impl<T, H: Return<T>> Cache<T, H> {
     /// reason to end.
     #[inline(always)]
     pub fn alloc(&self, value: T) -> Pooled<T, H> {
-        match NonNull::new(self.raw.pop_fast()) {
-            Some(object) => Slot::from_raw(object.cast()).write(value),
-            None => self.alloc_slow(value),
+        match H::__pop_fast(self) {
+            Some(object) => Slot::from_raw(object).write(value),
+            None => self.alloc_slow(value, sys::here()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, value: T) -> Pooled<T, H> {
-        Slot::from_raw(self.raw.pop_or_end().cast()).write(value)
+    fn alloc_slow(&self, value: T, from: *const c_void) -> Pooled<T, H> {
+        Slot::from_raw(self.raw.pop_or_end(from).cast()).write(value)
     }
 
     /// Stores what the function returns.
@@ -133,8 +150,10 @@ impl<T, H: Return<T>> Cache<T, H> {
     /// Memory for one object.
     #[inline(always)]
     pub fn slot(&self) -> Slot<T, H> {
-        let object = NonNull::new(self.raw.pop_fast()).unwrap_or_else(|| self.raw.pop_or_end());
-        Slot::from_raw(object.cast())
+        match H::__pop_fast(self) {
+            Some(object) => Slot::from_raw(object),
+            None => Slot::from_raw(self.raw.pop_or_end(sys::here()).cast()),
+        }
     }
 
     /// Memory for one object, by what the effort allows.
@@ -146,8 +165,9 @@ impl<T, H: Return<T>> Cache<T, H> {
     /// assert_eq!(*word, 9);
     /// # Ok::<(), stook::Error>(())
     /// ```
+    #[inline(always)]
     pub fn try_slot(&self, effort: Effort) -> Result<Slot<T, H>, Error> {
-        match NonNull::new(self.raw.pop_slow(effort.flags())) {
+        match NonNull::new(self.raw.pop_slow(effort.flags(), sys::here())) {
             Some(object) => Ok(Slot::from_raw(object.cast())),
             None => Err(Error::last()),
         }

@@ -45,6 +45,13 @@ pub unsafe trait Return<T>: Sized {
     /// # Safety
     /// As [`give_back`](Return::give_back), for each. The contents of the slice are unspecified afterwards.
     unsafe fn give_back_all(objects: &mut [NonNull<T>]);
+
+    /// Memory for one object, if the fast path has some. [`cache!`](crate::cache) has a faster one.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn __pop_fast(cache: &Cache<T, Self>) -> Option<NonNull<T>> {
+        NonNull::new(cache.raw.pop_fast().cast())
+    }
 }
 
 /// The home of objects of a static cache that no type names: the library finds the cache by the address.

@@ -136,6 +136,13 @@ macro_rules! __return {
                 // SAFETY: by the caller.
                 unsafe { $name.__push_all(objects) }
             }
+
+            #[inline(always)]
+            fn __pop_fast(
+                cache: &$crate::Cache<$type, $home>,
+            ) -> ::core::option::Option<::core::ptr::NonNull<$type>> {
+                cache.__pop_fast()
+            }
         }
     };
 }

@@ -18,6 +18,7 @@ use core::ops::{Deref, DerefMut};
 
 impl<T, H: Return<T>> Cache<T, H> {
     /// Fills the slice with objects: all of them or none.
+    #[inline(always)] // so that the call returns to the program's function
     fn pop_all(&self, objects: &mut [MaybeUninit<NonNull<T>>]) -> Result<(), Error> {
         let cache = self.raw.handle()?;
         let at = objects.as_mut_ptr().cast::<*mut c_void>();
@@ -36,6 +37,7 @@ impl<T, H: Return<T>> Cache<T, H> {
     /// assert_eq!(*words[3], 9);
     /// # Ok::<(), stook::Error>(())
     /// ```
+    #[inline(always)]
     pub fn alloc_array_with<const N: usize>(
         &self,
         make: impl FnMut(usize) -> T,
@@ -60,6 +62,7 @@ impl<T, H: Return<T>> Cache<T, H> {
     /// drop(words); // the memory of all goes back in some calls
     /// ```
     #[cfg(feature = "alloc")]
+    #[inline(always)]
     pub fn alloc_bulk_with(&self, n: usize, make: impl FnMut(usize) -> T) -> Batch<T, H> {
         match self.try_alloc_bulk_with(n, make) {
             Ok(batch) => batch,
@@ -69,15 +72,32 @@ impl<T, H: Return<T>> Cache<T, H> {
 
     /// [`alloc_bulk_with`](Cache::alloc_bulk_with) that says if there is no memory.
     #[cfg(feature = "alloc")]
+    #[inline(always)]
     pub fn try_alloc_bulk_with(
         &self,
         n: usize,
         make: impl FnMut(usize) -> T,
     ) -> Result<Batch<T, H>, Error> {
-        let mut objects: Vec<NonNull<T>> = Vec::new();
-        objects.try_reserve_exact(n).map_err(|_| Error::NO_MEMORY)?;
+        let mut objects = room(n)?;
         self.pop_all(&mut objects.spare_capacity_mut()[..n])?;
         // SAFETY: the call filled in the first n.
+        Ok(unsafe { Batch::filled(objects, n, make) })
+    }
+}
+
+#[cfg(feature = "alloc")]
+fn room<T>(n: usize) -> Result<Vec<NonNull<T>>, Error> {
+    let mut objects = Vec::new();
+    objects.try_reserve_exact(n).map_err(|_| Error::NO_MEMORY)?;
+    Ok(objects)
+}
+
+#[cfg(feature = "alloc")]
+impl<T, H: Return<T>> Batch<T, H> {
+    /// # Safety
+    /// The first `n` places have objects of a cache with this home, which nothing else owns.
+    unsafe fn filled(mut objects: Vec<NonNull<T>>, n: usize, make: impl FnMut(usize) -> T) -> Self {
+        // SAFETY: by the caller.
         unsafe { objects.set_len(n) };
         Filling::<T, H>::new(&mut objects).fill(make);
         let mut objects = mem::ManuallyDrop::new(objects);
@@ -85,7 +105,7 @@ impl<T, H: Return<T>> Cache<T, H> {
         let objects = unsafe {
             Vec::from_raw_parts(objects.as_mut_ptr().cast(), objects.len(), objects.capacity())
         };
-        Ok(Batch { objects })
+        Batch { objects }
     }
 }
 

@@ -44,13 +44,13 @@ impl<T> OwnedCache<T> {
     }
 
     /// [`Cache::alloc`].
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&self, value: T) -> Pooled<T, Of<'_>> {
         self.cache().alloc(value)
     }
 
     /// [`Cache::try_alloc`].
-    #[inline]
+    #[inline(always)]
     pub fn try_alloc(&self, value: T) -> Result<Pooled<T, Of<'_>>, Refused<T>> {
         self.cache().try_alloc(value)
     }

@@ -55,6 +55,7 @@ impl<T: Home<T> + 'static> Pooled<T> {
     /// let task = stook::Pooled::pin(Task(1));
     /// assert_eq!(task.as_ref().0, 1);
     /// ```
+    #[inline(always)]
     pub fn pin(value: T) -> Pin<Self> {
         Pooled::into_pin(Pooled::new(value))
     }
@@ -189,12 +190,14 @@ impl<T: Clone + 'static, H: Home<T>> Clone for Pooled<T, H> {
 }
 
 impl<T: Default + 'static, H: Home<T>> Default for Pooled<T, H> {
+    #[inline(always)]
     fn default() -> Self {
         H::cache().alloc_with(T::default)
     }
 }
 
 impl<T: 'static, H: Home<T>> From<T> for Pooled<T, H> {
+    #[inline(always)]
     fn from(value: T) -> Self {
         H::cache().alloc(value)
     }

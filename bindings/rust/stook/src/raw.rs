@@ -120,30 +120,45 @@ impl Raw {
         }
     }
 
+    /// The same for a cache that a type names: where the machine allows, the call of `O` is within the fast path's
+    /// block, and the result not NULL.
+    #[inline(always)]
+    pub(crate) fn pop_fast_or<O: sys::Otherwise>(&self) -> *mut c_void {
+        if inline::INLINED {
+            // SAFETY: as in pop_fast().
+            unsafe { inline::pop_or::<O>(self.get()) }
+        } else {
+            self.pop_fast()
+        }
+    }
+
     /// Memory for one object, or NULL and errno.
     #[inline(always)]
     pub(crate) fn pop(&self) -> *mut c_void {
         let object = self.pop_fast();
         if object.is_null() {
-            self.pop_slow(sys::STOOK_WAIT)
+            self.pop_slow(sys::STOOK_WAIT, sys::here())
         } else {
             object
         }
     }
 
     /// Memory for one object; ends as Box::new() does if there is none. Callers end with a call of it, and need no
-    /// frame for their fast path.
+    /// frame for their fast path. `from` is in the program's function that allocates: sys::here() of a function that
+    /// is inlined there.
     #[cold]
     #[inline(never)]
-    pub(crate) fn pop_or_end(&self) -> NonNull<c_void> {
-        NonNull::new(self.pop_slow(sys::STOOK_WAIT)).unwrap_or_else(|| out_of_memory(self.layout))
+    pub(crate) fn pop_or_end(&self, from: *const c_void) -> NonNull<c_void> {
+        NonNull::new(self.pop_slow(sys::STOOK_WAIT, from))
+            .unwrap_or_else(|| out_of_memory(self.layout))
     }
 
     #[cold]
-    pub(crate) fn pop_slow(&self, flags: c_uint) -> *mut c_void {
+    #[inline(never)]
+    pub(crate) fn pop_slow(&self, flags: c_uint, from: *const c_void) -> *mut c_void {
         match self.handle() {
             // SAFETY: as in pop().
-            Ok(cache) => unsafe { sys::stook_alloc(cache.as_ptr(), flags) },
+            Ok(cache) => unsafe { sys::stook_alloc_from(cache.as_ptr(), flags, from) },
             Err(_) => ptr::null_mut(),
         }
     }

@@ -56,6 +56,7 @@ impl<T, H: Return<T>> Reserve<T, H> {
     ///
     /// # Panics
     /// If more are taken than were reserved.
+    #[inline(always)]
     pub fn alloc(&mut self, value: T) -> Pooled<T, H> {
         match self.slot() {
             Some(slot) => slot.write(value),
@@ -74,6 +75,7 @@ impl<T, H: Return<T>> Reserve<T, H> {
     /// assert!(reserve.is_empty());
     /// # Ok::<(), stook::Error>(())
     /// ```
+    #[inline(always)]
     pub fn slot(&mut self) -> Option<Slot<T, H>> {
         // SAFETY: by &mut this thread alone uses the sheaf, which is of this cache.
         let object = unsafe {

@@ -70,6 +70,16 @@ unsafe extern "C" fn destruct<T>(object: *mut c_void, _arg: *mut c_void) {
     unsafe { object.cast::<T>().drop_in_place() }
 }
 
+/// Where the fast path has no object.
+struct Slow<T, H>(PhantomData<(T, H)>);
+
+impl<T: Recycle, H: ReuseHome<T>> sys::Otherwise for Slow<T, H> {
+    #[cold]
+    extern "C" fn otherwise(from: *const c_void) -> NonNull<c_void> {
+        H::cache().raw.pop_or_end(from)
+    }
+}
+
 impl<T: Recycle, H: ReuseHome<T>> Reuse<T, H> {
     /// For `reuse!`.
     ///
@@ -88,11 +98,15 @@ impl<T: Recycle, H: ReuseHome<T>> Reuse<T, H> {
     /// memory.
     #[inline(always)]
     pub fn take(&self) -> Reused<T, H> {
-        let object = NonNull::new(self.raw.pop_fast()).unwrap_or_else(|| self.raw.pop_or_end());
+        let object = match NonNull::new(self.raw.pop_fast_or::<Slow<T, H>>()) {
+            Some(object) => object,
+            None => self.raw.pop_or_end(sys::here()),
+        };
         Reused { object: object.cast(), home: PhantomData }
     }
 
     /// [`take`](Reuse::take) that says if there is no memory.
+    #[inline(always)]
     pub fn try_take(&self) -> Result<Reused<T, H>, Error> {
         match NonNull::new(self.raw.pop()) {
             Some(object) => Ok(Reused { object: object.cast(), home: PhantomData }),

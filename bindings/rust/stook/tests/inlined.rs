@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 //! The fast path is taken where it should be, and statistics that are switched meanwhile count all of it.
 
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
 use std::ffi::{c_char, CStr};
-use stook::{cache, Cache, Home};
+use std::hint::black_box;
+use stook::{cache, reuse, Cache, Home, Recycle};
 
 fn counter<T: 'static, H: Home<T>>(cache: &Cache<T, H>, name: &CStr) -> u64 {
     let mut text = [0 as c_char; 4096];
@@ -89,4 +92,65 @@ fn a_push_of_the_inlined_path_is_seen_by_the_library() {
     assert!(popped > 900, "{popped} of 1000 pops were inlined");
     // SAFETY: no object is there to be had, and none is.
     assert!(unsafe { stook::sys::inline::pop(stook::sys::inline::UNBORN) }.is_null());
+}
+
+/// Values of every kind of register survive the cold path, which saves some of them itself.
+#[test]
+fn the_cold_path_keeps_what_its_caller_holds() {
+    cache! { static WORDS: Cache<[u64; 4], ColdWords>; }
+    let mut words = Vec::new();
+    for i in 0..20_000u64 {
+        let n: [u64; 14] = std::array::from_fn(|k| black_box(i + k as u64));
+        let f: [f64; 10] = std::array::from_fn(|k| black_box((i * 2 + k as u64) as f64));
+        // Nothing is freed meanwhile, so that every sheaf but the first is fetched by the cold path.
+        let word = WORDS.alloc([n[0], n[1], n[2], n[3]]);
+        for (k, &n) in n.iter().enumerate() {
+            assert_eq!(n, i + k as u64);
+        }
+        for (k, &f) in f.iter().enumerate() {
+            assert_eq!(f, (i * 2 + k as u64) as f64);
+        }
+        words.push(word);
+    }
+    assert!(words.iter().zip(0..).all(|(word, i)| **word == [i, i + 1, i + 2, i + 3]));
+}
+
+thread_local! {
+    static SEEN: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+struct Seen;
+
+impl Default for Seen {
+    fn default() -> Self {
+        SEEN.set(Backtrace::force_capture().to_string());
+        Seen
+    }
+}
+
+impl Recycle for Seen {
+    fn recycle(&mut self) {}
+}
+
+reuse! { static SEEN_OBJECTS: Reuse<Seen>; }
+
+#[inline(never)]
+fn the_function_that_takes() {
+    black_box(SEEN_OBJECTS.take());
+}
+
+#[inline(never)]
+fn its_caller() {
+    the_function_that_takes();
+    black_box(());
+}
+
+/// A constructor runs within the cold path: an unwinder goes through it to the callers.
+#[test]
+fn stacks_of_the_cold_path_have_the_callers() {
+    its_caller();
+    let seen = SEEN.take();
+    for name in ["the_function_that_takes", "its_caller", "stacks_of_the_cold_path"] {
+        assert!(seen.contains(name), "no {name} in\n{seen}");
+    }
 }
