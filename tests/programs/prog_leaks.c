@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* link: shared */
 /*
- * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [call] [wait].
+ * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [call] [busy] [wait].
  *
  * Lost: 3 points; a string; a list of two; a ring of two; 300 KiB of whole pages.  Possible: an array of which only
  * the second element is pointed to.  In reach: what a global, another thread's stack and register, a thread-local
  * variable and another object point to.  Free: in sheaves, and behind readers.
+ *
+ * busy: a thread moves pointers all the time.  The top of a stack is always younger than the search that meets it, and a
+ * list goes from one global to another, a part at a time.
  */
 #include <stook/debug.h>
 #include <stook/stook.h>
@@ -15,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct point {
@@ -143,14 +147,69 @@ static void *hold(void *arg)
     return NULL;
 }
 
+struct link {
+    struct link *next;
+    char name[56];
+};
+
+enum { STACK = 20000, STACK_MAX = 5000000, LIST = 20000 };
+
+static struct link *volatile stack, *volatile list[2];
+
+static void push(struct link *volatile *top)
+{
+    struct link *link = malloc(sizeof(*link));
+
+    link->next = *top;
+    *top = link;
+}
+
+/* The first `n` of a list, which lie in no global for a moment. */
+static void move(struct link *volatile *from, struct link *volatile *to, int n)
+{
+    for (struct link *link; n > 0 && (link = *from); n--) {
+        *from = link->next;
+        link->next = *to;
+        *to = link;
+    }
+}
+
+static void *work(void *arg)
+{
+    struct timespec nap = {.tv_nsec = 100000};
+    int pushed = STACK;
+
+    (void)arg;
+    for (unsigned from = 0;; from ^= !list[from]) {
+        for (int i = 0; i < 10 && pushed < STACK_MAX; i++, pushed++)
+            push(&stack);
+        move(&list[from], &list[from ^ 1], 500);
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+static void begin_work(void)
+{
+    pthread_t thread;
+
+    for (int i = 0; i < STACK; i++)
+        push(&stack);
+    for (int i = 0; i < LIST; i++)
+        push(&list[0]);
+    if (pthread_create(&thread, NULL, work, NULL) != 0)
+        exit(2);
+}
+
 int main(int argc, char **argv)
 {
-    bool clean = false, threads = false, call = false, wait = false;
+    bool clean = false, threads = false, call = false, wait = false, busy = false;
 
     for (int i = 1; i < argc; i++) {
         clean |= !strcmp(argv[i], "clean");
         threads |= !strcmp(argv[i], "threads");
         call |= !strcmp(argv[i], "call");
+        busy |= !strcmp(argv[i], "busy");
         wait |= !strcmp(argv[i], "wait"); /* "ready", then until its input ends */
     }
     points = stook_cache_create("points", sizeof(struct point), NULL);
@@ -168,6 +227,8 @@ int main(int argc, char **argv)
         if (pthread_create(&thread, NULL, hold, tube) != 0 || read(tube[0], &c, 1) != 1)
             return 2;
     }
+    if (busy)
+        begin_work();
     wipe();
     if (call)
         printf("%ld\n", stook_leaks(STDERR_FILENO, STOOK_REPORT_JSON));

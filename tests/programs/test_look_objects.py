@@ -213,6 +213,16 @@ if not locked:  # whole stacks, times, what was asked for
         string = next(g for g in report["groups"] if any(f["symbol"] == "lose_string" for f in g["stack"]))
         assert string["bytes"] == 100 and 0 < string["first_ns"] == string["last_ns"], string
 
+# A thread moves pointers all the time; what was allocated since a search began is all that points to a stack.
+program = Program(STOOK, "run", "--", os.path.join(TESTS, "prog_leaks"), "busy", "wait", STOOK_TAGS="1")
+for wait in ("0", "0.1", "0.2"):
+    report = as_json("leaks", "--json", "--wait", wait, program.pid)
+    assert report["agreed"] and 3 <= report["searches"] <= 40, report
+    assert found(report, "lost", "lost_behind") == PLANTED, (wait, {key: report[key] for key in ("searches", "lost", "lost_behind")})
+text = stook("leaks", program.pid)
+assert re.search(r"^\d+ searches in \d+\.\d s, while the process ran: .*see --stop\)\n +objects", text, re.M), text
+program.end()
+
 # Everyday programs lose nothing that their own search does not find.
 PYTHON = """
 import ctypes, json, re, sys, threading

@@ -2,6 +2,7 @@
 #include "look/leaks.h"
 
 #include "look/heap_own.h"
+#include "look/late.h"
 #include "look/target_core.h"
 
 #include <fcntl.h>
@@ -25,6 +26,7 @@ struct leaks_search {
     struct heap *heap;
     struct leaks *leaks;
     struct reach *reach;
+    struct late *late; /* while pointers are followed in a target that runs */
     uint64_t window, window_end;
     int pagemap; /* -1: there is none */
     char *chunk;
@@ -61,13 +63,11 @@ static const char *leaks_chunk(struct leaks_search *search, uint64_t at)
     return chunk;
 }
 
-static const void *leaks_view(void *context, uint64_t address, size_t size, void *buffer)
+static void leaks_copy(struct leaks_search *search, uint64_t address, size_t size, void *buffer)
 {
-    struct leaks_search *search = context;
-
     if (size >= LEAKS_CHUNK || address < search->window || address >= search->window_end) {
         leaks_read(search->heap, address, buffer, size);
-        return buffer;
+        return;
     }
     for (size_t done = 0; done < size;) {
         uint64_t at = address + done, in = at % LEAKS_CHUNK;
@@ -76,7 +76,23 @@ static const void *leaks_view(void *context, uint64_t address, size_t size, void
         memcpy((char *)buffer + done, leaks_chunk(search, at - in) + in, part);
         done += part;
     }
+}
+
+static const void *leaks_view(void *context, uint64_t address, size_t size, void *buffer)
+{
+    struct leaks_search *search = context;
+
+    leaks_copy(search, address, size, buffer);
+    if (search->late)
+        late_note(search->late, search->reach, buffer, size / 8);
     return buffer;
+}
+
+static void leaks_renew(void *context)
+{
+    struct leaks_search *search = context;
+
+    memset(search->chunk_at, 0, sizeof(search->chunk_at));
 }
 
 /* ---- the objects ------------------------------------------------------------------------------ */
@@ -261,7 +277,7 @@ static uint64_t leaks_hash(struct leaks_search *search, const struct leaks_objec
     for (uint64_t at = 0; at < object->size; at += sizeof(copy)) {
         size_t n = object->size - at < sizeof(copy) ? (size_t)(object->size - at) : sizeof(copy);
         memset(copy, 0, sizeof(copy));
-        (void)leaks_view(search, object->address + at, n, copy);
+        leaks_copy(search, object->address + at, n, copy);
         for (size_t i = 0; i < n; i += 8) {
             memcpy(&word, copy + i, sizeof(word));
             hash = leaks_mix(hash, word);
@@ -319,10 +335,16 @@ bool leaks_search(struct heap *heap, leaks_registers registers, void *context, b
     search->pagemap = heap->target->live ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     leaks_take(search);
     reach_start(search->reach);
+    search->late =
+        heap->target->live && !registers ? late_new(heap->middle, search->window_end) : NULL;
     if (registers)
         registers(context, leaks_words, search->reach);
     leaks_own(search, false);
     roots = target_for_each_mapping(heap->target, leaks_mapping, search);
+    if (search->late)
+        late_follow(search->late, heap->target->pid, search->reach, leaks_renew, search);
+    late_close(search->late);
+    search->late = NULL;
     reach_settle(search->reach);
     reach_each(search->reach, leaks_found, search);
     if (search->pagemap >= 0)
@@ -355,10 +377,8 @@ void leaks_common(const struct leaks *before, struct leaks *later)
         old = at < before->objects && before->object[at].address == object->address
                   ? &before->object[at]
                   : NULL;
-        if (!old || old->kind == REACH_IN_REACH || old->hash != object->hash) {
-            later->dropped++;
+        if (!old || old->kind == REACH_IN_REACH || old->hash != object->hash)
             continue;
-        }
         if (old->kind > object->kind)
             object->kind = old->kind;
         later->sum[object->kind].objects++;

@@ -3,8 +3,8 @@
  * leaks.h - objects of a target that are in use and that nothing points to.
  *
  * Of a target that stands still, or is a core file, one search says it.  Of one that runs, each search misses pointers
- * that move meanwhile or are in registers: what two searches found lost, some time apart, is lost, if none of its bytes
- * has changed in between and no other object has taken its place.
+ * that move meanwhile or are in registers: what all of some searches found lost, some time apart, is lost, if none of
+ * its bytes has changed in between and no other object has taken its place.
  */
 #ifndef STOOK_LOOK_LEAKS_H
 #define STOOK_LOOK_LEAKS_H
@@ -26,8 +26,7 @@ struct leaks {
     struct {
         uint64_t objects, bytes;
     } sum[REACH_KINDS];
-    uint64_t unread;  /* bytes of mappings that were not read: too large */
-    uint64_t dropped; /* lost in the first search, and not in the second */
+    uint64_t unread; /* bytes of mappings that were not read: too large */
     bool all;
 };
 

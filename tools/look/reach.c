@@ -96,6 +96,15 @@ void reach_start(struct reach *reach)
         reach_need(malloc(((size_t)reach->heap.objects + 1) * sizeof(*reach->heap.work)));
 }
 
+bool reach_live(const struct reach *reach, uint64_t word)
+{
+    uint32_t object;
+    uint64_t inside;
+
+    return heap_find(&reach->heap, word, &object, &inside) &&
+           (reach->heap.state[object] & HEAP_LIVE);
+}
+
 void reach_root(struct reach *reach, const uint64_t *words, size_t n)
 {
     heap_root(&reach->heap, words, n);

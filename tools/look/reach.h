@@ -31,6 +31,9 @@ bool reach_add(struct reach *reach, uint64_t pages, uint64_t bytes, uint64_t sta
 void reach_free(struct reach *reach, uint64_t address);
 void reach_start(struct reach *reach);
 
+/* Whether a word points to an object in use, or into one. */
+bool reach_live(const struct reach *reach, uint64_t word);
+
 void reach_root(struct reach *reach, const uint64_t *words, size_t n);
 void reach_root_memory(struct reach *reach, uint64_t address, uint64_t size);
 

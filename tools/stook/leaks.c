@@ -16,7 +16,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEAKS_SHOWN = 200, LEAKS_BITS = 16 };
+enum {
+    LEAKS_SHOWN = 200,
+    LEAKS_BITS = 16,
+    LEAKS_SEARCHES = 40,   /* of a process that runs, at most */
+    LEAKS_AGREE = 2,       /* so many in a row have to take nothing away … */
+    LEAKS_AGREE_MOVED = 8, /* … if one was ever mistaken, since several may be mistaken alike */
+    LEAKS_JITTER = 20,     /* ms: what the process does may be periodic */
+};
 
 struct leaks_options {
     bool json, all, stop;
@@ -39,7 +46,9 @@ struct leaks_report {
     struct heap *heap;
     struct leaks leaks;
     bool alone;
-    uint64_t seconds; /* between two searches */
+    unsigned searches, agreed; /* agreed: the last ones, in a row, took nothing away */
+    bool moved;                /* a search called lost what another one did not */
+    uint64_t seconds;          /* from the first search to the last */
     struct leaks_group **group;
     size_t groups;
     struct leaks_group
@@ -55,6 +64,11 @@ static const struct {
     [REACH_PERHAPS] = {"possible", "possible", "only pointers into their middle were found"},
     [REACH_IN_REACH] = {"reachable", "reachable", ""},
 };
+
+static bool leaks_agreed(const struct leaks_report *report)
+{
+    return report->agreed >= (report->moved ? LEAKS_AGREE_MOVED : LEAKS_AGREE);
+}
 
 static unsigned long long leaks_number(uint64_t n)
 {
@@ -170,10 +184,13 @@ static void leaks_group_text(struct writer *w, const struct leaks_report *report
 static void leaks_how(struct writer *w, const struct leaks_report *report)
 {
     if (report->heap->target->live && !report->alone) {
-        writer_print(w, "two searches, ");
+        writer_print(w, "%u searches in ", report->searches);
         leaks_seconds(w, report->seconds);
-        writer_print(w, " apart, while the process ran: what is lost is older than that, or only a "
+        writer_print(w, ", while the process ran: what is lost is older than that, or only a "
                         "register points to it (see --stop)\n");
+        if (!leaks_agreed(report))
+            writer_print(w, "the searches did not come to agree: some of what is called lost may "
+                            "be in use (see --stop)\n");
     } else if (report->heap->target->live) {
         writer_print(w, "the process stood still meanwhile\n");
     }
@@ -218,6 +235,8 @@ static void leaks_json(struct writer *w, const struct leaks_report *report)
     writer_json(w, target->name);
     writer_print(w, ", \"live\": %s", target->live ? "true" : "false");
     writer_print(w, ", \"threads_stopped\": %s, ", report->alone ? "true" : "false");
+    writer_key(w, "searches", report->searches, ", ");
+    writer_print(w, "\"agreed\": %s, ", report->alone || leaks_agreed(report) ? "true" : "false");
     writer_key(w, "apart_ns", report->seconds, ", ");
     writer_key(w, "unread_bytes", report->leaks.unread, ",\n ");
     for (unsigned kind = 0; kind < REACH_KINDS; kind++) {
@@ -262,24 +281,57 @@ static void leaks_of_stop(void *context, void (*fn)(const uint64_t *words, size_
     stop_registers(context, fn, arg);
 }
 
-static bool leaks_twice(struct leaks_report *report, struct target_error *error)
+static uint64_t leaks_lost(const struct leaks *leaks)
 {
-    const struct leaks_options *options = report->options;
-    struct timespec nap = {(time_t)options->wait,
-                           (long)((options->wait - (double)(time_t)options->wait) * 1e9)};
-    struct leaks before;
+    return leaks->sum[REACH_LOST].objects + leaks->sum[REACH_LOST_BEHIND].objects;
+}
+
+static void leaks_nap(double seconds)
+{
+    struct timespec nap;
+
+    clock_gettime(CLOCK_MONOTONIC, &nap);
+    seconds += (double)(nap.tv_nsec % (LEAKS_JITTER * 1000000)) / 1e9;
+    nap = (struct timespec){(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&nap, NULL);
+}
+
+static bool leaks_again(struct leaks_report *report, uint64_t begin, struct target_error *error)
+{
+    struct leaks before = report->leaks;
+    bool done;
+
+    report->leaks = (struct leaks){0};
+    done = heap_read(report->heap, error) &&
+           leaks_search(report->heap, NULL, NULL, report->options->all, &report->leaks, error);
+    if (done) {
+        uint64_t had = leaks_lost(&before), found = leaks_lost(&report->leaks), both;
+        leaks_common(&before, &report->leaks);
+        both = leaks_lost(&report->leaks);
+        report->moved |= both != had || both != found;
+        report->agreed = both < had ? 0 : report->agreed + 1;
+        report->seconds = report->heap->target->time - begin;
+    }
+    leaks_close(&before);
+    return done;
+}
+
+/* While the process runs each search misses some pointers: what is left is what all of them found, and it is said when
+ * further ones take nothing away. */
+static bool leaks_until_agreed(struct leaks_report *report, struct target_error *error)
+{
+    double wait = report->options->wait;
     uint64_t begin;
     bool done;
 
-    done = leaks_search(report->heap, NULL, NULL, false, &before, error);
+    done = leaks_search(report->heap, NULL, NULL, report->options->all, &report->leaks, error);
     begin = report->heap->target->time;
-    nanosleep(&nap, NULL);
-    done = done && heap_read(report->heap, error);
-    report->seconds = report->heap->target->time - begin;
-    done = done && leaks_search(report->heap, NULL, NULL, options->all, &report->leaks, error);
-    if (done)
-        leaks_common(&before, &report->leaks);
-    leaks_close(&before);
+    for (report->searches = 1; done && !leaks_agreed(report) && report->searches < LEAKS_SEARCHES;
+         report->searches++) {
+        leaks_nap(wait);
+        done = leaks_again(report, begin, error);
+        wait = report->options->wait / 4;
+    }
     return done;
 }
 
@@ -295,7 +347,7 @@ static bool leaks_find(struct leaks_report *report, struct target_error *error)
                             &report->leaks, error);
     }
     if (!report->options->stop)
-        return leaks_twice(report, error);
+        return leaks_until_agreed(report, error);
     stop = stop_begin(target->pid, error);
     done = stop && heap_read(report->heap, error) &&
            leaks_search(report->heap, leaks_of_stop, stop, report->options->all, &report->leaks,
@@ -381,11 +433,12 @@ static const char leaks_help[] =
     "usage: stook leaks [--stop] [--wait SECONDS] [--all] [--json] {PID | --core FILE [--exe FILE]}\n"
     "\n"
     "Lists the objects that are in use and that nothing points to, by cache and call site.  All memory of the process\n"
-    "is searched for pointers, and the registers, where they can be seen.  The process is not stopped: an object is lost\n"
-    "that two searches found lost, if it did not change in between.\n"
+    "is searched for pointers, and the registers, where they can be seen.  The process is not stopped: it is searched\n"
+    "until some searches in a row take nothing away, 40 times at most.  An object is lost that all of them found lost, if\n"
+    "it did not change in between.\n"
     "\n"
     "  --stop   stop the process for one search, by ptrace\n"
-    "  --wait   this long between two searches; default 1\n"
+    "  --wait   this long between the first two searches, a quarter of it between others; default 1\n"
     "  --all    what can be reached, too\n"
     "  --json   as one JSON object; docs/look-inside.md has its keys\n"
     "  --core   of a process that has ended: its core file, and where its program lies now\n"
