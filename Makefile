@@ -81,7 +81,7 @@ check-rust:
 check-adapters:
 	@scripts/deps.sh build check adapters
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target adapters/all stook_malloc_shared
+	@cmake --build --preset release -j $(JOBS) --target adapters/all stook_malloc_shared test-launcher
 	@scripts/check-adapters.sh build $(ADAPTERS)
 
 check-errors:
