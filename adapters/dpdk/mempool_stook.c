@@ -159,15 +159,23 @@ static void pool_flush(struct pool *pool)
     (void)stook_cache_shrink(pool->cache);
 }
 
+/* What the loop needs of the pool and of its newest chunk, most often the only one, stays in registers. */
 static void pool_put(struct pool *pool, void *const *elements, unsigned n)
 {
+    const struct chunk *newest = pool->chunks;
+    const uintptr_t start = newest->start, length = newest->length;
+    const unsigned shift = pool->shift;
     void *tokens[BATCH];
 
     while (n) {
         unsigned part = n < BATCH ? n : BATCH;
 
-        for (unsigned i = 0; i < part; i++)
-            tokens[i] = *token_of(pool, elements[i]);
+        for (unsigned i = 0; i < part; i++) {
+            uintptr_t offset = (uintptr_t)elements[i] - start;
+
+            tokens[i] = likely(offset < length) ? newest->tokens[offset >> shift]
+                                                : *token_of(pool, elements[i]);
+        }
         stook_free_bulk(pool->cache, part, tokens);
         elements += part;
         n -= part;
@@ -217,25 +225,29 @@ pool_take_slow(struct pool *pool, void **elements, unsigned got, unsigned n)
 static int pool_take(struct pool *pool, void **elements, unsigned n)
 {
     void *tokens[BATCH];
-    unsigned got = 0;
+    bool blank = false;
 
     for (unsigned done = 0; done < n;) {
         unsigned part = n - done < BATCH ? n - done : BATCH;
 
         if (unlikely(stook_alloc_bulk(pool->cache, STOOK_NORECLAIM, part, tokens)))
-            return pool_take_slow(pool, elements, got, n);
+            return pool_take_slow(pool, elements, done, n);
         for (unsigned i = 0; i < part; i++) {
-            struct token *token = tokens[i];
+            elements[done + i] = ((struct token *)tokens[i])->element;
+            blank |= !elements[done + i];
+        }
+        if (unlikely(blank)) {
+            for (unsigned i = 0; i < part; i++) {
+                struct token *token = tokens[i];
 
-            elements[got] = token->element;
-            if (unlikely(!token->element))
-                pool_put_aside(pool, token);
-            else
-                got++;
+                if (token->element)
+                    elements[done++] = token->element;
+                else
+                    pool_put_aside(pool, token);
+            }
+            return pool_take_slow(pool, elements, done, n);
         }
         done += part;
-        if (unlikely(got != done))
-            return pool_take_slow(pool, elements, got, n);
     }
     return 0;
 }

@@ -5,9 +5,11 @@
  *   suite EAL-ARGUMENTS -- DRIVER TEST...
  *
  * rte_mempool_create() in them is suite_mempool_create(), by -D: a mempool of DRIVER, whatever its flags say of
- * producers and consumers.
+ * producers and consumers.  With SUITE_MOVED in the environment the driver's calls
+ * are counted, which takes time.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <rte_eal.h>
@@ -22,9 +24,44 @@ struct rte_mempool *suite_mempool_create(const char *name, unsigned n, unsigned 
                                          rte_mempool_ctor_t *mp_init, void *mp_init_arg,
                                          rte_mempool_obj_cb_t *obj_init, void *obj_init_arg,
                                          int socket_id, unsigned flags);
+unsigned long suite_moved(void);
 
 static struct test_command *commands;
 static const char *driver;
+
+/* The driver's own operations, and the objects that its calls moved. */
+static struct rte_mempool_ops under;
+static unsigned long moved;
+
+static int count_enqueue(struct rte_mempool *mp, void *const *objects, unsigned n)
+{
+    __atomic_fetch_add(&moved, n, __ATOMIC_RELAXED);
+    return under.enqueue(mp, objects, n);
+}
+
+static int count_dequeue(struct rte_mempool *mp, void **objects, unsigned n)
+{
+    __atomic_fetch_add(&moved, n, __ATOMIC_RELAXED);
+    return under.dequeue(mp, objects, n);
+}
+
+/* Objects that the driver took or put since the last call. */
+unsigned long suite_moved(void)
+{
+    return __atomic_exchange_n(&moved, 0, __ATOMIC_RELAXED);
+}
+
+/* All mempools of one driver share its operations. */
+static void count_calls(struct rte_mempool *mp)
+{
+    struct rte_mempool_ops *ops = rte_mempool_get_ops(mp->ops_index);
+
+    if (!getenv("SUITE_MOVED") || ops->enqueue == count_enqueue)
+        return;
+    under = *ops;
+    ops->enqueue = count_enqueue;
+    ops->dequeue = count_dequeue;
+}
 
 void add_test_command(struct test_command *t)
 {
@@ -47,6 +84,7 @@ struct rte_mempool *suite_mempool_create(const char *name, unsigned n, unsigned 
         rte_mempool_free(mp);
         return NULL;
     }
+    count_calls(mp);
     if (mp_init)
         mp_init(mp, mp_init_arg);
     if (rte_mempool_populate_default(mp) < 0) {

@@ -9,7 +9,7 @@ build=$(cd "$1" && pwd)
 preload=$build/lib/libstook-sqlite-preload.so
 [ -e "$preload" ] || {
     echo "sqlite: skipped, the adapter is not built (Debian: libsqlite3-dev)"
-    exit 0
+    exit 77
 }
 "$here/../../scripts/debian-source.sh" sqlite3 "$build/sources"
 source=$build/sources/sqlite3
