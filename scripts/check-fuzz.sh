@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Fuzzing: builds the targets of fuzz/ with clang 16 by fuzz/build.sh, once with AddressSanitizer and
 # UndefinedBehaviorSanitizer and once with the latter alone, where the library keeps its fast paths; runs the kept
-# inputs; then looks for others.  The last line is "N passed, N failed"; a finding lies in build-fuzz/findings.
+# inputs; then looks for others.  The last lines are the CPU seconds that the targets took, and "N passed, N failed"; a
+# finding lies in build-fuzz/findings.
 #
 #   check-fuzz.sh [TARGET...]          all targets, or these
 #   check-fuzz.sh --keep [TARGET...]   takes over what build-fuzz/corpus has, and leaves in fuzz/corpus the fewest
@@ -80,6 +81,12 @@ fuzz_one() {
     fi
 }
 
+# fuzz_cpu: user and system time of all children so far that have ended, in seconds
+fuzz_cpu() {
+    times >"$work/log/times" # not in a subshell, which has no children
+    tail -n 1 "$work/log/times" | tr 'ms' '  ' | awk '{ printf "%d\n", 60 * ($1 + $3) + $2 + $4 }' >"$work/log/cpu"
+}
+
 mkdir -p "$work/log"
 fuzz_build address,undefined
 fuzz_build undefined
@@ -110,6 +117,8 @@ if [ "$keep" ]; then
 fi
 
 touch "$work/log/begun"
+fuzz_cpu
+before=$(cat "$work/log/cpu")
 export -f fuzz_run fuzz_one fuzz_options
 export work seconds
 for target in "${targets[@]}"; do
@@ -119,5 +128,7 @@ done | xargs -P "$jobs" -L 1 bash -c 'fuzz_one "$1" "$2"' fuzz | tee "$work/log/
 
 passed=$(grep -c '^passed ' "$work/log/all")
 failed=$(grep -c '^failed ' "$work/log/all")
+fuzz_cpu
+echo "$(($(cat "$work/log/cpu") - before)) CPU seconds of fuzzing"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -14,6 +14,8 @@
 #include <stook/debug.h>
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -39,6 +41,9 @@ static struct {
     char text[REPORT_TEXT];
 } report LARGE_BSS;
 
+/* STOOK_CORRUPTION_FILE, which the program may overwrite in its environment. */
+static char report_file[PATH_MAX] LARGE_BSS;
+
 unsigned long stook_reports(void)
 {
     return atomic_load_explicit(&report_count, memory_order_relaxed);
@@ -56,6 +61,32 @@ static bool report_goes_on(const struct debug_finding *finding)
 {
     return finding->what == DEBUG_STILL_OUT || finding->done == DEBUG_PASSED ||
            (finding->done != DEBUG_ABORTED && debug_goes_on(finding->cache));
+}
+
+FIRST_TEXT bool debug_report_start(void)
+{
+    const char *file = setting_text(SETTING_CORRUPTION_FILE);
+
+    if (!file)
+        return true;
+    if (strlen(file) >= sizeof(report_file))
+        return false;
+    strcpy(report_file, file);
+    return true;
+}
+
+/* One write each, behind what other processes wrote.  A file that cannot be written to is no reason to stop. */
+static void report_append(const char *text, size_t size)
+{
+    int fd;
+
+    if (!*report_file)
+        return;
+    fd = raw_open(report_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+    if (fd < 0)
+        return;
+    (void)report_write(fd, text, size);
+    (void)raw_close(fd);
 }
 
 FIRST_TEXT void debug_report_child(void)
@@ -121,6 +152,7 @@ static void report_whole(const struct debug_finding *finding, unsigned long numb
     else
         form_text(&report.writer, &report.facts);
     (void)writer_finish(&report.writer);
+    report_append(report.text, report.used);
     report_lines(level, report.text, report.used);
     tools_quiet(false);
 }
@@ -129,9 +161,11 @@ static void report_whole(const struct debug_finding *finding, unsigned long numb
 static void report_short(const struct debug_finding *finding)
 {
     char text[512];
+    size_t n = wrong_sentence(finding, text, sizeof(text) - 1);
 
-    (void)wrong_sentence(finding, text, sizeof(text));
     report_warn("%s", text);
+    text[n++] = '\n';
+    report_append(text, n);
 }
 
 __attribute__((cold)) bool debug_report(const struct debug_finding *finding)

@@ -22,6 +22,9 @@ bool debug_report(const struct debug_finding *finding);
  * has debug flags. */
 bool debug_goes_on(const struct stook_cache *cache);
 
+/* Before there is a second thread: reads STOOK_CORRUPTION_FILE.  False: the path is too long. */
+bool debug_report_start(void);
+
 /* In a forked child, whose other threads are gone. */
 void debug_report_child(void);
 

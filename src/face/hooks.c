@@ -42,6 +42,8 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
     if (leak_start()) /* which names call sites */
         closed |= CACHE_CLOSED_TAG;
     debug_flags_start();
+    if (!debug_report_start())
+        setting_refuse(SETTING_CORRUPTION_FILE, "the path is too long");
     tools_report_start();
     pages_start();
     quarantine_start();

@@ -5,6 +5,10 @@
  * It is the reaper of all that the test starts.  A test that takes longer than SECONDS is ended with all of
  * its processes, orphans included; ctest alone would leave those.  A test that ends and leaves a
  * process behind has failed: a child that waits for ever in a fork handler, or in a sanitizer's lock.
+ * When the launcher is told to end, the test is ended, too; when it is killed, the kernel kills the test's process.
+ *
+ * LAUNCHER_REPORTS=fail (make check-debug): a test has failed if one of its processes reported a corruption, by
+ * STOOK_CORRUPTION_FILE.  LAUNCHER_SLOWER=N multiplies SECONDS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,18 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LEFT_GRACE = 5, ENDED = 124, LEFT = 125, PIDS_MAX = 4096 }; /* seconds; statuses */
+enum {
+    LEFT_GRACE = 5,
+    REPORTED = 123,
+    ENDED = 124,
+    LEFT = 125,
+    PIDS_MAX = 4096
+}; /* seconds; statuses */
 
-static volatile sig_atomic_t late;
+static volatile sig_atomic_t late; /* the signal */
 
-static void on_alarm(int signal)
+static void on_signal(int signal)
 {
-    (void)signal;
-    late = 1;
+    late = signal;
 }
 
 /* The children of a process; how many. */
@@ -97,23 +107,80 @@ static int all_end(void)
     return 0;
 }
 
+/* A file that reports of corruption are appended to, which has a name only until its content is read. */
+static char reports[] = "/tmp/launcher-reports.XXXXXX";
+static int reports_fd = -1;
+
+static void reports_gather(void)
+{
+    const char *asked = getenv("LAUNCHER_REPORTS");
+
+    if (!asked || strcmp(asked, "fail") != 0)
+        return;
+    reports_fd = mkostemp(reports, O_CLOEXEC);
+    if (reports_fd < 0 || setenv("STOOK_CORRUPTION_FILE", reports, 1) != 0) {
+        perror(reports);
+        exit(ENDED);
+    }
+    (void)fchmod(reports_fd, 0666); /* tests have processes of other users */
+}
+
+/* Shows them; whether there are any. */
+static int reports_show(void)
+{
+    char text[65536];
+    ssize_t n, all = 0;
+
+    if (reports_fd < 0)
+        return 0;
+    unlink(reports);
+    while ((n = read(reports_fd, text, sizeof(text))) > 0) {
+        if (all == 0)
+            fprintf(stderr, "launcher: corruptions were reported:\n");
+        fwrite(text, 1, (size_t)n, stderr);
+        all += n;
+    }
+    return all > 0;
+}
+
+static int launcher_status(int status)
+{
+    if (WIFSIGNALED(status)) {
+        fprintf(stderr, "launcher: ended by signal %d (%s)\n", WTERMSIG(status),
+                strsignal(WTERMSIG(status)));
+        return 128 + WTERMSIG(status);
+    }
+    return WEXITSTATUS(status);
+}
+
 int main(int argc, char **argv)
 {
-    struct sigaction action = {.sa_handler = on_alarm};
-    int status = 0;
+    struct sigaction action = {.sa_handler = on_signal};
+    const char *slower = getenv("LAUNCHER_SLOWER");
+    pid_t self = getpid();
+    int status = 0, reported;
+    unsigned seconds;
     pid_t child, ended = 0;
 
     if (argc < 3)
         return ENDED;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+    reports_gather();
     child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != self)
+            _exit(ENDED);
         execvp(argv[2], argv + 2);
         perror(argv[2]);
         _exit(127);
     }
     sigaction(SIGALRM, &action, NULL);
-    alarm((unsigned)atoi(argv[1]));
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    seconds = (unsigned)atoi(argv[1]) * (slower ? (unsigned)atoi(slower) : 1);
+    alarm(seconds);
     while (ended != child && !late) {
         int one;
         ended = waitpid(-1, &one, 0); /* orphans, too */
@@ -123,8 +190,12 @@ int main(int argc, char **argv)
             break;
     }
     alarm(0);
+    reported = reports_show();
     if (ended != child) {
-        fprintf(stderr, "launcher: not ended after %s s\n", argv[1]);
+        if (late == SIGALRM)
+            fprintf(stderr, "launcher: not ended after %u s\n", seconds);
+        else
+            fprintf(stderr, "launcher: told to end by signal %d\n", (int)late);
         end_all();
         return ENDED;
     }
@@ -133,10 +204,6 @@ int main(int argc, char **argv)
         end_all();
         return LEFT;
     }
-    if (WIFSIGNALED(status)) {
-        fprintf(stderr, "launcher: ended by signal %d (%s)\n", WTERMSIG(status),
-                strsignal(WTERMSIG(status)));
-        return 128 + WTERMSIG(status);
-    }
-    return WEXITSTATUS(status);
+    status = launcher_status(status);
+    return reported ? REPORTED : status;
 }

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 WRONG = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_wrong")
@@ -65,6 +66,17 @@ assert lines[2]["freed"]["thread"] != lines[2]["found"]["thread"] == lines[2]["p
 assert lines[5]["call"] == "realloc" and all(line["process"] == lines[0]["process"] for line in lines)
 zone = [piece for piece in lines[0]["bytes"] if piece["name"] == "Redzone"][-1]
 assert zone["hex"].startswith("01cc") and zone["start"] == lines[0]["at"], zone
+
+# Both forms are appended to a file, too, also before an abort; a path that cannot be is no reason to stop.
+with tempfile.TemporaryDirectory() as folder:
+    file = os.path.join(folder, "reports")
+    text = run("--debug", "FZPU", STOOK_CORRUPTION_FILE=file)
+    assert text == open(file, encoding="utf-8").read() and len(bugs(text)) == 6, text
+    last = run("--debug", "ZP", status=-signal.SIGABRT, STOOK_ON_CORRUPTION="abort", STOOK_REPORT="json",
+               STOOK_CORRUPTION_FILE=file)
+    assert last and text + last == open(file, encoding="utf-8").read(), last
+    assert len(bugs(run("--debug", "FZPU", STOOK_CORRUPTION_FILE=folder))) == 6
+    assert "stook: STOOK_CORRUPTION_FILE=" in run("--debug", "FZPU", STOOK_CORRUPTION_FILE=4096 * "x")
 
 # A name, and who goes on: without flags the program ends at the first fault that malloc finds.
 assert not [bug for bug in bugs(run("--debug", "Z,malloc-16;-", status=-signal.SIGABRT)) if "red zone" in bug]
