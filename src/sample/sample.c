@@ -21,19 +21,19 @@ _Atomic uint64_t sample_mean[SAMPLE_LINES];
 static _Atomic uint32_t sample_begun[SAMPLE_LINES];
 static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
 
-uint64_t sample_debt_most = 100000;
+uint64_t sample_debt_step = 12500;
 
 /* A thread's. */
 static __thread struct {
     uint64_t left[SAMPLE_LINES];  /* bytes to the next point; 0: not drawn yet */
     uint32_t begun[SAMPLE_LINES]; /* sample_begun then */
-    uint64_t drawn;               /* the profile's mean when its point was drawn */
+    uint64_t drawn;               /* the profile's mean in force at its point */
     uint64_t state;               /* what its random numbers come from */
-    uint64_t last,
-        debt;       /* when its last sample of the profile was, what they cost beyond their share */
-    unsigned shift; /* the distance is so often doubled */
-    unsigned lines; /* of the sample that context.h tells of … */
-    float weight;   /* … and for how many objects it stands */
+    uint64_t last, debt; /* until when samples of the profile were paid for, and what is not paid */
+    unsigned shift;      /* one of 1 << shift points counts */
+    unsigned lines;      /* of the sample that context.h tells of … */
+    float weight;        /* … and for how many objects it stands */
+    bool counts;         /* the profile's next point does */
 } sample_own __attribute__((tls_model("initial-exec")));
 
 /* -ln(u) * mean, u being random / 2^64: the logarithm to base 2 bit by bit, by squaring. */
@@ -98,9 +98,48 @@ static uint64_t sample_distant(uint64_t mean)
 static void sample_next(enum sample_line line, uint64_t mean)
 {
     if (line == SAMPLE_PROFILE)
-        sample_own.drawn = mean =
-            mean >> (SAMPLE_MEAN_BITS - SAMPLE_SHIFT_MOST) ? mean : mean << sample_own.shift;
+        sample_own.counts = false;
     sample_own.left[line] = sample_distance(mean, sample_random());
+}
+
+static uint64_t sample_clock(void)
+{
+    struct timespec now = {0};
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* without the kernel, mostly */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Pays what the time until now has earned. */
+static void sample_earn(uint64_t now)
+{
+    uint64_t earned = (now - sample_own.last) / SAMPLE_SHARE, shift;
+
+    sample_own.last += earned * SAMPLE_SHARE;
+    sample_own.debt -= sample_own.debt < earned ? sample_own.debt : earned;
+    shift = sample_own.debt / sample_debt_step;
+    sample_own.shift = shift < SAMPLE_SHIFT_MOST ? (unsigned)shift : SAMPLE_SHIFT_MOST;
+}
+
+/*
+ * Whether the line's next point is at most so many bytes away.  While this thread has debts, all but one of
+ * 1 << shift of the profile's points are passed over: those that count are a Poisson process with a mean of `drawn`,
+ * whatever the debts come from, since nothing of the objects that follow has a say in it.
+ */
+static bool sample_within(enum sample_line line, uint64_t mean, uint64_t bytes)
+{
+    while (sample_own.left[line] <= bytes) {
+        if (line != SAMPLE_PROFILE || sample_own.counts)
+            return true;
+        if (sample_own.shift > 0)
+            sample_earn(sample_clock());
+        sample_own.drawn = sample_distant(mean);
+        sample_own.counts =
+            sample_own.drawn == mean || sample_random() >> (64 - sample_own.shift) == 0;
+        if (!sample_own.counts)
+            sample_own.left[line] += sample_distance(mean, sample_random());
+    }
+    return false;
 }
 
 /* A token: bit 15 for the profile, bit 14 for the guard, and the weight, in 6 bits of its exponent and 8 of its
@@ -157,7 +196,7 @@ static void sample_own_objects(enum sample_line line, const struct stook_cache *
     struct context *context = context_self();
     uint64_t mean;
 
-    while ((mean = sample_ready(line)) != 0 && sample_own.left[line] <= n * size) {
+    while ((mean = sample_ready(line)) != 0 && sample_within(line, mean, n * size)) {
         n -= (sample_own.left[line] - 1) / size + 1;
         if (context->sampled != cache || context->token != 0) {
             sample_own.lines = 0;
@@ -185,7 +224,7 @@ static uint32_t sample_found(uint64_t size, uint64_t may)
         uint64_t mean = sample_ready(line);
         if (mean == 0)
             continue;
-        if (sample_own.left[line] > end) {
+        if (!sample_within(line, mean, end)) {
             sample_own.left[line] -= end;
             continue;
         }
@@ -214,9 +253,10 @@ uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_
     if (cache->flags & (CACHE_INTERNAL | CACHE_SHADOW))
         return more;
     for (enum sample_line line = 0; line < SAMPLE_LINES; line++) {
+        uint64_t mean;
         if (own > 0)
             sample_own_objects(line, cache, size, own);
-        if (sample_ready(line) != 0) {
+        if ((mean = sample_ready(line)) != 0 && sample_within(line, mean, may * size)) {
             uint64_t before =
                 (sample_own.left[line] - 1) / size; /* objects that end before the point */
             if (before < may)
@@ -260,7 +300,7 @@ bool sample_large(size_t size, float *weight)
 
     if (mean == 0)
         return false;
-    if (sample_own.left[SAMPLE_PROFILE] > size) {
+    if (!sample_within(SAMPLE_PROFILE, mean, size)) {
         sample_own.left[SAMPLE_PROFILE] -= size;
         return false;
     }
@@ -271,15 +311,8 @@ bool sample_large(size_t size, float *weight)
 
 void sample_paid(uint64_t cost, uint64_t now)
 {
-    uint64_t earned = (now - sample_own.last) / SAMPLE_SHARE, shift;
-
-    if (cost > SAMPLE_COST_MOST)
-        cost = SAMPLE_COST_MOST;
-    sample_own.last = now;
-    sample_own.debt = (sample_own.debt > earned ? sample_own.debt - earned : 0) + cost;
-    /* The debt settles where samples cost their share: none of it is forgiven. */
-    shift = sample_own.debt / sample_debt_most;
-    sample_own.shift = shift < SAMPLE_SHIFT_MOST ? (unsigned)shift : SAMPLE_SHIFT_MOST;
+    sample_own.debt += cost < SAMPLE_COST_MOST ? cost : SAMPLE_COST_MOST;
+    sample_earn(now);
 }
 
 uint32_t sample_again(float weight, uint64_t size)

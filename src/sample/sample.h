@@ -26,8 +26,10 @@
  * The lines are a thread's.  Distances are exponential, which have no memory: so it does not matter on which
  * CPU a thread meets a sheaf, who takes the objects that it was counted for, or that threads end.
  *
- * What samples cost a thread has a bound (SAMPLE_SHARE): beyond it the distance of profiles doubles, and each
- * sample stands for more.  Of places that are samples already, half are no longer.
+ * What samples cost a thread has a bound, from the first one on: a 500th of the time that went by, and some tens of
+ * µs.  Time pays for a sample afterwards; idle time pays debts, and saves up nothing.  With each 12.5 µs of debts
+ * half as many points count, and each stands for twice as much; of places that are samples already, half are no
+ * longer.  Which points count is drawn when they are near, so the distance is what the debts are then.
  */
 #ifndef STOOK_SAMPLE_SAMPLE_H
 #define STOOK_SAMPLE_SAMPLE_H
@@ -42,9 +44,10 @@
 enum sample_line { SAMPLE_GUARD, SAMPLE_PROFILE, SAMPLE_LINES };
 
 enum {
-    SAMPLE_SHARE = 400,       /* a thread's time over that of its samples, in the long run */
-    SAMPLE_COST_MOST = 50000, /* ns: one that took longer was interrupted */
-    SAMPLE_SHIFT_MOST = 14,   /* doublings of the distance */
+    SAMPLE_SHARE = 500, /* a thread's time over that of its samples */
+    SAMPLE_COST_MOST =
+        25000, /* ns: one that took longer was interrupted, or met pages that were not there */
+    SAMPLE_SHIFT_MOST = 14, /* doublings of the distance */
 };
 
 /* Samples of a line from now on, `mean` bytes apart, also another mean than before; 0: no more of them. */
@@ -79,9 +82,9 @@ static inline bool sample_is_due(const struct stook_cache *cache)
 /* A large object: it is counted as a whole. */
 bool sample_large(size_t size, float *weight);
 
-/* ns beyond their share that samples may take at once, before the distance doubles, and again for each doubling;
+/* ns that samples took and time has not paid for yet, before the distance doubles, and again for each doubling;
  * tests set it. */
-extern uint64_t sample_debt_most __attribute__((visibility("hidden")));
+extern uint64_t sample_debt_step __attribute__((visibility("hidden")));
 
 /* A sample of the profile took this long, which ended `now`. */
 void sample_paid(uint64_t cost, uint64_t now);

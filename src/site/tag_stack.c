@@ -6,12 +6,13 @@
  * It is counted off like any other when it is freed, so a stack has what lives of the objects that were
  * sampled with it; the sites' sums stay exact, each over its own tag and those of its stacks.
  *
- * Stacks are unwound by the compiler's library and the tables of the program: frame pointers are
- * nowhere to be relied on.  That takes no memory and, from glibc 2.35 on, no lock.
+ * Stacks are unwound by the tables of the program: frame pointers are nowhere to be relied on.  That is done by
+ * unwind.h, and where this cannot by the compiler's library.  It takes no lock from glibc 2.35 on.
  */
 #include "site/tag.h"
 #include "base/placed.h"
 #include "base/settings.h"
+#include "site/unwind.h"
 
 #include <link.h>
 #include <stdatomic.h>
@@ -22,6 +23,13 @@ enum {
     TAG_STACK_DEPTH = 48,
     TAG_STACK_SKIP = 32, /* frames of ours, at most, before the caller's */
 };
+
+/* Sanitizers have an unwinder of their own in the program. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { TAG_STACK_SANITIZED = 1 };
+#else
+enum { TAG_STACK_SANITIZED = 0 };
+#endif
 
 uint64_t tag_stack_every;
 
@@ -67,19 +75,23 @@ static bool tag_stack_is_ours(uint64_t address)
            address < atomic_load_explicit(&tag_stack_ours.end, memory_order_relaxed);
 }
 
-static _Unwind_Reason_Code tag_stack_frame(struct _Unwind_Context *context, void *arg)
+static bool tag_stack_visit(uint64_t address, void *arg)
 {
     struct tag_stack_walk *walk = arg;
-    uint64_t address = _Unwind_GetIP(context);
 
     if (address == 0)
-        return _URC_END_OF_STACK;
+        return false;
     if (walk->depth == 0 &&
         (walk->address ? address != walk->address
                        : walk->skipped < walk->first || tag_stack_is_ours(address)))
-        return ++walk->skipped < TAG_STACK_SKIP ? _URC_NO_REASON : _URC_END_OF_STACK;
+        return ++walk->skipped < TAG_STACK_SKIP;
     walk->frames[walk->depth++] = address;
-    return walk->depth < walk->most ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return walk->depth < walk->most;
+}
+
+static _Unwind_Reason_Code tag_stack_frame(struct _Unwind_Context *context, void *arg)
+{
+    return tag_stack_visit(_Unwind_GetIP(context), arg) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t *frames,
@@ -92,7 +104,10 @@ __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t 
     if (tag_stack_busy) /* a handler that came meanwhile, or what the unwinder might allocate */
         return 0;
     tag_stack_busy = true;
-    (void)_Unwind_Backtrace(tag_stack_frame, &walk);
+    if (TAG_STACK_SANITIZED || !unwind_walk(unwind_here(), tag_stack_visit, &walk)) {
+        walk.depth = walk.skipped = 0;
+        (void)_Unwind_Backtrace(tag_stack_frame, &walk);
+    }
     tag_stack_busy = false;
     return walk.depth;
 }

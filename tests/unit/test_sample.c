@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -213,6 +214,57 @@ static void test_points_move_nothing(void **unused)
     assert_int_equal(stat[1].barn_put + stat[1].barn_put_fail + stat[1].sheaf_flush, 0);
 }
 
+static uint64_t now(void)
+{
+    struct timespec clock;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
+    return (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
+}
+
+/* Allocations of a thread that has debts: each sample stands for as many objects as are passed over, whatever the
+ * debts are then.  They are too large for time to pay. */
+static void test_debts_thin_out_samples(void **unused)
+{
+    static void *objects[OBJECTS];
+    static const struct {
+        uint64_t step; /* of the debts; a point of how many counts */
+        double mean;
+    } phases[] = {{7, 8}, {13, 2}, {100, 1}, {1, (double)(1 << SAMPLE_SHIFT_MOST)}, {13, 2}};
+    uint64_t before = sample_debt_step, start = now();
+
+    (void)unused;
+    sample_begin(SAMPLE_GUARD, 0);
+    sample_begin(SAMPLE_PROFILE, 4 * SIZE);
+    sample_paid(0, start);
+    for (int i = 0; i < 1000000; i++)
+        sample_paid(SAMPLE_COST_MOST, start);
+    for (unsigned m = 0; m < sizeof(phases) / sizeof(phases[0]); m++) {
+        struct stook_cache *cache = stook_cache_create("debts", SIZE, NULL);
+        double mean = 4 * phases[m].mean, x = 1 / mean, p = x - x * x / 2 + x * x * x / 6;
+        uint64_t samples = 0;
+        assert_non_null(cache);
+        if (phases[m].mean == 1)
+            p = 0.221199;
+        sample_debt_step = phases[m].step * 1000000000;
+        sample_paid(0, now());
+        for (int i = 0; i < OBJECTS; i++) {
+            struct sample sample;
+            assert_non_null(objects[i] = stook_alloc(cache, STOOK_NORECLAIM));
+            sample = sample_take(cache);
+            samples += sample.lines != 0;
+            if (sample.lines != 0 && i > OBJECTS / 100) /* a point may count from before */
+                assert_true((double)sample.weight * p > 0.995 && (double)sample.weight * p < 1.005);
+        }
+        check_share("samples of a debtor", samples, OBJECTS, p);
+        for (int i = 0; i < OBJECTS; i++)
+            stook_free(cache, objects[i]);
+        assert_int_equal(stook_cache_destroy(cache), 0);
+    }
+    sample_debt_step = before;
+    sample_begin(SAMPLE_PROFILE, 0);
+}
+
 /* The first samples of two children of one parent are not the same. */
 static void test_children_differ(void **unused)
 {
@@ -268,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_pairs_are_not_counted),
         cmocka_unit_test(test_points_move_nothing),
+        cmocka_unit_test(test_debts_thin_out_samples),
         cmocka_unit_test(test_children_differ),
         cmocka_unit_test(test_the_mean_changes),
     };

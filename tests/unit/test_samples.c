@@ -233,7 +233,7 @@ static void test_off(void **unused)
 static int setup(void **unused)
 {
     (void)unused;
-    sample_debt_most = UINT64_MAX / 4; /* however long samples take here */
+    sample_debt_step = UINT64_MAX / 4; /* however long samples take here */
     shadow_begin(MEAN);
     return 0;
 }

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+#include "site/unwind.h"
+
+#include "base/placed.h"
+#include "os/os.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+/* glibc 2.35: finds a file's tables by an address, without a lock.  Elsewhere no stack is walked here. */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+
+enum {
+    UNWIND_BUCKET = 4,     /* rules of a line of the CPU's cache */
+    UNWIND_NEAR = 64,      /* buckets: 4 KiB, enough for a small program */
+    UNWIND_FAR = 2048,     /* 128 KiB; a rule there may take the place of another */
+    UNWIND_FILES = 4,      /* that a walk remembers */
+    UNWIND_HEADERS = 4096, /* of a file, which are read within this */
+    UNWIND_BUILD_ID = 3,
+};
+#define UNWIND_MIX 0x9e3779b97f4a7c15u
+
+/* `check` is the key xor the rule times an odd number.  So a reader that finds the halves of two rules takes neither,
+ * and no order of stores is needed. */
+struct unwind_kept {
+    _Atomic uint64_t check, rule; /* rule 0: free */
+};
+typedef struct unwind_kept unwind_bucket[UNWIND_BUCKET];
+
+static _Alignas(64) unwind_bucket unwind_near[UNWIND_NEAR] LARGE_BSS;
+static _Atomic(unwind_bucket *) unwind_far;
+
+struct unwind_file {
+    uint64_t start, end;
+    uint64_t id; /* of its build and its load address; 0: rules of it are not kept */
+    struct unwind_tables tables;
+};
+
+struct unwind_walk {
+    uint64_t low, high; /* of the stack: what may be read */
+    unsigned files;
+    struct unwind_file file[UNWIND_FILES];
+};
+
+/* ---- kept rules ------------------------------------------------------------------------------ */
+
+static uint64_t unwind_bucket_get(const unwind_bucket *bucket, uint64_t key)
+{
+    for (unsigned i = 0; i < UNWIND_BUCKET; i++) {
+        uint64_t rule = atomic_load_explicit(&(*bucket)[i].rule, memory_order_relaxed);
+        if (rule != 0 && atomic_load_explicit(&(*bucket)[i].check, memory_order_relaxed) ==
+                             (key ^ rule * UNWIND_MIX))
+            return rule;
+    }
+    return 0;
+}
+
+static bool unwind_bucket_put(unwind_bucket *bucket, uint64_t key, uint64_t rule, unsigned instead)
+{
+    struct unwind_kept *place = instead < UNWIND_BUCKET ? &(*bucket)[instead] : NULL;
+
+    for (unsigned i = 0; i < UNWIND_BUCKET; i++)
+        if (atomic_load_explicit(&(*bucket)[i].rule, memory_order_relaxed) == 0) {
+            place = &(*bucket)[i];
+            break;
+        }
+    if (!place)
+        return false;
+    atomic_store_explicit(&place->check, key ^ rule * UNWIND_MIX, memory_order_relaxed);
+    atomic_store_explicit(&place->rule, rule, memory_order_relaxed);
+    return true;
+}
+
+/* The key's bucket of a table of so many, which is a power of two. */
+static unsigned unwind_hash(uint64_t key, unsigned buckets)
+{
+    return (unsigned)(key * UNWIND_MIX >> 32) & (buckets - 1);
+}
+
+static uint64_t unwind_get(uint64_t key)
+{
+    uint64_t rule = unwind_bucket_get(&unwind_near[unwind_hash(key, UNWIND_NEAR)], key);
+    unwind_bucket *far;
+
+    if (rule == 0 && (far = atomic_load_explicit(&unwind_far, memory_order_acquire)) != NULL)
+        rule = unwind_bucket_get(&far[unwind_hash(key, UNWIND_FAR)], key);
+    return rule;
+}
+
+static void unwind_put(uint64_t key, uint64_t rule)
+{
+    unwind_bucket *far = atomic_load_explicit(&unwind_far, memory_order_acquire), *fresh;
+
+    if (unwind_bucket_put(&unwind_near[unwind_hash(key, UNWIND_NEAR)], key, rule, UNWIND_BUCKET))
+        return;
+    if (!far) {
+        fresh = os_map(UNWIND_FAR * sizeof(*far));
+        if (!fresh)
+            return;
+        if (atomic_compare_exchange_strong_explicit(&unwind_far, &far, fresh, memory_order_acq_rel,
+                                                    memory_order_acquire))
+            far = fresh;
+        else
+            os_unmap(fresh, UNWIND_FAR * sizeof(*far));
+    }
+    (void)unwind_bucket_put(&far[unwind_hash(key, UNWIND_FAR)], key, rule,
+                            (unsigned)(key >> 3) % UNWIND_BUCKET);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Of a segment of notes; 0: there is no build ID. */
+static uint64_t unwind_build_id(const char *at, uint64_t size, uint64_t align)
+{
+    align = align == 8 ? 8 : 4;
+    while (size >= sizeof(ElfW(Nhdr)) + 4) {
+        ElfW(Nhdr) note;
+        uint64_t name, whole;
+        memcpy(&note, at, sizeof(note));
+        name = ((uint64_t)note.n_namesz + 3) & ~(uint64_t)3;
+        whole = (sizeof(note) + name + note.n_descsz + align - 1) & ~(align - 1);
+        if (whole > size)
+            return 0;
+        if (note.n_type == UNWIND_BUILD_ID && note.n_namesz == 4 && note.n_descsz >= 8 &&
+            memcmp(at + sizeof(note), "GNU", 4) == 0) {
+            uint64_t first, last;
+            memcpy(&first, at + sizeof(note) + name, 8);
+            memcpy(&last, at + sizeof(note) + name + note.n_descsz - 8, 8);
+            return (first ^ last * UNWIND_MIX) | 1;
+        }
+        at += whole;
+        size -= whole;
+    }
+    return 0;
+}
+
+/* The file's headers lie at its start, mostly. */
+static uint64_t unwind_file_id(const struct unwind_file *file, uint64_t bias)
+{
+    const char *start = (const char *)(uintptr_t)file->start; // NOLINT
+    ElfW(Ehdr) header;
+    uint64_t id = 0;
+
+    if (file->end - file->start < UNWIND_HEADERS)
+        return 0;
+    memcpy(&header, start, sizeof(header));
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > UNWIND_HEADERS / 2 ||
+        header.e_phentsize != sizeof(ElfW(Phdr)) ||
+        header.e_phnum > UNWIND_HEADERS / 2 / sizeof(ElfW(Phdr)))
+        return 0;
+    for (unsigned i = 0; i < header.e_phnum && id == 0; i++) {
+        ElfW(Phdr) part;
+        memcpy(&part, start + header.e_phoff + i * sizeof(part), sizeof(part));
+        if (part.p_type == PT_NOTE && bias + part.p_vaddr >= file->start &&
+            part.p_memsz < UNWIND_HEADERS && bias + part.p_vaddr + part.p_memsz <= file->end)
+            id = unwind_build_id((const char *)(uintptr_t)(bias + part.p_vaddr), // NOLINT
+                                 part.p_memsz, part.p_align);
+    }
+    return id != 0 ? id ^ file->start * UNWIND_MIX : 0;
+}
+
+static const struct unwind_file *unwind_file(struct unwind_walk *walk, uint64_t pc)
+{
+    unsigned n = walk->files < UNWIND_FILES ? walk->files : UNWIND_FILES;
+    struct dl_find_object found;
+    struct unwind_file *file;
+
+    for (unsigned i = 0; i < n; i++)
+        if (pc - walk->file[i].start < walk->file[i].end - walk->file[i].start)
+            return &walk->file[i];
+    if (_dl_find_object((void *)(uintptr_t)pc, &found) != 0 || !found.dlfo_eh_frame) // NOLINT
+        return NULL;
+    file = &walk->file[walk->files++ % UNWIND_FILES];
+    file->start = (uintptr_t)found.dlfo_map_start;
+    file->end = (uintptr_t)found.dlfo_map_end;
+    file->tables = (struct unwind_tables){
+        .header = found.dlfo_eh_frame, .start = found.dlfo_map_start, .end = found.dlfo_map_end};
+    file->id = unwind_file_id(file, found.dlfo_link_map->l_addr);
+    return file;
+}
+
+/* The rule of the frame that a call returns to at `address`. */
+static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
+{
+    const struct unwind_file *file = unwind_file(walk, address - 1);
+    uint64_t rule;
+
+    if (!file)
+        return UNWIND_UNKNOWN;
+    if (file->id == 0)
+        return unwind_rules_find(&file->tables, address - 1);
+    rule = unwind_get(address ^ file->id);
+    if (rule == 0) {
+        rule = unwind_rules_find(&file->tables, address - 1);
+        unwind_put(address ^ file->id, rule);
+    }
+    return rule;
+}
+
+/* ---- the stack ------------------------------------------------------------------------------- */
+
+/*
+ * What may be read: a thread's record lies above its stack, the kernel's random bytes above the first thread's, whose
+ * own record is below it.  false: this is neither of them.
+ */
+static bool unwind_bounds(struct unwind_walk *walk, uint64_t sp)
+{
+    uint64_t own = (uintptr_t)pthread_self(), first = getauxval(AT_RANDOM);
+
+    walk->low = sp;
+    walk->high = sp < own ? own : first;
+    return sp < walk->high && sp % 8 == 0;
+}
+
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) static bool unwind_read(
+    const struct unwind_walk *walk, uint64_t at, uint64_t *value)
+{
+    if (at < walk->low || at > walk->high - sizeof(*value) || at % sizeof(*value) != 0)
+        return false;
+    *value = *(const uint64_t *)(uintptr_t)at; // NOLINT
+    return true;
+}
+
+static uint64_t unwind_unsigned(uint64_t address)
+{
+#if defined(__aarch64__)
+    register uint64_t x30 __asm__("x30") = address;
+
+    __asm__("hint #7" : "+r"(x30)); /* xpaclri */
+    return x30;
+#else
+    return address;
+#endif
+}
+
+/* To the caller's frame; false: the stack is not what the rule says. */
+static bool unwind_step(const struct unwind_walk *walk, uint64_t rule, struct unwind_frame *frame)
+{
+    enum unwind_kind kind = unwind_kind(rule);
+    uint64_t cfa = (kind == UNWIND_SP ? frame->sp : frame->fp) + (uint64_t)unwind_cfa_at(rule);
+    uint64_t fp = frame->fp;
+
+    if (kind == UNWIND_FP_MEM && !unwind_read(walk, cfa, &cfa))
+        return false;
+    if (cfa <= frame->sp || !unwind_read(walk, cfa + (uint64_t)unwind_return_at(rule), &frame->ip))
+        return false;
+    if (unwind_fp(rule) != UNWIND_FP_SAME &&
+        !unwind_read(walk,
+                     (unwind_fp(rule) == UNWIND_FP_CFA ? cfa : frame->fp) +
+                         (uint64_t)unwind_fp_at(rule),
+                     &fp))
+        return false;
+    if (rule & UNWIND_SIGNED)
+        frame->ip = unwind_unsigned(frame->ip);
+    frame->sp = cfa;
+    frame->fp = fp;
+    return true;
+}
+
+bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg)
+{
+    struct unwind_walk walk;
+
+    walk.files = 0;
+    if (!unwind_bounds(&walk, frame.sp))
+        return false;
+    while (frame.ip != 0 && visit(frame.ip, arg)) {
+        uint64_t rule = unwind_rule(&walk, frame.ip);
+        if (unwind_kind(rule) == UNWIND_END)
+            return true;
+        if (unwind_kind(rule) == UNWIND_UNKNOWN || !unwind_step(&walk, rule, &frame))
+            return false;
+    }
+    return true;
+}
+
+#else
+
+bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg)
+{
+    (void)frame;
+    (void)visit;
+    (void)arg;
+    return false;
+}
+
+#endif

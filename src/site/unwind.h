@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unwind.h - call stacks by rules that are kept: for each address that a call returned to, where the caller's frame
+ * lies, in one word.
+ *
+ * The compiler's unwinder finds and runs a frame's program of the unwind tables anew for each frame, and restores all
+ * registers.  A profile needs three: the address, the stack pointer and the frame pointer.  So unwind_rules.c runs
+ * the program once for each address, and unwind.c keeps what came out.
+ *
+ * What the words of a rule cannot say is UNWIND_UNKNOWN: signal frames, expressions but for those of realigned stacks,
+ * addresses in no file.  The walk then fails, and its caller asks the compiler's unwinder for the whole stack.
+ *
+ * A rule holds for a build ID, a load address and an address.  So the rules of a file that was unloaded are met by no
+ * other file in its place, and those of files without a build ID are not kept.  No lock, no system call but one for
+ * the larger table; any context.
+ */
+#ifndef STOOK_SITE_UNWIND_H
+#define STOOK_SITE_UNWIND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * A rule, never 0.  Offsets are multiples of 8.
+ *
+ *   bits 0-2    enum unwind_kind
+ *   bits 3-4    enum unwind_fp
+ *   bit 5       the return address is signed (aarch64)
+ *   bits 8-23   the frame pointer's offset / 8
+ *   bits 24-39  the return address's offset from the CFA / 8
+ *   bits 40-63  the offset of the CFA / 8
+ *
+ * The CFA (canonical frame address) is the caller's stack pointer.
+ */
+enum unwind_kind {
+    UNWIND_UNKNOWN = 1,
+    UNWIND_END,    /* the outermost frame */
+    UNWIND_SP,     /* CFA = stack pointer + offset */
+    UNWIND_FP,     /* CFA = frame pointer + offset */
+    UNWIND_FP_MEM, /* CFA = what lies at frame pointer + offset */
+};
+enum unwind_fp {
+    UNWIND_FP_SAME,
+    UNWIND_FP_CFA, /* the caller's is saved at CFA + offset, */
+    UNWIND_FP_FP,  /* or at frame pointer + offset */
+};
+enum { UNWIND_SIGNED = 1 << 5 };
+
+static inline enum unwind_kind unwind_kind(uint64_t rule)
+{
+    return (enum unwind_kind)(rule & 7);
+}
+
+static inline enum unwind_fp unwind_fp(uint64_t rule)
+{
+    return (enum unwind_fp)(rule >> 3 & 3);
+}
+
+static inline int64_t unwind_fp_at(uint64_t rule)
+{
+    return (int64_t)(int16_t)(rule >> 8) * 8;
+}
+
+static inline int64_t unwind_return_at(uint64_t rule)
+{
+    return (int64_t)(int16_t)(rule >> 24) * 8;
+}
+
+static inline int64_t unwind_cfa_at(uint64_t rule)
+{
+    return ((int64_t)rule >> 40) * 8;
+}
+
+/* Unwind tables of a file: its .eh_frame_hdr, and what may be read. */
+struct unwind_tables {
+    const unsigned char *header, *start, *end;
+};
+
+/* The rule of the instruction at `pc`, one before the address that a call returns to.  UNWIND_END where the tables
+ * have nothing of it, as the compiler's unwinder has it.  Reads between start and end alone; pure. */
+uint64_t unwind_rules_find(const struct unwind_tables *tables, uint64_t pc);
+
+/* Where a frame stands. */
+struct unwind_frame {
+    uint64_t ip, sp, fp;
+};
+
+/* Frame of the function that this is in. */
+static inline __attribute__((always_inline)) struct unwind_frame unwind_here(void)
+{
+    struct unwind_frame here = {0};
+
+#if defined(__x86_64__)
+    __asm__ volatile("mov %%rbp, %2\n\tmov %%rsp, %1\n\tlea 0f(%%rip), %0\n0:"
+                     : "=&r"(here.ip), "=&r"(here.sp), "=&r"(here.fp));
+#elif defined(__aarch64__)
+    __asm__ volatile("mov %2, x29\n\tmov %1, sp\n\tadr %0, 0f\n0:"
+                     : "=&r"(here.ip), "=&r"(here.sp), "=&r"(here.fp));
+#endif
+    return here;
+}
+
+/* Calls `visit` for the address of each frame, from `frame` on outwards, until it says false or the stack ends.
+ * false: this stack cannot be walked here, and what was visited may be less than there is. */
+bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg);
+
+#endif
