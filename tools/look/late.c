@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 enum {
-    LATE_ROUNDS = 8,       /* a process that allocates all the time has some new object in each */
-    LATE_WORDS = 1 << 20,  /* further ones are not kept */
+    LATE_ROUNDS = 8,      /* a process that allocates all the time has some new object in each */
+    LATE_WORDS = 1 << 20, /* further ones are not kept */
     LATE_SMALLEST = 1024,
 };
 
