@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Python on Stook beside pymalloc, and beside PYTHONMALLOC=malloc on each malloc.
 
-  bench.py BUILD [ROUNDS]    medians of ROUNDS (3) rounds of all in turn: two tables of Markdown
+  bench.py BUILD [ROUNDS]    medians of ROUNDS (9) rounds of all in turn: two tables of Markdown
+
+Times are of the CPU, in brackets the median of each round's ratio to pymalloc's of that round.
 """
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -18,7 +21,7 @@ PYTHON = "/usr/bin/python3"
 
 
 def main():
-    build, rounds = sys.argv[1], int((sys.argv[2:] + ["3"])[0])
+    build, rounds = sys.argv[1], int((sys.argv[2:] + ["9"])[0])
     mallocs = compare.mallocs(build)
     with tempfile.TemporaryDirectory() as user:
         site = os.path.join(user, "lib", "python%d.%d" % python_version(), "site-packages")
@@ -44,16 +47,29 @@ def measure(plans, rounds):
         for name in names + ["start"]:
             words = [os.path.join(HERE, "workloads.py"), name] if name != "start" else ["-c", "print(0)"]
             for label, preload, env in plans:
-                wall, peak, out = compare.run([PYTHON, "-B"] + words, compare.environment(preload, **env))
-                times[label, name].append(wall if name == "start" else float(out))
+                before = cpu_of_children()
+                _, peak, out = compare.run([PYTHON, "-B"] + words, compare.environment(preload, **env))
+                times[label, name].append(cpu_of_children() - before if name == "start" else float(out))
                 peaks[label, name].append(peak)
-    for title, table, scale, form in (("ms", times, 1000, ".1f"), ("peak MiB", peaks, 1 / 1024, ".1f")):
-        print(f"| {title} | " + " | ".join(names + ["start"]) + " |")
-        print("| --- " + "| ---: " * (len(names) + 1) + "|")
-        for label, _, _ in plans:
-            cells = [format(compare.median(table[label, name]) * scale, form) for name in names + ["start"]]
-            print(f"| {label} | " + " | ".join(cells) + " |")
-        print()
+    print_table("ms", names, plans, lambda key: f"{compare.median(times[key]) * 1000:.1f} ({ratio(times, *key):.2f})")
+    print_table("peak MiB", names, plans, lambda key: f"{compare.median(peaks[key]) / 1024:.1f}")
+
+
+def cpu_of_children():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def ratio(times, label, name):
+    return compare.median([one / base for one, base in zip(times[label, name], times["pymalloc", name])])
+
+
+def print_table(title, names, plans, cell):
+    print(f"| {title} | " + " | ".join(names + ["start"]) + " |")
+    print("| --- " + "| ---: " * (len(names) + 1) + "|")
+    for label, _, _ in plans:
+        print(f"| {label} | " + " | ".join(cell((label, name)) for name in names + ["start"]) + " |")
+    print()
 
 
 if __name__ == "__main__":

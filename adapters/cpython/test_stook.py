@@ -59,6 +59,16 @@ class Stook(unittest.TestCase):
         self.good("import stook; stook.install(); keep = [bytes(1000 - 33) for i in range(3000)]; full = stook.live(); "
                   "del keep; empty = stook.live(); print(full[1024] - empty.get(1024, 0))", "3000")
 
+    def test_every_size_has_the_smallest_cache(self):
+        # The domain raw, which hardly anything else uses meanwhile.
+        self.good("import ctypes, stook, bisect; stook.install(('raw',)); api = ctypes.pythonapi\n"
+                  "api.PyMem_RawMalloc.restype = ctypes.c_void_p; api.PyMem_RawMalloc.argtypes = [ctypes.c_size_t]\n"
+                  "caches = list(range(16, 513, 16)) + [b + b // 8 * k for b in (512, 1024, 2048, 4096) for k in range(1, 9)]\n"
+                  "expected = dict.fromkeys(caches, 0); before = stook.live()\n"
+                  "for size in range(8193): expected[caches[bisect.bisect_left(caches, size)]] += 1\n"
+                  "all(api.PyMem_RawMalloc(size) for size in range(8300)); after = stook.live()\n"
+                  "print(all(0 <= after.get(s, 0) - before.get(s, 0) - expected[s] <= 3 for s in caches), len(after))", "True 64")
+
     def test_not_with_tracemalloc(self):
         self.good("import stook, tracemalloc; tracemalloc.start()\n"
                   "try: stook.install()\nexcept RuntimeError: print('refused', stook.installed())", "refused ()")

@@ -27,6 +27,7 @@ enum {
 };
 
 static struct stook_cache *caches[CLASSES];
+static struct stook_cache *by_step[SIZES_MAX / STEP + 1]; /* for sizes up to this many steps */
 static PyMemAllocatorEx old[DOMAINS];
 static int installed;
 static const char *const domain_names[DOMAINS] = {"raw", "mem", "obj"};
@@ -40,16 +41,10 @@ static size_t class_size(unsigned class)
     return ((size_t)FINE_MAX << k / 8) + ((size_t)(k % 8 + 1) << (6 + k / 8));
 }
 
-/* Of a size up to SIZES_MAX; 0 bytes are an object too, as Python asks. */
-static inline unsigned class_of(size_t size)
+/* Of a size up to SIZES_MAX, in one load; 0 bytes are an object too, as Python asks. */
+static inline struct stook_cache *cache_for(size_t size)
 {
-    unsigned top;
-
-    if (size <= FINE_MAX)
-        return size ? (unsigned)((size - 1) / STEP) : 0;
-    top = 63 -
-          (unsigned)__builtin_clzll(size - 1); /* size is in (2^top, 2^(top+1)]; top is 9 to 12 */
-    return FINE + (top - 9) * 8 + (unsigned)((size - 1 - ((size_t)1 << top)) >> (top - 3));
+    return by_step[(size + STEP - 1) / STEP];
 }
 
 static void *alloc(void *context, size_t size)
@@ -58,7 +53,7 @@ static void *alloc(void *context, size_t size)
 
     if (__builtin_expect(size > SIZES_MAX, 0))
         return under->malloc(under->ctx, size);
-    return stook_alloc_inline(caches[class_of(size)], STOOK_WAIT);
+    return stook_alloc_inline(cache_for(size), STOOK_WAIT);
 }
 
 static void *alloc_zeroed(void *context, size_t count, size_t size)
@@ -69,7 +64,7 @@ static void *alloc_zeroed(void *context, size_t count, size_t size)
 
     if (__builtin_mul_overflow(count, size, &bytes) || bytes > SIZES_MAX)
         return under->calloc(under->ctx, count, size); /* which refuses what overflows */
-    object = stook_alloc_inline(caches[class_of(bytes)], STOOK_WAIT);
+    object = stook_alloc_inline(cache_for(bytes), STOOK_WAIT);
     return object ? memset(object, 0, bytes) : NULL;
 }
 
@@ -118,6 +113,10 @@ static int make_caches(void)
             caches[i] = stook_cache_create(name, class_size(i), NULL);
         if (!caches[i])
             return -1;
+    }
+    for (unsigned step = 0, class = 0; step <= SIZES_MAX / STEP; step++) {
+        class += class_size(class) < (size_t)step * STEP;
+        by_step[step] = caches[class];
     }
     return 0;
 }
