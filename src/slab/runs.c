@@ -129,8 +129,9 @@ char *runs_from_arena(const struct stook_cache *cache, unsigned node, unsigned o
                : arena_alloc(zone + pagemap.zones / 2, &ask, NULL, meta);
 }
 
-char *runs_take_hardened(struct stook_cache *cache, unsigned node, unsigned order, uint32_t *flags,
-                         bool nospin, void **meta)
+__attribute__((cold)) char *runs_take_hardened(struct stook_cache *cache, unsigned node,
+                                               unsigned order, uint32_t *flags, bool nospin,
+                                               void **meta)
 {
     size_t bytes = (size_t)PAGE_SIZE << order;
     bool guard;
@@ -162,7 +163,7 @@ char *runs_take_hardened(struct stook_cache *cache, unsigned node, unsigned orde
     return base;
 }
 
-void runs_give_hardened(struct stook_cache *cache, struct slab *slab)
+__attribute__((cold)) void runs_give_hardened(struct stook_cache *cache, struct slab *slab)
 {
     uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
     unsigned order = slab_order(cache, word), node = slab_node(slab);
