@@ -21,6 +21,7 @@ enum {
     UNWIND_FAR = 2048,     /* 128 KiB; a rule there may take the place of another */
     UNWIND_FILES = 4,      /* that a walk remembers */
     UNWIND_HEADERS = 4096, /* of a file, which are read within this */
+    UNWIND_NOTES = 16,
     UNWIND_BUILD_ID = 3,
 };
 #define UNWIND_MIX 0x9e3779b97f4a7c15u
@@ -34,6 +35,7 @@ typedef struct unwind_kept unwind_bucket[UNWIND_BUCKET];
 
 static _Alignas(64) unwind_bucket unwind_near[UNWIND_NEAR] LARGE_BSS;
 static _Atomic(unwind_bucket *) unwind_far;
+static _Alignas(64) _Atomic uint64_t unwind_notes[UNWIND_NOTES] LARGE_BSS;
 
 struct unwind_file {
     uint64_t start, end;
@@ -114,40 +116,52 @@ static void unwind_put(uint64_t key, uint64_t rule)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Of a segment of notes; 0: there is no build ID. */
-static uint64_t unwind_build_id(const char *at, uint64_t size, uint64_t align)
+/* What the note says, if it is a build ID that ends within so many bytes, or 0; *whole: the bytes up to the next. */
+static uint64_t unwind_note_id(const char *at, uint64_t size, uint64_t align, uint64_t *whole)
 {
-    align = align == 8 ? 8 : 4;
-    while (size >= sizeof(ElfW(Nhdr)) + 4) {
-        ElfW(Nhdr) note;
-        uint64_t name, whole;
-        memcpy(&note, at, sizeof(note));
-        name = ((uint64_t)note.n_namesz + 3) & ~(uint64_t)3;
-        whole = (sizeof(note) + name + note.n_descsz + align - 1) & ~(align - 1);
-        if (whole > size)
-            return 0;
-        if (note.n_type == UNWIND_BUILD_ID && note.n_namesz == 4 && note.n_descsz >= 8 &&
-            memcmp(at + sizeof(note), "GNU", 4) == 0) {
-            uint64_t first, last;
-            memcpy(&first, at + sizeof(note) + name, 8);
-            memcpy(&last, at + sizeof(note) + name + note.n_descsz - 8, 8);
-            return (first ^ last * UNWIND_MIX) | 1;
+    uint64_t name, first, last;
+    ElfW(Nhdr) note;
+
+    *whole = size;
+    if (size < sizeof(note) + 4)
+        return 0;
+    memcpy(&note, at, sizeof(note));
+    name = sizeof(note) + (((uint64_t)note.n_namesz + 3) & ~(uint64_t)3);
+    if (name + note.n_descsz > size)
+        return 0;
+    *whole = (name + note.n_descsz + align - 1) & ~(align - 1);
+    if (note.n_type != UNWIND_BUILD_ID || note.n_namesz != 4 || note.n_descsz < 8 ||
+        memcmp(at + sizeof(note), "GNU", 4) != 0)
+        return 0;
+    memcpy(&first, at + name, 8);
+    memcpy(&last, at + name + note.n_descsz - 8, 8);
+    return (first ^ last * UNWIND_MIX) | 1;
+}
+
+/* Of a segment of notes; 0: there is no build ID.  Else *note is where it stands. */
+static uint64_t unwind_build_id(const char *at, uint64_t size, uint64_t align, const char **note)
+{
+    uint64_t whole, id;
+
+    for (; size > 0; at += whole, size -= whole) {
+        id = unwind_note_id(at, size, align == 8 ? 8 : 4, &whole);
+        if (id != 0) {
+            *note = at;
+            return id;
         }
-        at += whole;
-        size -= whole;
+        if (whole >= size)
+            break;
     }
     return 0;
 }
 
 /* The file's headers lie at its start, mostly. */
-static uint64_t unwind_file_id(const struct unwind_file *file, uint64_t bias)
+static uint64_t unwind_headers_id(const struct unwind_file *file, uint64_t bias, const char **note)
 {
     const char *start = (const char *)(uintptr_t)file->start; // NOLINT
     ElfW(Ehdr) header;
     uint64_t id = 0;
 
-    if (file->end - file->start < UNWIND_HEADERS)
-        return 0;
     memcpy(&header, start, sizeof(header));
     if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phoff > UNWIND_HEADERS / 2 ||
         header.e_phentsize != sizeof(ElfW(Phdr)) ||
@@ -159,7 +173,37 @@ static uint64_t unwind_file_id(const struct unwind_file *file, uint64_t bias)
         if (part.p_type == PT_NOTE && bias + part.p_vaddr >= file->start &&
             part.p_memsz < UNWIND_HEADERS && bias + part.p_vaddr + part.p_memsz <= file->end)
             id = unwind_build_id((const char *)(uintptr_t)(bias + part.p_vaddr), // NOLINT
-                                 part.p_memsz, part.p_align);
+                                 part.p_memsz, part.p_align, note);
+    }
+    return id;
+}
+
+/*
+ * Headers are a dozen lines of memory that nothing else brings to the CPU's cache.  So where the build ID of a place
+ * stood is remembered, in a word: a hash of the place, and the offset.  What stands there is read each time.
+ */
+static uint64_t unwind_file_id(const struct unwind_file *file, uint64_t bias)
+{
+    uint64_t place =
+                 (file->start ^ (uintptr_t)file->tables.header * 3 ^ file->end * 5) * UNWIND_MIX,
+             id = 0, whole, word;
+    _Atomic uint64_t *kept = &unwind_notes[place >> 32 & (UNWIND_NOTES - 1)];
+    const char *start = (const char *)(uintptr_t)file->start, *note = start; // NOLINT
+
+    if (file->end - file->start < UNWIND_HEADERS)
+        return 0;
+    word = atomic_load_explicit(kept, memory_order_relaxed);
+    if (word != 0 && ((word ^ place) & ~(uint64_t)(UNWIND_HEADERS - 1)) == 0) {
+        word &= UNWIND_HEADERS - 1;
+        id = unwind_note_id(start + word, UNWIND_HEADERS - word, 4, &whole);
+    }
+    if (id == 0) {
+        id = unwind_headers_id(file, bias, &note);
+        if (id != 0 && note >= start && note < start + UNWIND_HEADERS &&
+            unwind_note_id(note, (uint64_t)(start + UNWIND_HEADERS - note), 4, &whole) == id)
+            atomic_store_explicit(
+                kept, (place & ~(uint64_t)(UNWIND_HEADERS - 1)) | (uint64_t)(note - start),
+                memory_order_relaxed);
     }
     return id != 0 ? id ^ file->start * UNWIND_MIX : 0;
 }
