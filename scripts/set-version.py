@@ -28,7 +28,9 @@ def places(root, version):
     yield rust / "bench/Cargo.toml", r'^version = "([\d.]+)"$', version
     yield rust / "stook/Cargo.toml", r'^stook-sys = { path = "../stook-sys", version = "([\d.]+)" }', version
     for crate in ("stook", "stook-sys"):
-        yield rust / "Cargo.lock", rf'^name = "{crate}"\nversion = "([\d.]+)"', version
+        for lock in (rust / "Cargo.lock", rust / "bench/Cargo.lock"):
+            yield lock, rf'^name = "{crate}"\nversion = "([\d.]+)"', version
+    yield rust / "bench/Cargo.lock", r'^name = "stook-bench-rust"\nversion = "([\d.]+)"', version
     number = str((int(major) * 100 + int(minor)) * 100 + int(patch))
     yield rust / "stook-sys/src/lib.rs", r"^pub const STOOK_VERSION: c_uint = (\d+);", number
     yield root / "packaging/vcpkg/stook/vcpkg.json", r'^  "version": "([\d.]+)"', version

@@ -31,16 +31,22 @@ with tempfile.TemporaryDirectory() as folder:
     shown = subprocess.run([f"{build}/bin/stook", "profile", "--json", "--top", "0", profile],
                            capture_output=True, text=True, check=True).stdout
 
-live, others = dict.fromkeys(ways, 0), []
+live, others, lines = dict.fromkeys(ways, 0), [], []
 for site in json.loads(shown)["sites"]:
     outermost = site["frames"][-1]["function"] if site["frames"] else None
     objects = site["counts"]["live_objects"]
     if outermost in live:
         live[outermost] = max(live[outermost], objects)
+        if objects >= many:
+            lines.append(site["frames"][0])
     elif objects >= many:
         others.append((outermost, objects))
 missing = {way: n for way, n in live.items() if n < many}
 if missing or others:
     print(shown)
     sys.exit(f"live objects by function: {live}\nmissing {missing}, not the program's {others}")
+# With libdw and debugging information: the line of the program, not that of an inlined function of a library.
+wrong = [frame for frame in lines if frame.get("file") and not frame["file"].endswith("examples/sites.rs")]
+if wrong:
+    sys.exit(f"lines that are not the program's: {wrong}")
 print("\n".join(f"{way}: {n} objects" for way, n in sorted(live.items())))

@@ -35,15 +35,17 @@ fn main() {
 fn decide_inlining() {
     let linux = env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux")
         && env::var("CARGO_CFG_TARGET_ENV").as_deref() == Ok("gnu");
-    let x86_64 = env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    let little = env::var("CARGO_CFG_TARGET_ENDIAN").as_deref() == Ok("little");
+    let known = little && matches!(arch.as_str(), "x86_64" | "aarch64");
     let wide = env::var("CARGO_CFG_TARGET_POINTER_WIDTH").as_deref() == Ok("64");
     let refused = env::var_os("CARGO_FEATURE_NO_INLINE").is_some();
     let (minor, nightly) = compiler();
     let mocked =
         env::var_os("CARGO_CFG_MIRI").is_some() || env::var_os("CARGO_CFG_STOOK_MOCK").is_some();
-    if linux && x86_64 && wide && !refused && !mocked && minor >= 87 {
+    if linux && known && wide && !refused && !mocked && minor >= 87 {
         println!("cargo:rustc-cfg=stook_inline");
-        if nightly && env::var_os("CARGO_CFG_STOOK_NIGHTLY").is_some() {
+        if nightly && arch == "x86_64" && env::var_os("CARGO_CFG_STOOK_NIGHTLY").is_some() {
             println!("cargo:rustc-cfg=stook_goto_outputs");
         }
     }

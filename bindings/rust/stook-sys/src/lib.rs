@@ -18,7 +18,10 @@ pub trait Otherwise {
     extern "C" fn otherwise(from: *const c_void) -> NonNull<c_void>;
 }
 
-#[cfg(stook_inline)]
+#[cfg(all(stook_inline, target_arch = "aarch64"))]
+#[path = "inline_aarch64.rs"]
+pub mod inline;
+#[cfg(all(stook_inline, target_arch = "x86_64"))]
 #[path = "inline_x86_64.rs"]
 pub mod inline;
 #[cfg(not(stook_inline))]

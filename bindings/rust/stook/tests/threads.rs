@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 use stook::{cache, reuse, Pooled, Recycle};
 
 /// Its words are a function of the first, so that two owners of one object are found out.
@@ -135,12 +136,12 @@ fn reused_objects_move_between_threads() {
     let made = MADE.load(Ordering::Relaxed);
     assert!(made > 0 && made < 20_000, "{made} objects were made for 20,000 uses");
     // A shrink leaves the slots alone that another test's fork has closed at the moment.
-    for _ in 0..1000 {
+    for _ in 0..20_000 {
         BUFFERS.shrink();
         if MADE.load(Ordering::Relaxed) == 0 {
             return;
         }
-        thread::yield_now();
+        thread::sleep(Duration::from_millis(1));
     }
     panic!("{} objects were not dropped by shrinking", MADE.load(Ordering::Relaxed));
 }
