@@ -45,6 +45,7 @@ check       nix-bin                 nix-instantiate
 check       gcc-aarch64-linux-gnu   aarch64-linux-gnu-gcc
 check       g++-aarch64-linux-gnu   aarch64-linux-gnu-g++
 check       libc6-dev-arm64-cross   /usr/aarch64-linux-gnu/include/stdlib.h
+check       linux-source-6.1        /usr/src/linux-source-6.1.tar.xz
 
 coverage    libcmocka-dev           pc:cmocka
 coverage    liburcu-dev             pc:liburcu-memb

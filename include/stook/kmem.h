@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kmem.h - the kernel's names for caches, bulk calls, prefilled sheaves, kmalloc, deferred frees and memory
- * pools: those of Linux 7.2.  With them, kernel code compiles in a program without changes.
+ * pools: those of Linux 7.2, or of an older one.  With them, kernel code compiles in a program without changes.
  * docs/kernel-names.md has a table of all names and of the differences; docs/port-kernel-code.md is a guide.
  *
  * Everything here is an inline function or a macro: no symbol of these names exists in any library.  A struct
@@ -13,6 +13,7 @@
  *
  * A program that has some of these names itself leaves ours out, by a definition before the first of these headers:
  *
+ *   STOOK_KMEM_LINUX        0x060100: the code is of Linux 6.1; the default is 0x070200
  *   STOOK_KMEM_GFP_TYPES    the name of its gfp_types.h, in quotes: the flags of gfp_t
  *   STOOK_KMEM_NO_RCU       kfree_rcu() and its like
  *   STOOK_KMEM_NO_CLEANUP   __free() and what else <linux/cleanup.h> has

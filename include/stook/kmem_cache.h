@@ -31,7 +31,7 @@ typedef unsigned slab_flags_t;
 #define SLAB_STORE_USER 0x0800u         /* STOOK_CACHE_DEBUG_USER */
 #define SLAB_TRACE 0x1000u              /* STOOK_CACHE_DEBUG_TRACE */
 #define SLAB_FAILSLAB 0x2000u           /* STOOK_CACHE_DEBUG_FAIL */
-#define SLAB_ACCOUNT 0x0020u            /* STOOK_CACHE_ACCOUNT: charged to the thread's group */
+#define SLAB_ACCOUNT 0x0020u /* STOOK_CACHE_ACCOUNT: all are charged to the thread's group */
 /* Those without: accepted.  Caches are never merged; links are always checked. */
 #define SLAB_NO_MERGE 0x0010u
 #define SLAB_RECLAIM_ACCOUNT 0x0040u
@@ -189,14 +189,24 @@ static inline unsigned kmem_cache_size(struct kmem_cache *cache)
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-static inline void *kmem_alloc_nofail(struct kmem_cache *cache, gfp_t gfp)
+/* The cache that has the object: with __GFP_ACCOUNT one that charges it; NULL: without memory. */
+static inline struct stook_cache *kmem_stook_cache_for(struct kmem_cache *cache, gfp_t gfp)
+{
+    return gfp & KMEM_GFP_ACCOUNT
+               ? stook_kmem_accounted(kmem_stook_cache(cache), kmem_stook_flags(gfp))
+               : kmem_stook_cache(cache);
+}
+
+static inline void *kmem_alloc_else(struct kmem_cache *cache, gfp_t gfp)
 {
     struct kmem_tries tries = KMEM_TRIES;
+    struct stook_cache *from;
     void *object;
 
-    do
-        object = (stook_alloc)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
-    while (!object && kmem_stook_again(gfp, &tries));
+    do {
+        from = kmem_stook_cache_for(cache, gfp);
+        object = from ? (stook_alloc)(from, kmem_stook_flags(gfp)) : NULL;
+    } while (!object && kmem_stook_again(gfp, &tries));
     kmem_stook_done(&tries);
     return object;
 }
@@ -204,8 +214,8 @@ static inline void *kmem_alloc_nofail(struct kmem_cache *cache, gfp_t gfp)
 /* __GFP_ZERO with a constructor is refused: NULL with EINVAL. */
 static inline void *kmem_cache_alloc(struct kmem_cache *cache, gfp_t gfp)
 {
-    if (gfp & __GFP_NOFAIL)
-        return kmem_alloc_nofail(cache, gfp);
+    if (gfp & (__GFP_NOFAIL | KMEM_GFP_ACCOUNT))
+        return kmem_alloc_else(cache, gfp);
 #ifdef STOOK_INLINE_H
     return (stook_alloc_inline)(kmem_stook_cache(cache), kmem_stook_flags(gfp));
 #else
@@ -234,13 +244,15 @@ static inline void *kmem_cache_alloc_node(struct kmem_cache *cache, gfp_t gfp, i
 {
     unsigned flags = kmem_stook_flags(gfp) | kmem_stook_node_flags(gfp);
     struct kmem_tries tries = KMEM_TRIES;
+    struct stook_cache *from;
     void *object;
 
     if (node == NUMA_NO_NODE)
         return kmem_cache_alloc(cache, gfp);
-    do
-        object = stook_alloc_node(kmem_stook_cache(cache), flags, node);
-    while (!object && !(flags & STOOK_THISNODE) && kmem_stook_again(gfp, &tries));
+    do {
+        from = kmem_stook_cache_for(cache, gfp);
+        object = from ? stook_alloc_node(from, flags, node) : NULL;
+    } while (!object && !(flags & STOOK_THISNODE) && kmem_stook_again(gfp, &tries));
     kmem_stook_done(&tries);
     return object;
 }
@@ -254,20 +266,29 @@ static inline void kmem_cache_free(struct kmem_cache *cache, void *object)
 #endif
 }
 
+/* Before Linux 7.2 the number of objects. */
+#if STOOK_KMEM_LINUX < 0x070200
+typedef int kmem_bulk_t;
+#else
+typedef bool kmem_bulk_t;
+#endif
+
 /* All of them or none; of none: false. */
-static inline bool kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t gfp, size_t n,
-                                         void **objects)
+static inline kmem_bulk_t kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t gfp, size_t n,
+                                                void **objects)
 {
     struct kmem_tries tries = KMEM_TRIES;
+    struct stook_cache *from;
     int result;
 
     if (n == 0)
-        return false;
-    do
-        result = (stook_alloc_bulk)(kmem_stook_cache(cache), kmem_stook_flags(gfp), n, objects);
-    while (result != 0 && kmem_stook_again(gfp, &tries));
+        return 0;
+    do {
+        from = kmem_stook_cache_for(cache, gfp);
+        result = from ? (stook_alloc_bulk)(from, kmem_stook_flags(gfp), n, objects) : -1;
+    } while (result != 0 && kmem_stook_again(gfp, &tries));
     kmem_stook_done(&tries);
-    return result == 0;
+    return result == 0 ? (kmem_bulk_t)n : 0;
 }
 
 /* Objects of any caches, and of kmalloc(). */
@@ -330,7 +351,7 @@ static inline void kmem_cache_return_sheaf(struct kmem_cache *cache, gfp_t gfp,
     stook_sheaf_return(kmem_stook_cache(cache), kmem_stook_sheaf(sheaf));
 }
 
-/* Never fails while the sheaf holds an object. */
+/* Never fails while the sheaf holds an object.  __GFP_ACCOUNT charges it only if the cache has SLAB_ACCOUNT. */
 static inline void *kmem_cache_alloc_from_sheaf(struct kmem_cache *cache, gfp_t gfp,
                                                 struct slab_sheaf *sheaf)
 {

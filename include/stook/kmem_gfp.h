@@ -18,6 +18,11 @@
 #include <errno.h>
 #include <stdbool.h>
 
+/* The Linux whose code this is for, as LINUX_VERSION_CODE: some functions have changed. */
+#ifndef STOOK_KMEM_LINUX
+#define STOOK_KMEM_LINUX 0x070200
+#endif
+
 #ifdef STOOK_KMEM_GFP_TYPES
 #include STOOK_KMEM_GFP_TYPES
 #ifndef GFP_KERNEL
@@ -50,7 +55,7 @@ typedef unsigned gfp_t;
 #define __GFP_NOFAIL                                                                               \
     ((gfp_t)0x8000u) /* with DIRECT_RECLAIM: naps and tries until there is memory */
 #define __GFP_THISNODE ((gfp_t)0x200000u) /* STOOK_THISNODE, where a node is named */
-#define __GFP_ACCOUNT ((gfp_t)0x400000u)  /* kmalloc's objects are charged to the thread's group */
+#define __GFP_ACCOUNT ((gfp_t)0x400000u)  /* the object is charged to the thread's group */
 
 /* Those without: accepted everywhere.  A failed allocation prints nothing, with __GFP_NOWARN or without. */
 #define __GFP_RECLAIMABLE ((gfp_t)0x10u)

@@ -140,6 +140,8 @@ static inline size_t ksize(const void *object)
     return stook_usable_size(object);
 }
 
+#define __ksize ksize /* before Linux 7 */
+
 static inline size_t kmalloc_size_roundup(size_t size)
 {
     return stook_kmalloc_size(size);
@@ -204,10 +206,18 @@ static inline void *kvzalloc_node(size_t size, gfp_t gfp, int node)
     return kzalloc_node(size, gfp, node);
 }
 
+#if STOOK_KMEM_LINUX < 0x060c00
+static inline void *kvrealloc(const void *object, size_t had, size_t size, gfp_t gfp)
+{
+    (void)had;
+    return krealloc(object, size, gfp);
+}
+#else
 static inline void *kvrealloc(const void *object, size_t size, gfp_t gfp)
 {
     return krealloc(object, size, gfp);
 }
+#endif
 
 static inline void *kvrealloc_node_align(const void *object, size_t size, unsigned long align,
                                          gfp_t gfp, int node)

@@ -496,6 +496,23 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     counts->active = counts->objects - free - counts->cached;
 }
 
+/* The twin goes first, if no other user has the cache.  False with EBUSY: it has objects out, and stays. */
+static __attribute__((cold)) bool cache_destroy_twin(struct stook_cache *cache)
+{
+    struct stook_cache *twin = NULL;
+
+    context_enter();
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    if (cache->users == 1)
+        twin = atomic_exchange_explicit(&cache->twin, NULL, memory_order_relaxed);
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+    context_leave();
+    if (!twin || stook_cache_destroy(twin) == 0)
+        return true;
+    atomic_store_explicit(&cache->twin, twin, memory_order_release);
+    return false;
+}
+
 __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
 {
     struct cache_counts counts;
@@ -508,6 +525,8 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
         errno = EINVAL;
         return -1;
     }
+    if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
+        return -1;
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     if (--cache->users > 0) { /* none: nobody is given it any more */

@@ -14,6 +14,37 @@ enum { RESERVE = 8, THREADS = 4, ROUNDS = 3000, BIO = 200 };
 
 static atomic_int checks;
 
+#if STOOK_KMEM_LINUX < 0x060c00
+static bool mempool_is_saturated(mempool_t *pool)
+{
+    return pool->curr_nr >= pool->min_nr;
+}
+#endif
+
+/* All at once where this Linux can. */
+static void take_many(mempool_t *pool, void **elements, unsigned n)
+{
+#if STOOK_KMEM_LINUX >= 0x070000
+    CHECK(mempool_alloc_bulk(pool, elements, n) == 0);
+#else
+    for (unsigned i = 0; i < n; i++)
+        CHECK((elements[i] = mempool_alloc(pool, GFP_NOIO)) != NULL);
+#endif
+}
+
+/* Returns how many went to the reserve. */
+static unsigned return_many(mempool_t *pool, void **elements, unsigned n)
+{
+#if STOOK_KMEM_LINUX >= 0x070000
+    return mempool_free_bulk(pool, elements, n);
+#else
+    int before = pool->curr_nr;
+    for (unsigned i = 0; i < n; i++)
+        mempool_free(elements[i], pool);
+    return (unsigned)(pool->curr_nr - before);
+#endif
+}
+
 static void by_type(void)
 {
     struct kmem_cache *cache = kmem_cache_create("bio", BIO, 0, SLAB_HWCACHE_ALIGN, NULL);
@@ -34,8 +65,8 @@ static void by_type(void)
             CHECK(((char *)elements[i])[sizes[kind] - 1] == i);
             mempool_free(elements[i], pools[kind]);
         }
-        CHECK(mempool_alloc_bulk(pools[kind], elements, RESERVE) == 0);
-        CHECK(mempool_free_bulk(pools[kind], elements, RESERVE) == 0); /* the reserve is full */
+        take_many(pools[kind], elements, RESERVE);
+        CHECK(pools[kind]->curr_nr == RESERVE); /* none of them is of the reserve */
         for (int i = 0; i < RESERVE; i++)
             mempool_free(elements[i], pools[kind]);
         CHECK(mempool_resize(pools[kind], 3 * RESERVE) == 0 && pools[kind]->curr_nr == 3 * RESERVE);
@@ -45,8 +76,44 @@ static void by_type(void)
     CHECK(stook_cache_destroy(kmem_stook_cache(cache)) == 0);
 }
 
-/* Each second try of the pool's function fails: the reserve serves, and is refilled. */
+static unsigned tries, fail_every;
+
+static void *alloc_or_fail(gfp_t gfp, void *size)
+{
+    return fail_every && ++tries % fail_every == 0 ? NULL : mempool_kmalloc(gfp, size);
+}
+
+/* The pool does not know it, so it does not check what lies in elements of its reserve. */
+static void free_element(void *element, void *size)
+{
+    mempool_kfree(element, size);
+}
+
+/* The pool's function fails at each second try, then at every one: the reserve serves, and is refilled. */
 static void with_faults(void)
+{
+    mempool_t *pool = mempool_create(RESERVE, alloc_or_fail, free_element, (void *)100);
+    void *elements[RESERVE];
+
+    for (int round = 0; round < 100; round++) {
+        fail_every = 2;
+        for (int i = 0; i < 4; i++)
+            CHECK((elements[i] = mempool_alloc(pool, GFP_NOWAIT)) != NULL);
+        for (int i = 0; i < 4; i++)
+            mempool_free(elements[i], pool);
+        CHECK(pool->curr_nr == RESERVE);
+        fail_every = 1;
+        take_many(pool, elements, RESERVE);
+        CHECK(pool->curr_nr == 0 && !mempool_alloc(pool, GFP_NOWAIT));
+        CHECK(return_many(pool, elements, RESERVE) == RESERVE);
+    }
+    fail_every = 0;
+    mempool_destroy(pool);
+}
+
+#if STOOK_KMEM_LINUX >= 0x070000
+/* The same by the faults that this Linux injects by itself. */
+static void with_injected_faults(void)
 {
     mempool_t *pool = mempool_create_kmalloc_pool(RESERVE, 100);
     void *elements[RESERVE];
@@ -66,9 +133,23 @@ static void with_faults(void)
     shim_faults("fail_mempool_alloc_bulk", 0);
     mempool_destroy(pool);
 }
+#else
+static void with_injected_faults(void)
+{
+}
+#endif
 
 static mempool_t *shared;
 static struct stook_group group;
+
+/* Several threads that each took one by one could wait for each other. */
+static void take_in_one(mempool_t *pool, void **elements, unsigned *n)
+{
+#if STOOK_KMEM_LINUX < 0x070000
+    *n = 1;
+#endif
+    take_many(pool, elements, *n);
+}
 
 static int worker(void *seed)
 {
@@ -82,7 +163,7 @@ static int worker(void *seed)
             n = 1;
             elements[0] = mempool_alloc(shared, GFP_NOIO);
         } else {
-            mempool_alloc_bulk(shared, elements, n);
+            take_in_one(shared, elements, &n);
         }
         for (unsigned k = 0; k < n; k++)
             WRITE_ONCE(*(void **)elements[k], seed);
@@ -121,6 +202,7 @@ int main(void)
     shim_start();
     by_type();
     with_faults();
+    with_injected_faults();
     at_a_limit();
     shim_end();
     printf("mempool: %s\n", shim_complaints ? "FAILED" : "passed");

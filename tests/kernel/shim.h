@@ -14,6 +14,11 @@
 
 /* What the kernel's gfp_types.h wants, if that is taken instead of stook/kmem.h's flags. */
 #define BIT(n) (1UL << (n))
+#ifdef CONFIG_LOCKDEP
+#define IS_ENABLED(option) 1
+#else
+#define IS_ENABLED(option) 0
+#endif
 #define __force
 
 /* The kernel's mempool.h and mempool.c are compiled: theirs are the memory pools. */
@@ -64,6 +69,7 @@ typedef long long s64;
 #define BUILD_BUG_ON(wrong) ((void)0)
 #define get_unaligned(pointer)                                                                     \
     (((const struct { __typeof__(*(pointer)) word; } __attribute__((packed)) *)(pointer))->word)
+#define __get_unaligned_cpu32(pointer) get_unaligned((const u32 *)(pointer))
 
 static inline u32 rol32(u32 word, unsigned by)
 {
@@ -178,6 +184,8 @@ typedef struct {
 #define spin_unlock(l) pthread_mutex_unlock(&(l)->mutex)
 #define spin_lock_irqsave(l, flags) ((flags) = 0, (void)pthread_mutex_lock(&(l)->mutex))
 #define spin_unlock_irqrestore(l, flags) ((void)(flags), (void)pthread_mutex_unlock(&(l)->mutex))
+#define local_bh_disable() ((void)0)
+#define local_bh_enable() ((void)0)
 #define local_irq_save(flags) ((flags) = 0)
 #define local_irq_restore(flags) ((void)(flags))
 #define preempt_enable() ((void)0)
@@ -186,6 +194,7 @@ struct mutex {
     pthread_mutex_t mutex;
 };
 #define mutex_init_with_key(m, key) ((void)(key), (void)pthread_mutex_init(&(m)->mutex, NULL))
+#define mutex_init(m) pthread_mutex_init(&(m)->mutex, NULL)
 #define mutex_lock(m) pthread_mutex_lock(&(m)->mutex)
 #define mutex_unlock(m) pthread_mutex_unlock(&(m)->mutex)
 
@@ -206,6 +215,7 @@ struct lockdep_map {
 
 #define rcu_dereference_all(p) rcu_dereference(p)
 #define rcu_dereference_all_check(p, held) rcu_dereference(p)
+#define rcu_dereference_check(p, held) rcu_dereference(p)
 #define rcu_dereference_protected(p, held) (p)
 #define rcu_dereference_raw(p) READ_ONCE(p)
 #define rcu_access_pointer(p) READ_ONCE(p)
@@ -269,6 +279,8 @@ struct shim_wait {
 #define DECLARE_WAIT_QUEUE_HEAD(name)                                                              \
     wait_queue_head_t name = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0}
 #define DEFINE_WAIT(name) struct shim_wait name = {NULL, 0}
+typedef struct shim_wait wait_queue_entry_t;
+#define init_wait(wait) (*(wait) = (struct shim_wait){NULL, 0})
 void init_waitqueue_head(wait_queue_head_t *queue);
 void prepare_to_wait(wait_queue_head_t *queue, struct shim_wait *wait, int state);
 void finish_wait(wait_queue_head_t *queue, struct shim_wait *wait);
@@ -305,11 +317,12 @@ struct irq_work {
 #define alloc_hooks(call) (call)
 #define alloc_hooks_tag(tag, call) (call)
 #define alloc_tag_record(tag) ((void)0)
-#define vzalloc(size) kvzalloc(size, GFP_KERNEL)
+#define vzalloc(size) kvmalloc(size, GFP_KERNEL | __GFP_ZERO)
 #define vfree(object) kvfree(object)
 
 u32 get_random_u32(void);
 #define get_random_u32_below(n) (get_random_u32() % (u32)(n))
+#define prandom_u32_max(n) get_random_u32_below(n)
 
 static inline s64 ktime_get_ns(void)
 {
@@ -324,6 +337,15 @@ static inline s64 ktime_get_ns(void)
 #define kasan_mempool_poison_pages(object, order) ((void)(object), true)
 #define kasan_mempool_unpoison_object(object, size) ((void)(object))
 #define kasan_mempool_unpoison_pages(object, order) ((void)(object))
+/* The same in Linux 6.1. */
+#define kasan_slab_free_mempool(object) ((void)(object))
+#define kasan_poison_pages(object, order, init) ((void)(object))
+#define kasan_unpoison_pages(object, order, init) ((void)(object))
+#define kasan_unpoison_range(object, size) ((void)(object), (void)(size))
+#define kmap_atomic(page) page_address(page)
+#define kunmap_atomic(address) ((void)(address))
+#define kmap_local_page(page) page_address(page)
+#define kunmap_local(address) ((void)(address))
 #define kmemleak_update_trace(object) ((void)(object))
 #define POISON_INUSE 0x5a
 #define POISON_FREE 0x6b
@@ -353,10 +375,16 @@ extern atomic_int shim_pages;
     (atomic_load(&shim_no_tables) && !gfpflags_allow_blocking(gfp)                                 \
          ? NULL                                                                                    \
          : kvmalloc_node_align(size, align, gfp, node))
+#undef kvmalloc_node_noprof
+#define kvmalloc_node_noprof(size, gfp, node) kvmalloc_node_align_noprof(size, 1, gfp, node)
 #undef kmalloc_noprof
 #define kmalloc_noprof(size, gfp)                                                                  \
     (atomic_fetch_add(&shim_pages, (size) == PAGE_SIZE && !gfpflags_allow_blocking(gfp)),          \
      kmalloc(size, gfp))
+#if STOOK_KMEM_LINUX < 0x060a00 /* before there were names with _noprof */
+#define kvzalloc(size, gfp) kvmalloc_node_align_noprof(size, 1, (gfp) | __GFP_ZERO, NUMA_NO_NODE)
+#define kzalloc(size, gfp) kmalloc_noprof(size, (gfp) | __GFP_ZERO)
+#endif
 
 #define late_initcall(fn)                                                                          \
     __attribute__((constructor)) static void shim_call_##fn(void)                                  \

@@ -16,6 +16,7 @@ echo "$said"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/mm" "$work/lib" "$work/include/linux"
+cp "$tree/Makefile" "$work/"
 cp "$tree"/lib/{rhashtable,test_rhashtable}.c "$work/lib/"
 cp "$tree"/include/linux/{mempool,rhashtable,rhashtable-types,jhash,list_nulls,gfp_types}.h "$work/include/linux/"
 sed 's/pool->elements\[--pool->curr_nr\]/pool->elements[--pool->curr_nr \& ~1]/' "$tree/mm/mempool.c" >"$work/mm/mempool.c"

@@ -197,6 +197,11 @@ static void row_cache(void)
     struct stook_kmem_buckets *buckets = stook_kmem_buckets_create("buckets", &plain);
     stook_free_any(stook_kmem_alloc(buckets, 100, 1, 0, -1));
     (void)stook_kmem_buckets_destroy(buckets);
+    struct stook_group payer = stook_group_create("payer", STOOK_NO_GROUP, STOOK_UNLIMITED);
+    struct stook_group before = stook_group_enter(payer);
+    stook_free(one, stook_alloc(stook_kmem_accounted(one, 0), 0));
+    stook_group_leave(before);
+    (void)stook_group_destroy(payer);
     (void)stook_cached_bytes();
     (void)stook_cached_bytes_set_max(1 << 20);
     (void)stook_cached_bytes_set_max(SIZE_MAX);

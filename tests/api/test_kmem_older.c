@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* stook/kmem.h for the code of Linux 6.1: what its functions took and returned, and its own flags. */
+#define STOOK_KMEM_LINUX 0x060100
+
+/* As in the gfp_types.h of 6.1, where a bit lies elsewhere than in 7.2. */
+#define __GFP_ATOMIC ((gfp_t)0x200u)
+#define __GFP_IO ((gfp_t)0x40u)
+#define __GFP_FS ((gfp_t)0x80u)
+#define __GFP_ZERO ((gfp_t)0x100u)
+#define __GFP_DIRECT_RECLAIM ((gfp_t)0x400u)
+#define __GFP_KSWAPD_RECLAIM ((gfp_t)0x800u)
+#define __GFP_NOFAIL ((gfp_t)0x8000u)
+#define GFP_KERNEL (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM | __GFP_IO | __GFP_FS)
+#define GFP_NOWAIT __GFP_KSWAPD_RECLAIM
+#define GFP_ATOMIC (__GFP_ATOMIC | __GFP_KSWAPD_RECLAIM)
+#include <stook/kmem.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void bulk_returns_the_number(void **unused)
+{
+    struct kmem_cache *cache = kmem_cache_create("older", 48, 0, 0, NULL);
+    void *objects[40];
+
+    (void)unused;
+    assert_int_equal(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 40, objects), 40);
+    kmem_cache_free_bulk(cache, 40, objects);
+    assert_int_equal(kmem_cache_alloc_bulk(cache, GFP_ATOMIC, 3, objects), 3);
+    kmem_cache_free_bulk(cache, 3, objects);
+    assert_int_equal(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 0, objects), 0);
+    assert_int_equal(stook_cache_destroy(kmem_stook_cache(cache)), 0);
+}
+
+static void kvrealloc_takes_the_old_size(void **unused)
+{
+    char *text = kvmalloc(10, GFP_KERNEL);
+
+    (void)unused;
+    memcpy(text, "nine byte", 10);
+    text = kvrealloc(text, 10, 20000, GFP_KERNEL);
+    assert_non_null(text);
+    assert_string_equal(text, "nine byte");
+    assert_true(__ksize(text) >= 20000);
+    kvfree(text);
+}
+
+static void flags_are_the_kernels(void **unused)
+{
+    char *zeros = kmalloc(200, GFP_ATOMIC | __GFP_ZERO);
+
+    (void)unused;
+    assert_false(gfpflags_allow_blocking(GFP_ATOMIC));
+    assert_true(gfpflags_allow_blocking(GFP_KERNEL));
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(zeros[i], 0);
+    kfree(zeros);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bulk_returns_the_number),
+        cmocka_unit_test(kvrealloc_takes_the_old_size),
+        cmocka_unit_test(flags_are_the_kernels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
