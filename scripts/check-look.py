@@ -191,17 +191,19 @@ SAME = ("object_size stride objects_per_slab active_objects total_objects sheaf_
         "in_use_bytes cached_bytes wasted_bytes").split()
 
 
-def compare(stook, target):
-    """What differs between a snapshot and the target's own report, while gdb keeps it where it is."""
-    pid, folder = target.pid, target.folder
+def compare(stook, target, begin, of):
+    """What differs between a snapshot and the own report of the process that gdb has by `of`, and keeps where `begin` leads."""
+    folder = target.folder
     own, seen = f"{folder}/own.json", f"{folder}/seen.json"
     for path in (own, seen):
         pathlib.Path(path).touch()
         os.chmod(path, 0o666)
     flags = 0x11  # STOOK_REPORT_JSON | STOOK_REPORT_ALL
-    done = subprocess.run(["gdb", "-q", "-batch", "-nx", "-p", str(pid), "-ex", "set pagination off", "-ex", f'set $fd = (int)open("{own}", 513, 384)',
-                           "-ex", f"shell {stook} caches --json {pid} > {seen}", "-ex", f"call (int)stook_report($fd, {flags})"],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, timeout=120, check=False)
+    done = subprocess.run(["gdb", "-q", "-batch", "-nx", "-ex", "set pagination off", "-ex", "set breakpoint pending on", *begin,
+                           "-ex", 'python import os; os.environ["LOOKED"] = str(gdb.selected_inferior().pid)',
+                           "-ex", f'set $fd = (int)open("{own}", 513, 384)',
+                           "-ex", f"shell {stook} caches --json $LOOKED > {seen}", "-ex", f"call (int)stook_report($fd, {flags})", *of],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, timeout=300, check=False)
     try:
         own, seen = (json.loads(pathlib.Path(path).read_text(encoding="utf-8")) for path in (own, seen))
     except json.JSONDecodeError:
@@ -212,6 +214,53 @@ def compare(stook, target):
     wrong += [f"{key}: {seen['totals'][key]}, itself {own['totals'][key]}" for key in own["totals"]
               if key in seen["totals"] and seen["totals"][key] != own["totals"][key]]
     return wrong, len(own["caches"]), seen["totals"]["resident_bytes"]
+
+
+def typed(stook, pid):
+    """{cache: (objects in use, handed out, taken back)} of a process that counts all events."""
+    seen = json.loads(subprocess.run([stook, "caches", "--json", str(pid)], stdout=subprocess.PIPE, check=True).stdout)
+    return {c["name"]: (c["active_objects"], *(sum(c["counters"][f"{what}_{path}path"] for path in ("fast", "slow")) for what in ("alloc", "free")))
+            for c in seen["caches"] if not c["internal"] and not c["name"].startswith("malloc")}
+
+
+def bounded(stook, pid, times):
+    """Whether what a snapshot under load says is in use lies within the events between the snapshots beside it: what was
+    handed out by the one before less what was taken back by the one behind, and the other way round; of each thread a call
+    may be under way that is not counted yet.  What does not; how many snapshots; events between two; objects in use."""
+    threads = len(os.listdir(f"/proc/{pid}/task"))
+    seen = [typed(stook, pid) for _ in range(times)]
+    wrong, events = [], []
+    for before, now, behind in zip(seen, seen[1:], seen[2:]):
+        events.append(sum(sum(behind[name][1:]) - sum(before[name][1:]) for name in now))
+        for name in now:
+            active, least, most = now[name][0], before[name][1] - behind[name][2], behind[name][1] - before[name][2]
+            if not least - threads <= active <= most + threads:
+                wrong.append(f"{name}: {active} objects in use, by its counters {least} to {most}")
+    return wrong, len(seen), statistics.median(events), max(sum(c[0] for c in now.values()) for now in seen)
+
+
+def example(target, options, stook):
+    """The reader's calls, its sums under load, its sums at rest."""
+    os.environ["STOOK_STATS"] = "1"
+    process = target.run(options.build, 1 << 40)
+    try:
+        time.sleep(1)
+        counts, _, _ = calls(stook, process.pid, target.folder, 5)
+        wrong, snapshots, events, objects = bounded(stook, process.pid, 100)
+        switches(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+        del os.environ["STOOK_STATS"]
+    bad = [call for call in FORBIDDEN if call in counts]
+    if bad or counts.get("process_vm_readv", 0) == 0:
+        wrong.append(f"the reader's system calls: {bad or counts}")
+    print(f"  under load {snapshots} snapshots, {objects} typed objects in use, {events:.0f} events from one to the one after the next: "
+          + ("all within these events; no call that stops, signals or writes" if not wrong else "NOT within these events"))
+    differs, caches, resident = compare(stook, target, ["-ex", "break stook_report", "-ex", "run > /dev/null", "-ex", "delete"],
+                                       ["--args", f"{options.build}/examples/tenants", "50000"])
+    print(f"  at rest {caches} caches, {resident / 2**20:.1f} MiB: " + ("the process's own report, exactly" if not differs else "NOT the process's own report"))
+    return wrong + differs
 
 
 def one(target, options, stook):
@@ -236,7 +285,7 @@ def one(target, options, stook):
                 failed.append(f"the reader's system calls: {bad or counts}")
             target.rest()
             time.sleep(0.5)
-            wrong, caches, resident = compare(stook, target)
+            wrong, caches, resident = compare(stook, target, [], ["-p", str(target.pid)])
             failed += wrong
         share, low, high = interval([(p[True][1] / p[True][0]) / (p[False][1] / p[False][0]) for p in pairs])
         by = {on: [1e6 * sum(p[on][i] for p in pairs) / sum(p[on][0] for p in pairs) for i in range(1, 5)] for on in (True, False)}
@@ -246,7 +295,7 @@ def one(target, options, stook):
             f"{name} {by[True][i] / 1000:.2f} and {by[False][i] / 1000:.2f}"
             for i, name in ((1, "voluntary switches"), (2, "involuntary"), (3, "minor faults"))))
         if not target.pid:
-            return failed
+            return failed + example(target, options, stook)
         print(f"  reader: {used / 1e6 / (len(pairs) * options.slice * 2):.2f} ms of CPU a snapshot, on its own CPU; {counts['process_vm_readv'] / 5:.0f} "
               f"process_vm_readv a second, {read / 5 / 1024:.0f} KiB; no call that stops, signals or writes")
         print(f"  of {sum(size for _, size in places) // LINE} lines that it reads the target writes to {lines}: "
