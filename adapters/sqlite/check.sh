@@ -27,6 +27,6 @@ fi
 if [ "${2:-}" = speed ]; then
     cc -O2 -w -DSQLITE_THREADSAFE=1 -DSQLITE_DEFAULT_MEMSTATUS=0 -I. "$source/test/speedtest1.c" sqlite3.c \
         -o speedtest1 -rdynamic -lm -lpthread -ldl
-    exec "$here/speed.py" speedtest1 "$build" --rounds 5 --size 40
+    exec "$here/speed.py" speedtest1 "$build" --rounds 5 --size 20
 fi
 exec "$here/run_tests.sh" testfixture "$source/test" "$preload"
