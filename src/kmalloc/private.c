@@ -384,6 +384,13 @@ static bool private_large_free(void *object)
     return freed;
 }
 
+/* It is another one for profiles. */
+static void private_large_came(const void *object, size_t size, const void *from)
+{
+    if (!account_process && large_samples_wanted())
+        large_samples_came(object, large_size(object), size, private_where(from), group_current());
+}
+
 void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const void *from)
 {
     void *object = private_large(pages_wanted(size), align, zeroed);
@@ -397,8 +404,8 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
         return NULL;
     }
     pages_set(object, size);
-    if (object && !account_process && large_samples_wanted())
-        large_samples_came(object, large_size(object), size, private_where(from), group_current());
+    if (object)
+        private_large_came(object, size, from);
     return object;
 }
 
@@ -429,14 +436,6 @@ static bool private_resize(void *object, size_t size)
     return done;
 }
 
-static void private_large_changed(const void *object, const void *moved, size_t size,
-                                  const void *from)
-{
-    large_samples_went(object);
-    if (!account_process && large_samples_wanted())
-        large_samples_came(moved, large_size(moved), size, private_where(from), group_current());
-}
-
 bool stook_private_large_resize(void *object, size_t size, const void *from)
 {
     size_t had = large_bytes(object), used = stook_private_large_size(object);
@@ -449,8 +448,10 @@ bool stook_private_large_resize(void *object, size_t size, const void *from)
     if (!done)
         (void)private_resize(object, had);
     pages_set(object, done ? size : used);
-    if (done && large_bytes(object) != had)
-        private_large_changed(object, object, size, from);
+    if (done && large_bytes(object) != had) {
+        large_samples_went(object);
+        private_large_came(object, size, from);
+    }
     return done;
 }
 
@@ -458,6 +459,7 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
 {
     const struct large_note *note = large_note(object);
     size_t had = large_bytes(object);
+    struct large_sample sample = {.weight = 0};
     uint64_t time = 0;
     void *moved;
 
@@ -466,14 +468,18 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
     if (!note || note->owner) /* both are charged while a copy is made */
         return NULL;
     pages_check(object);
+    if (__builtin_expect(atomic_load_explicit(&large_samples_live, memory_order_relaxed) != 0, 0))
+        sample = large_samples_take(object);
     moved = context_enter() ? NULL
                             : large_move(topology.home_of_node[percpu_node(percpu_cpu())], object,
                                          pages_wanted(size));
     context_leave();
+    if (sample.weight > 0)
+        large_samples_end(object, &sample, !moved);
     pages_set(moved, size);
     if (moved) {
         account_large_moved(object, moved, had, time);
-        private_large_changed(object, moved, size, from);
+        private_large_came(moved, size, from);
     }
     return moved;
 }

@@ -17,22 +17,20 @@
  */
 enum { LARGE_NEAR = 256, LARGE_FAR = 16384, LARGE_PROBES = 16 };
 
-struct large_sample {
+struct large_place {
     _Atomic uintptr_t object; /* 0: free; 1: on its way */
-    uint64_t bytes, time;
-    uint32_t site;
-    float weight;
+    struct large_sample sample;
 };
 
 _Atomic uint32_t large_samples_live;
-static _Atomic(struct large_sample *) large_samples_table[2];
+static _Atomic(struct large_place *) large_samples_table[2];
 
-static struct large_sample *large_samples_first(unsigned which, bool make)
+static struct large_place *large_samples_first(unsigned which, bool make)
 {
-    struct large_sample *found =
+    struct large_place *found =
         atomic_load_explicit(&large_samples_table[which], memory_order_acquire);
     size_t size = (which ? LARGE_FAR : LARGE_NEAR) * sizeof(*found);
-    struct large_sample *fresh = found || !make ? NULL : os_map(size);
+    struct large_place *fresh = found || !make ? NULL : os_map(size);
 
     if (!fresh ||
         atomic_compare_exchange_strong_explicit(&large_samples_table[which], &found, fresh,
@@ -43,14 +41,14 @@ static struct large_sample *large_samples_first(unsigned which, bool make)
 }
 
 /* A place that holds the object, or 0: a free one, which is the caller's; NULL: there is none. */
-static struct large_sample *large_samples_at(uintptr_t object, bool make)
+static struct large_place *large_samples_at(uintptr_t object, bool make)
 {
     uint64_t hash = (uint64_t)object * 0x9e3779b97f4a7c15u >> 32;
 
     for (unsigned which = 0; which < 2; which++) {
-        struct large_sample *table = large_samples_first(which, make);
+        struct large_place *table = large_samples_first(which, make);
         for (uint64_t i = 0; table && i < LARGE_PROBES; i++) {
-            struct large_sample *one = &table[(hash + i) & ((which ? LARGE_FAR : LARGE_NEAR) - 1)];
+            struct large_place *one = &table[(hash + i) & ((which ? LARGE_FAR : LARGE_NEAR) - 1)];
             uintptr_t found = atomic_load_explicit(&one->object, memory_order_relaxed);
             if (make ? found == 0 &&
                            atomic_compare_exchange_strong_explicit(
@@ -72,16 +70,13 @@ static uint64_t large_samples_now(void)
 
 static void large_samples_add(const void *object, const struct large_sample *sample)
 {
-    struct large_sample *one = large_samples_at((uintptr_t)object, true);
+    struct large_place *one = large_samples_at((uintptr_t)object, true);
 
     if (!one) {
         atomic_fetch_add_explicit(&sites.lost, 1, memory_order_relaxed);
         return;
     }
-    one->bytes = sample->bytes;
-    one->time = sample->time;
-    one->site = sample->site;
-    one->weight = sample->weight;
+    one->sample = *sample;
     atomic_fetch_add_explicit(&large_samples_live, 1, memory_order_relaxed);
     atomic_store_explicit(&one->object, (uintptr_t)object, memory_order_release);
 }
@@ -106,31 +101,37 @@ void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t
     errno = saved;
 }
 
-/* Takes it out of the table; false: it is none. */
-static bool large_samples_take(const void *object, struct large_sample *sample)
+struct large_sample large_samples_take(const void *object)
 {
-    struct large_sample *one = large_samples_at((uintptr_t)object, false);
+    struct large_place *one = large_samples_at((uintptr_t)object, false);
+    struct large_sample sample = {.weight = 0};
 
     if (!one)
-        return false;
-    sample->bytes = one->bytes;
-    sample->time = one->time;
-    sample->site = one->site;
-    sample->weight = one->weight;
+        return sample;
+    sample = one->sample;
     atomic_fetch_sub_explicit(&large_samples_live, 1, memory_order_relaxed);
     /* Release: the next owner of the place writes behind these reads. */
     atomic_store_explicit(&one->object, 0, memory_order_release);
-    return true;
+    return sample;
+}
+
+void large_samples_end(const void *object, const struct large_sample *sample, bool stays)
+{
+    int saved = errno;
+
+    if (stays) {
+        large_samples_add(object, sample);
+    } else {
+        otel_free(object);
+        sites_went(sample->site, sample->weight, sample->bytes, large_samples_now() - sample->time);
+    }
+    errno = saved;
 }
 
 void large_samples_remove(const void *object)
 {
-    struct large_sample sample;
-    int saved = errno;
+    struct large_sample sample = large_samples_take(object);
 
-    if (!large_samples_take(object, &sample))
-        return;
-    otel_free(object);
-    sites_went(sample.site, sample.weight, sample.bytes, large_samples_now() - sample.time);
-    errno = saved;
+    if (sample.weight > 0)
+        large_samples_end(object, &sample, false);
 }

@@ -16,6 +16,19 @@ extern _Atomic uint32_t large_samples_live __attribute__((visibility("hidden")))
 
 void large_samples_remove(const void *object);
 
+struct large_sample {
+    uint64_t bytes, time;
+    uint32_t site;
+    float weight; /* 0: it is none */
+};
+
+/*
+ * Takes the object's sample out of the table, for a move that may fail: once the object has moved, its old place may be
+ * another thread's sample.  Then large_samples_end() says whether it stays where it was.
+ */
+struct large_sample large_samples_take(const void *object);
+void large_samples_end(const void *object, const struct large_sample *sample, bool stays);
+
 /*
  * A large object of so many bytes, asked for at `where` by a thread that has entered the group, and not charged; or
  * what has become of one that was resized or moved, which counts as a new one.  The caller has it in hand.

@@ -230,6 +230,42 @@ static void test_off(void **unused)
     assert_int_equal(after.samples, after.gone);
 }
 
+/* A move ends one sample and begins another.  Until it is done nothing has become of the first: where it fails, the
+ * sample stays.  */
+static void test_a_move(void **unused)
+{
+    size_t large = (size_t)64 << 20;
+    struct sums before = sums("large"), after;
+    uint32_t live = atomic_load(&large_samples_live);
+    void *object = stook_kmalloc(large, STOOK_WAIT), *next = stook_kmalloc(large, STOOK_WAIT);
+    struct large_sample sample;
+
+    (void)unused;
+    assert_non_null(object);
+    assert_non_null(next); /* so that it cannot grow where it is */
+    assert_int_equal(atomic_load(&large_samples_live), live + 2);
+    sample = large_samples_take(object);
+    assert_true(sample.weight >= 1 && sample.bytes == large);
+    assert_true(large_samples_take(object).weight == 0);
+    assert_int_equal(atomic_load(&large_samples_live), live + 1);
+    large_samples_end(object, &sample, true);
+    assert_int_equal(atomic_load(&large_samples_live), live + 2);
+    after = sums("large");
+    assert_int_equal(after.gone, before.gone);
+
+    object = stook_krealloc(object, 2 * large, STOOK_WAIT);
+    assert_non_null(object);
+    after = sums("large");
+    assert_int_equal(after.samples, before.samples + 3);
+    assert_int_equal(after.gone, before.gone + 1);
+    assert_int_equal(atomic_load(&large_samples_live), live + 2);
+    stook_free_any(object);
+    stook_free_any(next);
+    after = sums("large");
+    assert_int_equal(after.gone, before.gone + 3);
+    assert_int_equal(atomic_load(&large_samples_live), live);
+}
+
 static int setup(void **unused)
 {
     (void)unused;
@@ -241,9 +277,13 @@ static int setup(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_in_use),       cmocka_unit_test(test_samples_are_objects),
-        cmocka_unit_test(test_another_thread_frees), cmocka_unit_test(test_large_objects),
-        cmocka_unit_test(test_typed_caches),         cmocka_unit_test(test_off),
+        cmocka_unit_test(test_what_is_in_use),
+        cmocka_unit_test(test_samples_are_objects),
+        cmocka_unit_test(test_another_thread_frees),
+        cmocka_unit_test(test_large_objects),
+        cmocka_unit_test(test_a_move),
+        cmocka_unit_test(test_typed_caches),
+        cmocka_unit_test(test_off),
     };
 
     return cmocka_run_group_tests(tests, setup, NULL);
