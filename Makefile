@@ -6,6 +6,7 @@
 #   make check-long       those that take longer, and aarch64
 #   make check-aarch64    cross-compiled, under an emulator and in an emulated machine
 #   make check-programs   real programs under stook run
+#   make check-debug      tests and real programs with STOOK_DEBUG=FZPU: no corruption may be reported (hours)
 #   make check-profiles   sampled profiles of real programs beside exact ones (minutes)
 #   make check-cpp        libstdc++'s own tests of allocators and containers, with Stook (an hour)
 #   make check-adapters   DPDK's, SQLite's and CPython's own tests on the adapters (minutes)
@@ -34,7 +35,7 @@ BENCH ?= pair batch handoff slab_bulk slub_bulk kmalloc idle memory
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: build run check check-long check-aarch64 check-programs check-profiles check-errors check-look check-leaks check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
+.PHONY: build run check check-long check-aarch64 check-programs check-debug check-profiles check-errors check-look check-leaks check-yama check-models check-fuzz check-kernel coverage analyze bench deps install format check-cpp check-rust check-packages check-abi dist check-adapters clean
 
 build:
 	@scripts/deps.sh build
@@ -63,6 +64,10 @@ check-aarch64:
 check-programs:
 	@scripts/deps.sh build check programs
 	@scripts/check.sh programs
+
+check-debug:
+	@scripts/deps.sh build check programs
+	@scripts/check.sh debug
 
 # Sampled against exact profiles of real programs.
 check-profiles: build

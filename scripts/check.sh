@@ -9,6 +9,9 @@
 #   check.sh aarch64     cross-compiled: in locked mode under qemu-user, where there is no rseq, and all
 #                        of them in both modes in a virtual machine
 #   check.sh programs    real programs
+#   check.sh debug       the same and the tests of kind unit, api, property, stress and examples under STOOK_DEBUG=FZPU: a
+#                        report of a corruption fails them; tests/debug-exceptions.txt names the tests that cannot
+#                        hold there, or plant corruptions
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,10 +28,10 @@ quietly() {
     }
 }
 
-# preset NAME LABELS EXCLUDED [NAMES]: builds a preset and runs the tests with one of the labels ("" for
-# all), but for those whose names match
+# preset NAME LABELS EXCLUDED [NAMES [ONLY]]: builds a preset and runs the tests with one of the labels ("" for
+# all), but for those whose names match, or only those that match
 preset() {
-    local preset=$1 labels=$2 excluded=$3 but=${4:-} begin=$SECONDS
+    local preset=$1 labels=$2 excluded=$3 but=${4:-} only=${5:-} begin=$SECONDS
     local dir=build-$preset log
     [ "$preset" != release ] || dir=build
     echo "== $preset"
@@ -42,6 +45,7 @@ preset() {
     [ -z "$labels" ] || select+=(-L "^($labels)\$")
     [ -z "$excluded" ] || select+=(-LE "^($excluded)\$")
     [ -z "$but" ] || select+=(-E "$but")
+    [ -z "$only" ] || select+=(-R "$only")
     log=$dir/check.log
     ctest --test-dir "$dir" --output-on-failure --no-tests=error -j "$jobs" "${select[@]}" 2>&1 |
         tee "$log" | grep -v '^ *Start \|^Internal ctest\|^Label Time\|^[a-z]* *= .* proc)$\|^$'
@@ -85,6 +89,40 @@ aarch64() {
     echo "== aarch64 in a virtual machine: $p passed, $f failed, $s skipped, $((SECONDS - begin)) s with the above"
 }
 
+# exceptions WORD...: the tests that tests/debug-exceptions.txt has under these words, as one expression
+exceptions() {
+    awk -v words=" $* " '!/^#/ && NF && index(words, " " $2 " ") { printf "%s^%s([.]locked)?$", n++ ? "|" : "", $1 }' \
+        tests/debug-exceptions.txt
+}
+
+debug() {
+    local never planted file=$PWD/build/debug-reports
+    local name all
+    never=$(exceptions layout own)
+    planted=$(exceptions plants)
+    quietly cmake --preset release -DSTOOK_REQUIRE_TESTS=ON
+    all=$(ctest --test-dir build -N)
+    for name in $(awk '!/^#/ && NF { print $1 }' tests/debug-exceptions.txt); do
+        grep -q ": $name\$" <<<"$all" || {
+            failed=$((failed + 1))
+            names+=("debug: tests/debug-exceptions.txt has $name, which is no test")
+        }
+    done
+    rm -f "$file"
+    export STOOK_DEBUG=FZPU LAUNCHER_SLOWER=10
+    # Of what runs without the launcher.
+    export STOOK_CORRUPTION_FILE=$file
+    LAUNCHER_REPORTS=fail preset release "unit|api|property|stress|examples" "long|debug|nodebug" "$never|$planted"
+    LAUNCHER_REPORTS=fail preset release programs none "$never|$planted"
+    unset STOOK_CORRUPTION_FILE
+    preset release "unit|api|property|stress|examples|programs" debug "$never" "$planted"
+    if [ -s "$file" ]; then
+        cat "$file"
+        failed=$((failed + 1))
+        names+=("debug: corruptions were reported by tests without a launcher")
+    fi
+}
+
 case ${1:-quick} in
 quick)
     preset release "" long
@@ -109,8 +147,11 @@ aarch64)
 programs)
     preset release programs none
     ;;
+debug)
+    debug
+    ;;
 *)
-    echo "check.sh: quick, long, aarch64 or programs" >&2
+    echo "check.sh: quick, long, aarch64, programs or debug" >&2
     exit 2
     ;;
 esac
