@@ -98,6 +98,7 @@ void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t
     large_samples_add(object, &sample);
     now = large_samples_now();
     sample_paid(now - sample.time, now);
+    atomic_fetch_add_explicit(&sites.cost, now - sample.time, memory_order_relaxed);
     errno = saved;
 }
 
