@@ -225,7 +225,8 @@ static void *crowd(void *number)
     (void)stook_group_enter(group);
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < EACH; i++) {
-        void *object = kmem_cache_alloc(shared, (i ^ (int)me) & 1 ? GFP_KERNEL_ACCOUNT : GFP_KERNEL);
+        void *object =
+            kmem_cache_alloc(shared, (i ^ (int)me) & 1 ? GFP_KERNEL_ACCOUNT : GFP_KERNEL);
         *(uintptr_t *)object = me;
         handed[me][i] = object;
     }
