@@ -348,6 +348,76 @@ void test_operator_new(void **)
     assert_int_equal(live(stook::cache_for<session>.get()), 0);
 }
 
+struct alignas(64) row : stook::typed_new<row> {
+    char bytes[64];
+    explicit row(bool wrong = false)
+    {
+        if (wrong)
+            throw 1;
+    }
+};
+struct alignas(8192) far_row : row {
+    char more[20000];
+};
+// As large as its base would be with its alignment, and more aligned.
+struct alignas(32) lowly : stook::typed_new<lowly> {
+    char bytes[128];
+};
+struct alignas(128) lofty : lowly {
+};
+static_assert(sizeof(lofty) == sizeof(lowly));
+
+bool is_aligned(const void *object, std::uintptr_t to)
+{
+    return reinterpret_cast<std::uintptr_t>(object) % to == 0;
+}
+
+void test_operator_new_alignments(void **)
+{
+    std::vector<far_row *> far_rows;
+    std::vector<lofty *> lofties;
+    struct stook_cache *cache = stook::cache_for<row>.get();
+    auto *near_row = new row;
+
+    assert_ptr_equal(stook_cache_of(near_row), cache);
+    for (int i = 0; i < 50; i++) {
+        far_rows.push_back(new far_row);
+        lofties.push_back(new lofty);
+        assert_true(is_aligned(far_rows.back(), 8192) && is_aligned(lofties.back(), 128));
+        assert_ptr_not_equal(stook_cache_of(far_rows.back()), cache);
+    }
+    for (auto *each : far_rows)
+        delete each;
+    for (auto *each : lofties)
+        delete each;
+    delete near_row;
+    assert_int_equal(live(cache), 0);
+}
+
+void test_operator_new_nothrow(void **)
+{
+    auto *one = new (std::nothrow) session;
+    auto *other = new (std::nothrow) row;
+    auto *far = new (std::nothrow) far_row;
+
+    assert_ptr_equal(stook_cache_of(one), stook::cache_for<session>.get());
+    assert_ptr_equal(stook_cache_of(other), stook::cache_for<row>.get());
+    assert_true(is_aligned(far, 8192));
+    delete one;
+    delete other;
+    delete far;
+    // The memory of what was not constructed goes back, by the delete that belongs to the new.
+    bool thrown = false;
+    try {
+        static_cast<void>(new (std::nothrow) row(true));
+    } catch (int) {
+        thrown = true;
+    }
+    assert_true(thrown);
+    assert_int_equal(live(stook::cache_for<row>.get()), 0);
+    assert_int_equal(live(stook::cache_for<session>.get()), 0);
+}
+
 struct buffer {
     std::vector<char> bytes;
     static inline int made, ended;
@@ -569,6 +639,8 @@ int main()
         cmocka_unit_test(test_incomplete_and_not_default_constructible),
         cmocka_unit_test(test_static),
         cmocka_unit_test(test_operator_new),
+        cmocka_unit_test(test_operator_new_alignments),
+        cmocka_unit_test(test_operator_new_nothrow),
         cmocka_unit_test(test_reuse),
         cmocka_unit_test(test_reserve_and_pool),
         cmocka_unit_test(test_groups),

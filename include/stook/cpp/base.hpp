@@ -10,8 +10,18 @@
 #error "stook.hpp needs C++17"
 #endif
 
+// C's casts, glibc's names, and an output of assembly that Clang does not follow, are no findings of a program's.
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wold-style-cast"
+#pragma clang diagnostic ignored "-Wreserved-identifier"
+#pragma clang diagnostic ignored "-Wconditional-uninitialized"
+#endif
 #include <stook/inline.h>
 #include <stook/kmalloc.h>
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
 
 #include <cerrno>
 #include <cstddef>
@@ -111,8 +121,8 @@ struct name {
     constexpr bool skip(const char *&from, const char *word) const noexcept
     {
         const char *at = from;
-        while (*word != 0 && *at == *word)
-            at++, word++;
+        for (; *word != 0 && *at == *word; word++)
+            at++;
         if (*word != 0)
             return false;
         from = at;

@@ -83,28 +83,59 @@ template <auto &Cache> struct deleter_of {
 //
 //   struct session : stook::typed_new<session> { ... };
 //
-// Classes derived from T in turn, which are larger, are served by stook_kmalloc(), and so are arrays' elements by
-// the program's operator new[].  In debug builds the size that the compiler deletes is compared with the object's.
+// Classes derived from T in turn, which are larger or more aligned, are served by stook_kmalloc(); arrays by the
+// program's operator new[].  `new (std::nothrow) T` is NULL without memory.  In debug builds the size that the compiler deletes is compared with the object's.
 //
 template <class T> class typed_new
 {
   public:
     STOOK_CPP_INLINE static void *operator new(std::size_t size)
     {
-        return size == sizeof(T) ? cache_for<T>.allocate() : other(size);
+        return size == sizeof(T) ? cache_for<T>.allocate() : must(other(size, alignof(T)));
     }
 
     STOOK_CPP_INLINE static void operator delete(void *object, std::size_t size) noexcept
     {
-        if (size == sizeof(T)) {
+        if (size == sizeof(T))
             cache_for<T>.deallocate(object);
-        } else {
-#if STOOK_CHECK_DELETE
-            if (object && stook_usable_size(object) < size)
-                detail::wrong_delete(object, type_name<T>(), size);
-#endif
-            stook_free_any(object);
-        }
+        else
+            end(object, size);
+    }
+
+    // The compiler calls these for types that are aligned to more than __STDCPP_DEFAULT_NEW_ALIGNMENT__.
+    STOOK_CPP_INLINE static void *operator new(std::size_t size, std::align_val_t align)
+    {
+        return is_own(size, align) ? cache_for<T>.allocate()
+                                   : must(other(size, static_cast<std::size_t>(align)));
+    }
+
+    STOOK_CPP_INLINE static void operator delete(void *object, std::size_t size,
+                                                 std::align_val_t align) noexcept
+    {
+        if (is_own(size, align))
+            cache_for<T>.deallocate(object);
+        else
+            end(object, size);
+    }
+
+    static void *operator new(std::size_t size, const std::nothrow_t &) noexcept
+    {
+        return size == sizeof(T) ? cache_for<T>.try_allocate() : other(size, alignof(T));
+    }
+    static void *operator new(std::size_t size, std::align_val_t align,
+                              const std::nothrow_t &) noexcept
+    {
+        return is_own(size, align) ? cache_for<T>.try_allocate()
+                                   : other(size, static_cast<std::size_t>(align));
+    }
+    // Of constructors that throw.
+    static void operator delete(void *object, const std::nothrow_t &) noexcept
+    {
+        stook_free_any(object);
+    }
+    static void operator delete(void *object, std::align_val_t, const std::nothrow_t &) noexcept
+    {
+        stook_free_any(object);
     }
 
     // What a class with an operator new of its own would hide.
@@ -120,13 +151,35 @@ template <class T> class typed_new
     typed_new() = default;
 
   private:
-    static void *other(std::size_t size)
+    static constexpr bool is_own(std::size_t size, std::align_val_t align) noexcept
     {
-        void *object = (stook_kmalloc)(detail::kmalloc_bytes(size, alignof(T)), STOOK_WAIT);
+        return size == sizeof(T) && static_cast<std::size_t>(align) == alignof(T);
+    }
 
+    // NULL without memory.
+    static void *other(std::size_t size, std::size_t align) noexcept
+    {
+        const std::size_t bytes = detail::kmalloc_bytes(size, align);
+
+        return bytes ? (stook_kmalloc)(bytes, STOOK_WAIT) : nullptr;
+    }
+
+    static void *must(void *object)
+    {
         if (!object)
             detail::fail();
         return object;
+    }
+
+    static void end(void *object, std::size_t size) noexcept
+    {
+#if STOOK_CHECK_DELETE
+        if (object && stook_usable_size(object) < size)
+            detail::wrong_delete(object, type_name<T>(), size);
+#else
+        static_cast<void>(size);
+#endif
+        stook_free_any(object);
     }
 };
 
