@@ -79,7 +79,7 @@ uint64_t profile_out_string(struct profile_out *profile, const char *text)
 }
 
 static void profile_out_type(struct profile_out *profile, unsigned field, const char *type,
-                         const char *unit)
+                             const char *unit)
 {
     uint64_t number = profile_out_string(profile, type);
 
@@ -97,9 +97,10 @@ void profile_out_begin(struct profile_out *profile)
 }
 
 static uint64_t profile_out_function(struct profile_out *profile, const char *function,
-                                 const char *file)
+                                     const char *file)
 {
-    uint64_t number, name = profile_out_string(profile, function), path = profile_out_string(profile, file);
+    uint64_t number, name = profile_out_string(profile, function),
+                     path = profile_out_string(profile, file);
     char key[PROFILE_KEY];
 
     (void)snprintf(key, sizeof(key), "%s\n%s", function, file);
@@ -114,7 +115,7 @@ static uint64_t profile_out_function(struct profile_out *profile, const char *fu
 }
 
 uint64_t profile_out_line(struct profile_out *profile, const char *function, const char *file,
-                      uint64_t line)
+                          uint64_t line)
 {
     uint64_t of = profile_out_function(profile, function, file), number;
     char key[64];
@@ -145,8 +146,8 @@ uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint
     return number;
 }
 
-void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t start, uint64_t limit,
-                     uint64_t offset, const char *file)
+void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t start,
+                         uint64_t limit, uint64_t offset, const char *file)
 {
     uint64_t name = profile_out_string(profile, file);
 
@@ -159,7 +160,7 @@ void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t 
 }
 
 void profile_out_sample(struct profile_out *profile, const uint64_t *place, unsigned depth,
-                    uint64_t objects, uint64_t bytes, const char *cache)
+                        uint64_t objects, uint64_t bytes, const char *cache)
 {
     for (unsigned i = 0; i < depth; i++)
         proto_varint(&profile->inner, place[i]);
@@ -168,7 +169,8 @@ void profile_out_sample(struct profile_out *profile, const uint64_t *place, unsi
     proto_varint(&profile->inner, bytes);
     proto_message(&profile->message, 2, &profile->inner);
     if (cache) {
-        uint64_t key = profile_out_string(profile, "cache"), value = profile_out_string(profile, cache);
+        uint64_t key = profile_out_string(profile, "cache"),
+                 value = profile_out_string(profile, cache);
         proto_number(&profile->inner, 1, key);
         proto_number(&profile->inner, 2, value);
         proto_message(&profile->message, 3, &profile->inner);

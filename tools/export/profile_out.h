@@ -27,13 +27,13 @@ void profile_out_free(struct profile_out *profile);
 uint64_t profile_out_string(struct profile_out *profile, const char *text);
 /* A place in the code: of a function's line without an address (mapping 0), or of an address without a function. */
 uint64_t profile_out_line(struct profile_out *profile, const char *function, const char *file,
-                      uint64_t line);
+                          uint64_t line);
 uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint64_t mapping);
 /* [start, limit) of a file. */
-void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t start, uint64_t limit,
-                     uint64_t offset, const char *file);
+void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t start,
+                         uint64_t limit, uint64_t offset, const char *file);
 /* Places from the innermost on; `cache` is a label, or NULL. */
 void profile_out_sample(struct profile_out *profile, const uint64_t *place, unsigned depth,
-                    uint64_t objects, uint64_t bytes, const char *cache);
+                        uint64_t objects, uint64_t bytes, const char *cache);
 
 #endif
