@@ -3,7 +3,6 @@
 # needs: tool
 """stook export: OpenMetrics that a parser takes and whose numbers are those of stook caches; rows within their bounds, with
 "other" for the rest; processes that may not be read; a pprof profile; and what HTTP clients may ask."""
-import gzip
 import http.client
 import json
 import os
@@ -11,6 +10,9 @@ import re
 import signal
 import subprocess
 import sys
+
+sys.path.insert(0, os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/support"))
+import pprof
 
 sys.path.append("/usr/lib/python3/dist-packages")
 try:
@@ -133,57 +135,63 @@ for pid in pids:
 names = Exporter("--no-group-names", "--pid", pids[0])
 assert not any("tenants" in key for key in names.metrics())
 
+# The dashboard asks for nothing that there is not: each word of a query that is no label, function or keyword of PromQL is a
+# metric of the scrape, and each label is one of it.
+with open(os.path.join(os.environ["STOOK_SOURCE_DIR"], "tools/export/dashboard.json"), encoding="utf-8") as file:
+    dashboard = json.load(file)
+queries = [t["expr"] for p in dashboard["panels"] for t in p.get("targets", [])]
+queries += [q for v in dashboard["templating"]["list"] for q in re.findall(r"label_values\((.*), *\w+\)", str(v.get("query")))]
+said = exporter.ask("/metrics")[2].decode()
+metrics = set(re.findall(r"^(\w+)[ {]", said, re.M))
+assert len(queries) > 10 and len(metrics) > 20
+for query in queries:
+    bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', query)
+    asked = set(re.findall(r"\b(stook_\w+)", bare))
+    assert asked and asked <= metrics, (query, asked - metrics)
+    for name, selector in re.findall(r"\b(stook_\w+)\{([^}]*)\}", bare):
+        labels = set(re.findall(r'(\w+)="', "".join(line for line in said.splitlines(keepends=True) if re.match(rf"{name}[ {{]", line))))
+        wanted = set(re.findall(r"(\w+)\s*[=!]", selector)) - {"job", "instance"}
+        assert wanted <= labels, (query, wanted - labels)
+
 # ---- the profile ---------------------------------------------------------------------------------------
-
-
-def fields(data):
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-    while at < len(data):
-        tag = varint()
-        value = varint()
-        if tag & 7 == 2:
-            at += value
-            assert at <= len(data)
-            value = data[at - value:at]
-        else:
-            assert tag & 7 == 0, tag
-        yield tag >> 3, value
-
-
-def numbers(data):
-    return [n for _, n in fields(b"".join(b"\x08" + bytes([b]) if i == 0 or data[i - 1] < 128 else bytes([b]) for i, b in enumerate(data)))]
-
 
 status, headers, body = names.ask("/debug/pprof/heap")  # the only one that it serves
 assert status == 200 and headers["Content-Type"] == "application/octet-stream", (status, headers, body)
-profile = list(fields(gzip.decompress(body)))
-strings = [value.decode() for field, value in profile if field == 6]
-assert strings[0] == "" and [strings[v] for f, d in profile if f == 1 for _, v in fields(d)] == ["inuse_objects", "count", "inuse_space", "bytes"]
-functions = {dict(fields(d))[1]: strings[dict(fields(d))[2]] for f, d in profile if f == 5}
-places = {dict(fields(d))[1]: functions[dict(fields(dict(fields(d))[4]))[1]] for f, d in profile if f == 4}
+profile = pprof.Profile(body)
+assert profile.types == ("inuse_objects", "inuse_space") and profile.units == ("count", "bytes") and profile.default == "inuse_space"
 found = {}
-for field, data in profile:
-    if field == 2:
-        sample = dict(fields(data))
-        label = dict(fields(sample[3]))
-        stack = [places[n] for n in numbers(sample[1])]
-        assert strings[label[1]] == "cache" and stack == [strings[label[2]], "prog_seen"], (stack, label)
-        found[stack[0]] = tuple(numbers(sample[2]))
+for sample in profile.samples:
+    stack = [location.lines[0].function for location in sample.stack]
+    assert sample.labels == {"cache": stack[0]} and stack[1:] == ["prog_seen"], sample
+    found[stack[0]] = tuple(sample.values.values())
 expected = {k[2]: (v, rows["stook_cache_in_use_bytes", pids[0], k[2]]) for k, v in rows.items()
             if k[:2] == ("stook_cache_objects", pids[0]) and k[3] == "in_use" and v > 0}
 assert found == expected and found["widgets"][0] == 15429, (found, expected)
-assert strings[dict(profile)[14]] == "inuse_space"
+
+# By call site: the sums are those by cache, and an object stands where it was allocated.
+process = subprocess.Popen([STOOK, "run", "--", os.path.join(os.environ["STOOK_TEST_DIR"], "prog_leaks"), "wait"], stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE, text=True, env={**os.environ, "STOOK_TAGS": "1"})
+assert process.stdout.readline() == "ready\n"
+tagged = Exporter("--pid", str(process.pid))
+status, _, body = tagged.ask("/debug/pprof/heap?by=site")
+assert status == 200, (status, body)
+profile = pprof.Profile(body)
+by_cache = pprof.Profile(tagged.ask("/debug/pprof/heap")[2])
+sums = [[sum(sample.values[name] for sample in of.samples) for name in of.types] for of in (profile, by_cache)]
+assert sums[0] == sums[1], sums
+symbols = subprocess.run(["nm", "-S", "--defined-only", os.path.join(os.environ["STOOK_TEST_DIR"], "prog_leaks")], stdout=subprocess.PIPE, text=True,
+                         check=True).stdout
+[(begin, size)] = re.findall(r"^(\w+) (\w+) t lose_string$", symbols, re.M)
+[mapping] = [m for m in profile.mappings.values() if m.file.endswith("/prog_leaks")]
+where = [sample for sample in profile.samples for location in sample.stack[:1]
+         if location.mapping and profile.mappings[location.mapping] == mapping and
+         int(begin, 16) <= location.address - mapping.start + mapping.offset < int(begin, 16) + int(size, 16)]
+assert [sample.values["inuse_objects"] for sample in where] == [1], (begin, size, mapping, profile.samples)
+assert tagged.ask("/debug/pprof/heap?by=all")[0] == 400
+tagged.end()
+process.communicate()
+status, _, body = exporter.ask(f"/debug/pprof/heap?pid={pids[0]}&by=site")
+assert status == 404 and b"counts no call sites" in body, (status, body)
 
 # ---- HTTP ----------------------------------------------------------------------------------------------
 assert exporter.ask("/debug/pprof/heap")[0] == 400 and exporter.ask("/debug/pprof/heap?pid=1x")[0] == 400

@@ -4,13 +4,15 @@
 # modes: default
 """A program's sampled profile: what is in use is what the library says, stook profile reads it, and pprof's message has
 Go's sample types, labels, and differences."""
-import gzip
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/support"))
+import pprof
 
 BUILD = pathlib.Path(os.environ["STOOK_BUILD_DIR"])
 STOOK = BUILD / "bin/stook"
@@ -22,55 +24,6 @@ more = [bytes(3000 + i % 5) for i in range(4000)]
 large = bytes(5 << 20)
 os.kill(os.getpid(), signal.SIGUSR2)
 """
-
-
-def fields(data):
-    """(number, value) of a protobuf message."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-    while at < len(data):
-        key = varint()
-        if key & 7 == 2:
-            size = varint()
-            yield key >> 3, data[at:at + size]
-            at += size
-        else:
-            yield key >> 3, varint()
-
-
-def varints(data):
-    values, value, shift = [], 0, 0
-    for byte in data:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            values.append(value - (1 << 64) if value >> 63 else value)
-            value = shift = 0
-    return values
-
-
-def read(path):
-    message = list(fields(gzip.decompress(path.read_bytes())))
-    strings = [value.decode() for number, value in message if number == 6]
-    types = [strings[dict(fields(value))[1]] for number, value in message if number == 1]
-    samples = []
-    for number, value in message:
-        if number == 2:
-            parts = list(fields(value))
-            labels = {strings[dict(fields(v))[1]]: strings[dict(fields(v))[2]] for n, v in parts if n == 3}
-            samples.append((next(varints(v) for n, v in parts if n == 2), labels))
-    single = {number: value for number, value in message if number in (10, 12, 14)}
-    return types, samples, single, strings
 
 
 def main():
@@ -91,14 +44,14 @@ def main():
         table = subprocess.run([STOOK, "profile", f"{out}.1"], check=True, text=True, stdout=subprocess.PIPE).stdout
         assert "Sampled, each 64.0 KiB" in table, table
         for files in ([f"{out}.1"], [f"{out}.1", f"{out}.2"]):
-            pprof = pathlib.Path(folder) / "pprof"
-            subprocess.run([STOOK, "profile", "--pprof", pprof, *files], check=True)
-            types, samples, single, strings = read(pprof)
-            assert types == ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"], types
-            assert single[12] == 64 << 10 and strings[single[14]] == "inuse_space", single
-            assert (10 in single) == (len(files) == 2)
-            assert all(labels["cache"] and labels["thread"] for _, labels in samples)
-            sums = [sum(values[i] for values, _ in samples) for i in range(4)]
+            path = pathlib.Path(folder) / "pprof"
+            subprocess.run([STOOK, "profile", "--pprof", path, *files], check=True)
+            profile = pprof.Profile(path.read_bytes())
+            assert profile.types == ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space"), profile.types
+            assert profile.period == 64 << 10 and profile.default == "inuse_space"
+            assert (profile.duration is not None) == (len(files) == 2)
+            assert all(sample.labels["cache"] and sample.labels["thread"] for sample in profile.samples)
+            sums = [sum(sample.values[name] for sample in profile.samples) for name in profile.types]
             wanted = [sum(sample[key] for sample in documents[1]["samples"]) -
                       sum(sample[key] for sample in documents[0]["samples"]) if len(files) == 2 else
                       sum(sample[key] for sample in documents[0]["samples"])

@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/support"))
+import pprof
+
 PROGRAM = os.path.join(os.environ["STOOK_TEST_DIR"], "prog_profile")
 SOURCE = os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/unit/prog_profile.c")
 DOCUMENT = os.path.join(os.environ["STOOK_SOURCE_DIR"], "docs/profile.md")
@@ -160,75 +163,32 @@ with open("c", encoding="utf-8") as file:
 
 
 # --- as pprof's message (proto/profile.proto) -----------------------------------------------------
-def message(data):
-    """Field -> values: numbers, and bytes of what has a length."""
-    fields, at = {}, 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        key = varint()
-        assert key & 7 in (0, 2), key
-        value = varint()
-        if key & 7 == 2:
-            assert at + value <= len(data)
-            value, at = data[at:at + value], at + value
-        fields.setdefault(key >> 3, []).append(value)
-    return fields
-
-
-def packed(data):
-    values = message(b"".join(b"\x08" + part for part in re.findall(rb"[\x80-\xff]*[\x00-\x7f]",
-                                                                     data)))[1]
-    return [value - (1 << 64) if value >> 63 else value for value in values]
-
-
-def pprof(*arguments):
+def pprof_of(*arguments):
     tool("--pprof", "p.gz", *arguments)
-    with gzip.open("p.gz") as file: # which checks sum and length
-        whole = message(file.read())
-    strings = [s.decode() for s in whole[6]]
-    functions = {f[1][0]: strings[f[2][0]] for f in map(message, whole[5])}
-    mappings = {m[1][0]: m for m in map(message, whole[3])}
-    locations = {loc[1][0]: loc for loc in map(message, whole[4])}
-    assert strings[0] == "" and len(set(strings)) == len(strings)
-    types = [strings[message(t)[1][0]] for t in whole[1]]
-    samples = {}
-    for sample in map(message, whole[2]):
-        [location] = packed(sample[1][0])
-        lines = [message(line) for line in locations[location].get(4, [])]
-        name = functions[lines[-1][1][0]] if lines else locations[location][3][0]
-        values = dict(zip(types, packed(sample[2][0])))
-        assert len(values) == len(types) == 6
-        samples[name] = values, locations[location], lines
-    return samples, mappings, strings, whole
+    with open("p.gz", "rb") as file:
+        return pprof.Profile(file.read())
 
 
-samples, mappings, strings, whole = pprof("a")
-assert len(samples) == 4 and strings[whole[14][0]] == "inuse_space"
-values, location, lines = samples["plain"]
-assert values == {"alloc_objects": 500, "alloc_space": 128000, "inuse_objects": 400,
-                  "inuse_space": 102400, "peak_objects": plain["peak_objects"],
-                  "peak_space": plain["peak_bytes"]}
-assert lines[0][2] == [12] and 2 not in location
-values, location, lines = samples["prog_caller"]
-mapping = mappings[location[2][0]]
-assert strings[mapping[5][0]] == profile["exe"]
-assert mapping[2][0] <= location[3][0] == called["address"] - 1 < mapping[3][0]
-samples, *_ = pprof(names[3], names[1]) # differences
-assert samples["plain"][0]["inuse_space"] == -200 * 256
-assert samples["prog_caller"][0]["inuse_space"] == 0
-samples, *_ = pprof("many") # more than one block of gzip's
-assert len(samples) == 3004
+def by_name(whole):
+    """{function, or address: sample} of a profile without stacks."""
+    assert len(whole.types) == 6 and all(len(sample.stack) == 1 for sample in whole.samples)
+    return {sample.stack[0].lines[-1].function if sample.stack[0].lines else sample.stack[0].address: sample for sample in whole.samples}
+
+
+whole = pprof_of("a")
+samples = by_name(whole)
+assert len(samples) == 4 and whole.default == "inuse_space"
+[location] = samples["plain"].stack
+assert samples["plain"].values == {"alloc_objects": 500, "alloc_space": 128000, "inuse_objects": 400, "inuse_space": 102400,
+                                   "peak_objects": plain["peak_objects"], "peak_space": plain["peak_bytes"]}
+assert location.lines[0].number == 12 and location.mapping == 0
+[location] = samples["prog_caller"].stack
+mapping = whole.mappings[location.mapping]
+assert mapping.file == profile["exe"] and mapping.start <= location.address == called["address"] - 1 < mapping.limit
+samples = by_name(pprof_of(names[3], names[1])) # differences
+assert samples["plain"].values["inuse_space"] == -200 * 256
+assert samples["prog_caller"].values["inuse_space"] == 0
+assert len(by_name(pprof_of("many"))) == 3004 # more than one block of gzip's
 
 # --- stacks: the site's sums are exact, and shared out as was sampled ------------------------------
 sampled = [site for site in load("stacks")["sites"] if "stack" in site]
@@ -252,13 +212,9 @@ assert "100 % from prog_left < main" in tool("--by", "live", "stacks").decode()
 stacks = tool("--collapsed", "-", "stacks").decode()
 assert re.search(r"^prog_profile;.*;main;prog_left;prog_inner.* 600000$", stacks, re.M), stacks
 assert "prog_right" not in stacks
-tool("--pprof", "p.gz", "stacks")
-with gzip.open("p.gz") as file:
-    whole = message(file.read())
-samples = [message(sample) for sample in whole[2]]
-deep = [(packed(s[1][0]), packed(s[2][0])) for s in samples if len(packed(s[1][0])) > 2]
-assert len(deep) == 2 and sum(values[1] for _, values in deep) == 800000
-assert len({locations[0] for locations, _ in deep}) == 1
+deep = [sample for sample in pprof_of("stacks").samples if len(sample.stack) > 2]
+assert len(deep) == 2 and sum(sample.values["alloc_space"] for sample in deep) == 800000
+assert len({sample.stack[0].number for sample in deep}) == 1
 
 # --- another build of the file than the one that ran ------------------------------------------------
 text = json.dumps(profile)

@@ -80,9 +80,14 @@ struct fleet {
 void fleet_read(struct fleet *fleet);
 void fleet_free(struct fleet *fleet);
 
-/* A snapshot of one process, as a gzip of a pprof profile: bytes and objects in use by cache (heap_profile.c).  False:
- * it cannot be written. */
-bool heap_profile(const struct heap *heap, FILE *to);
+/* A snapshot of one process, as a gzip of a pprof profile: bytes and objects in use by cache, or by call site
+ * (heap_profile.c). */
+enum heap_profile {
+    HEAP_PROFILE_DONE,
+    HEAP_PROFILE_NONE,   /* the process counts no call sites; nothing was written */
+    HEAP_PROFILE_FAILED, /* no memory */
+};
+enum heap_profile heap_profile(struct heap *heap, bool sites, FILE *to);
 
 /* All that the last reading found, as OpenMetrics text (metrics.c). */
 void metrics_write(const struct fleet *fleet, FILE *to);

@@ -1,111 +1,144 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_profile.c - what a process has in use, as pprof's Profile message: bytes and objects by cache.
+ * heap_profile.c - what a process has in use, as pprof's Profile message: bytes and objects by cache, or by call site.
  *
- * A cache stands where a call site would: a place called by the cache's name, below one called by the program's, with
- * the label `cache`.  Sample types, default and period are those of Go's heap profiles, by which scrapers know them.
+ * By cache, a cache stands where a call site would: a place called by the cache's name, below one called by the
+ * program's, with the label `cache`.  By call site, a place is a function and line where the program names them, or an
+ * address with its mapping: names of these are the reader's to find, as no file of a process is opened here.  Sample
+ * types, default and period are those of Go's heap profiles, by which scrapers know them.
  */
 #include "export/fleet.h"
-#include "stook/proto.h"
+#include "export/profile_out.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-struct by_cache {
-    struct bytes out, message, inner;
-    uint64_t strings;
-};
+enum { SITES_DEPTH = 64, SITES_MAPPINGS = 4096 };
 
-/* Strings are few: each is written where it is used. */
-static uint64_t by_cache_string(struct by_cache *profile, const char *text)
+#define SITES_NAMED (UINT64_C(1) << 63) /* of a frame: a call that names its site */
+
+/* ---- by cache --------------------------------------------------------------------------------- */
+
+static void by_cache(struct profile_out *profile, const struct heap *heap)
 {
-    if (!*text)
-        return 0;
-    proto_block(&profile->out, 6, text, strlen(text));
-    return profile->strings++;
-}
+    uint64_t place[2] = {0, profile_out_line(profile, heap->target->name, "", 0)};
 
-static void by_cache_type(struct by_cache *profile, unsigned field, const char *type,
-                          const char *unit)
-{
-    proto_number(&profile->message, 1, by_cache_string(profile, type));
-    proto_number(&profile->message, 2, by_cache_string(profile, unit));
-    proto_message(&profile->out, field, &profile->message);
-}
-
-/* A function and the location of it, both of this number. */
-static void by_cache_place(struct by_cache *profile, uint64_t number, uint64_t name)
-{
-    proto_number(&profile->message, 1, number);
-    proto_number(&profile->message, 2, name);
-    proto_number(&profile->message, 3, name);
-    proto_message(&profile->out, 5, &profile->message);
-    proto_number(&profile->inner, 1, number);
-    proto_number(&profile->message, 1, number);
-    proto_message(&profile->message, 4, &profile->inner);
-    proto_message(&profile->out, 4, &profile->message);
-}
-
-/* Place 1 is the program, 2 the first cache. */
-static void by_cache_sample(struct by_cache *profile, uint64_t place, uint64_t key,
-                            const char *name, uint64_t objects, uint64_t bytes)
-{
-    uint64_t text = by_cache_string(profile, name);
-
-    by_cache_place(profile, place, text);
-    proto_varint(&profile->inner, place);
-    proto_varint(&profile->inner, 1);
-    proto_message(&profile->message, 1, &profile->inner);
-    proto_varint(&profile->inner, objects);
-    proto_varint(&profile->inner, bytes);
-    proto_message(&profile->message, 2, &profile->inner);
-    proto_number(&profile->inner, 1, key);
-    proto_number(&profile->inner, 2, text);
-    proto_message(&profile->message, 3, &profile->inner);
-    proto_message(&profile->out, 2, &profile->message);
-}
-
-static void by_cache_fill(struct by_cache *profile, const struct heap *heap)
-{
-    struct timespec now;
-    uint64_t key, place = 2;
-
-    proto_block(&profile->out, 6, "", 0);
-    profile->strings = 1;
-    by_cache_type(profile, 1, "inuse_objects", "count");
-    by_cache_type(profile, 1, "inuse_space", "bytes");
-    by_cache_place(profile, 1, by_cache_string(profile, heap->target->name));
-    key = by_cache_string(profile, "cache");
     for (size_t i = 0; i < heap->caches; i++) {
         const struct heap_count *count = &heap->cache[i].count;
-        if (count->active > 0)
-            by_cache_sample(profile, place++, key, heap->cache[i].name, count->active,
-                            count->bytes.in_use);
+        if (count->active == 0)
+            continue;
+        place[0] = profile_out_line(profile, heap->cache[i].name, "", 0);
+        profile_out_sample(profile, place, 2, count->active, count->bytes.in_use,
+                           heap->cache[i].name);
     }
-    if (heap->large_objects > 0)
-        by_cache_sample(profile, place, key, "large objects", heap->large_objects,
-                        heap->large_bytes);
-    clock_gettime(CLOCK_REALTIME, &now);
-    proto_number(&profile->out, 9, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
-    by_cache_type(profile, 11, "space", "bytes");
-    proto_number(&profile->out, 12, 1); /* every byte is counted */
-    proto_number(&profile->out, 13,
-                 by_cache_string(profile, "By cache: the process was read from outside, and call "
-                                          "sites are not in this profile."));
-    proto_number(&profile->out, 14, by_cache_string(profile, "inuse_space"));
+    if (heap->large_objects > 0) {
+        place[0] = profile_out_line(profile, "large objects", "", 0);
+        profile_out_sample(profile, place, 2, heap->large_objects, heap->large_bytes,
+                           "large objects");
+    }
 }
 
-bool heap_profile(const struct heap *heap, FILE *to)
-{
-    struct by_cache profile = {.strings = 0};
-    bool good;
+/* ---- by call site ----------------------------------------------------------------------------- */
 
-    by_cache_fill(&profile, heap);
-    good = !profile.out.failed && !profile.message.failed && !profile.inner.failed &&
-           gzip_write(&profile.out, to);
-    free(profile.out.data);
-    free(profile.message.data);
-    free(profile.inner.data);
-    return good;
+struct by_site {
+    struct profile_out *profile;
+    struct heap *heap;
+    uint64_t objects, bytes; /* of all sites */
+    struct {
+        uint64_t begin, end;
+    } mapping[SITES_MAPPINGS]; /* number i + 1 */
+    uint64_t mappings;
+};
+
+static bool by_site_mapping(const struct target_mapping *mapping, void *arg)
+{
+    struct by_site *sites = arg;
+    char path[1024];
+
+    if (!mapping->execute || mapping->path[0] != '/')
+        return true;
+    (void)snprintf(path, sizeof(path), "%s", mapping->path);
+    target_clean_text(path, sizeof(path));
+    sites->mapping[sites->mappings].begin = mapping->begin;
+    sites->mapping[sites->mappings].end = mapping->end;
+    profile_out_mapping(sites->profile, ++sites->mappings, mapping->begin, mapping->end,
+                        mapping->offset, path);
+    return sites->mappings < SITES_MAPPINGS;
+}
+
+static uint64_t by_site_frame(struct by_site *sites, uint64_t frame)
+{
+    uint64_t address = (frame & ~SITES_NAMED) - 1; /* within the call, not behind it */
+
+    for (uint64_t i = 0; i < sites->mappings; i++)
+        if (address >= sites->mapping[i].begin && address < sites->mapping[i].end)
+            return profile_out_address(sites->profile, address, i + 1);
+    return profile_out_address(sites->profile, address, 0);
+}
+
+static void by_site_take(const struct heap_tag *tag, void *arg)
+{
+    struct by_site *sites = arg;
+    uint64_t place[SITES_DEPTH + 1];
+    struct heap_site site;
+    unsigned depth = 0;
+
+    if (tag->bytes == 0 || tag->bytes > INT64_MAX || tag->objects > INT64_MAX)
+        return;
+    if (!heap_site(sites->heap, tag->tag, &site))
+        site = (struct heap_site){.function = "(unknown)"};
+    if (site.function[0] || site.file[0])
+        place[depth++] = profile_out_line(
+            sites->profile, site.function[0] ? site.function : site.file, site.file, site.line);
+    for (unsigned i = 0; i < site.depth && i < SITES_DEPTH; i++)
+        place[depth++] = by_site_frame(sites, site.frames[i]);
+    profile_out_sample(sites->profile, place, depth, tag->objects, tag->bytes, NULL);
+    sites->objects += tag->objects;
+    sites->bytes += tag->bytes;
+}
+
+/* False: the process counts no call sites. */
+static bool by_site(struct profile_out *profile, struct heap *heap)
+{
+    struct by_site *sites = calloc(1, sizeof(*sites));
+    const struct heap_count *all = &heap->total;
+    bool any;
+
+    if (!sites)
+        return false;
+    sites->profile = profile;
+    sites->heap = heap;
+    (void)target_for_each_mapping(heap->target, by_site_mapping, sites);
+    any = heap_each_tag(heap, by_site_take, sites);
+    if (all->bytes.in_use > sites->bytes) {
+        uint64_t place = profile_out_line(profile, "(of no counted call site)", "", 0);
+        profile_out_sample(profile, &place, 1,
+                           all->active > sites->objects ? all->active - sites->objects : 0,
+                           all->bytes.in_use - sites->bytes, NULL);
+    }
+    free(sites);
+    return any;
+}
+
+enum heap_profile heap_profile(struct heap *heap, bool sites, FILE *to)
+{
+    struct profile_out profile;
+    bool any = true;
+
+    profile_out_begin(&profile);
+    if (sites)
+        any = by_site(&profile, heap);
+    else
+        by_cache(&profile, heap);
+    if (!any) {
+        profile_out_free(&profile);
+        return HEAP_PROFILE_NONE;
+    }
+    return profile_out_end(
+               &profile,
+               sites ? "By call site: the process was read from outside."
+                     : "By cache: the process was read from outside; by=site has call sites.",
+               to)
+               ? HEAP_PROFILE_DONE
+               : HEAP_PROFILE_FAILED;
 }

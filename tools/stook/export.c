@@ -149,7 +149,7 @@ struct answer {
 static const char export_index[] =
     "<!DOCTYPE html><title>stook export</title>\n"
     "<p><a href=\"/metrics\">/metrics</a>: this host's processes on Stook, as OpenMetrics\n"
-    "<p>/debug/pprof/heap?pid=NUMBER: what one of them has in use, as a pprof profile\n"
+    "<p>/debug/pprof/heap?pid=NUMBER: what one of them has in use, as a pprof profile; by=site: by call site\n"
     "<p><a href=\"/targets\">/targets</a>: the processes, as targets for scrapers of profiles\n";
 
 static void export_say(struct answer *answer, FILE *to, unsigned status, const char *text)
@@ -188,7 +188,23 @@ static bool export_serves(const struct fleet *fleet, int pid)
     return fleet->pids == 0;
 }
 
-static void export_heap(struct export *export, const char *pid, struct answer *answer, FILE *to)
+static void export_profile(struct heap *heap, bool sites, struct answer *answer, FILE *to)
+{
+    enum heap_profile said = heap_profile(heap, sites, to);
+
+    if (said == HEAP_PROFILE_NONE) {
+        export_say(answer, to, MHD_HTTP_NOT_FOUND,
+                   "the process counts no call sites (STOOK_TAGS=1, STOOK_SAMPLE)");
+        return;
+    }
+    answer->type = "application/octet-stream";
+    answer->file = "attachment; filename=\"heap.pb.gz\"";
+    if (said == HEAP_PROFILE_FAILED)
+        answer->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+static void export_heap(struct export *export, const char *pid, const char *by,
+                        struct answer *answer, FILE *to)
 {
     struct target_error error = {.refused = false};
     unsigned number = export->fleet.pids == 1 ? (unsigned)export->fleet.pid[0] : 0;
@@ -196,6 +212,10 @@ static void export_heap(struct export *export, const char *pid, struct answer *a
 
     if (pid ? !export_number(pid, 1, INT32_MAX, &number) : number == 0) {
         export_say(answer, to, MHD_HTTP_BAD_REQUEST, "say which process: ?pid=NUMBER");
+        return;
+    }
+    if (by && strcmp(by, "site") != 0 && strcmp(by, "cache") != 0) {
+        export_say(answer, to, MHD_HTTP_BAD_REQUEST, "by=cache or by=site");
         return;
     }
     if (!export_serves(&export->fleet, (int)number)) {
@@ -208,10 +228,7 @@ static void export_heap(struct export *export, const char *pid, struct answer *a
         export_say(answer, to, error.refused ? MHD_HTTP_FORBIDDEN : MHD_HTTP_NOT_FOUND,
                    error.text[0] ? error.text : "the exporter does not show itself");
     } else {
-        answer->type = "application/octet-stream";
-        answer->file = "attachment; filename=\"heap.pb.gz\"";
-        if (!heap_profile(heap, to))
-            answer->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+        export_profile(heap, by && strcmp(by, "site") == 0, answer, to);
     }
     heap_close(heap);
 }
@@ -264,7 +281,8 @@ static enum MHD_Result export_answer(void *arg, struct MHD_Connection *connectio
         export_metrics(export, &answer, to);
     else if (strcmp(path, "/debug/pprof/heap") == 0)
         export_heap(export, MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "pid"),
-                    &answer, to);
+                    MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "by"), &answer,
+                    to);
     else if (strcmp(path, "/targets") == 0)
         export_targets(export, MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
                        &answer, to);
@@ -348,8 +366,8 @@ static const char export_help[] =
     "usage: stook export [OPTIONS]\n"
     "\n"
     "Serves numbers of this host's processes on Stook over HTTP, until it is ended by SIGINT or SIGTERM:\n"
-    "/metrics as OpenMetrics, for Prometheus; /debug/pprof/heap?pid=NUMBER as a pprof profile; /targets: the\n"
-    "processes as Prometheus's HTTP service discovery has them, for scrapers of profiles.\n"
+    "/metrics as OpenMetrics, for Prometheus; /debug/pprof/heap?pid=NUMBER as a pprof profile, by cache or (&by=site)\n"
+    "by call site; /targets: the processes as Prometheus's HTTP service discovery has them, for scrapers of profiles.\n"
     "Processes that the kernel does not let this user look into are counted.\n"
     "\n"
     "  --listen ADDR:PORT   default 127.0.0.1:9464; [ADDR]:PORT for IPv6; port 0: any, which is printed\n"
