@@ -9,7 +9,7 @@
 #   make check-debug      tests and real programs with STOOK_DEBUG=FZPU: no corruption may be reported (hours)
 #   make check-profiles   sampled profiles of real programs beside exact ones (minutes)
 #   make check-cpp        libstdc++'s own tests of allocators and containers, with Stook (an hour)
-#   make check-adapters   DPDK's, SQLite's and CPython's own tests on the adapters (minutes)
+#   make check-adapters   DPDK's, SQLite's and CPython's own tests on the adapters (half an hour)
 #   make check-errors     every kind of heap error, and the share that each mode catches (minutes)
 #   make check-look       what stook top costs redis, PostgreSQL, a web server and an example (ten minutes)
 #   make check-leaks      what stook leaks names in real programs under load, beside their own search (minutes)

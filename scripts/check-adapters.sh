@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Each adapter's tests, the page of DPDK's from its source on, and the adapted projects' own tests on it.  A quarter of an
+# Each adapter's tests, the page of DPDK's from its source on, and the adapted projects' own tests on it.  Half an
 # hour on two CPUs.  The last line is "N passed, N skipped, N failed".
 #
 #   check-adapters.sh BUILD [NAME...]     these folders of adapters/ instead of all

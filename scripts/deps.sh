@@ -110,7 +110,9 @@ packages    libcmocka-dev           pc:cmocka
 packages    liburcu-dev             pc:liburcu-memb
 packages    libdw-dev               pc:libdw
 packages    libncurses-dev          pc:ncursesw
+packages    libmicrohttpd-dev       pc:libmicrohttpd
 packages    systemtap-sdt-dev       /usr/include/*/sys/sdt.h
+packages    autopkgtest             autopkgtest
 packages    debootstrap             debootstrap
 packages    debhelper               dh
 packages    dpkg-dev                dpkg-buildpackage
