@@ -21,7 +21,7 @@ _Atomic uint64_t sample_mean[SAMPLE_LINES];
 static _Atomic uint32_t sample_begun[SAMPLE_LINES];
 static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
 
-uint64_t sample_debt_step = 12500;
+uint64_t sample_debt_step = 100000;
 
 /* A thread's. */
 static __thread struct {

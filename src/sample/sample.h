@@ -26,10 +26,10 @@
  * The lines are a thread's.  Distances are exponential, which have no memory: so it does not matter on which
  * CPU a thread meets a sheaf, who takes the objects that it was counted for, or that threads end.
  *
- * What samples cost a thread has a bound, from the first one on: a 500th of the time that went by, and some tens of
- * µs.  Time pays for a sample afterwards; idle time pays debts, and saves up nothing.  With each 12.5 µs of debts
- * half as many points count, and each stands for twice as much; of places that are samples already, half are no
- * longer.  Which points count is drawn when they are near, so the distance is what the debts are then.
+ * What samples cost a thread has a bound: a 500th of the time that went by, and some 100 µs.  Time pays for a sample
+ * afterwards; idle time pays debts, and saves up nothing.  With each 100 µs of debts half as many points count, and
+ * each stands for twice as much; of places that are samples already, half are no longer.  Which points count is drawn
+ * when they are near, so the distance is what the debts are then.
  */
 #ifndef STOOK_SAMPLE_SAMPLE_H
 #define STOOK_SAMPLE_SAMPLE_H
