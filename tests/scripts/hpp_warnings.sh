@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
+# timeout: 900
 # A program that uses all of stook.hpp compiles without a warning, with those that careful projects turn on: GCC's, and
 # all of Clang's but for older standards, layouts, pointers as such, and classes that are in headers only.
 set -euo pipefail
@@ -79,8 +80,10 @@ int main()
     stook::group group{"group"};
     const stook::group_scope inside{group};
     group.set_limit(1 << 20);
-    return static_cast<int>(map.size() + wides.size() + numbers.size() + reserve.size() +
-                            pool.available() + group.usage());
+    return map.size() == 1 && wides.size() == 3 && numbers.size() == 2 && reserve.size() >= 4 &&
+                   pool.available() > 0 && group.usage() == 0
+               ? 0
+               : 1;
 }
 END
 echo 'int narrow(long value) { return value; }' | cat "$work/use.cc" - >"$work/planted.cc"
@@ -112,7 +115,5 @@ all clang++-16 "c++17 c++20 c++2b" "${clang[@]}"
 [ "$count" -gt 0 ] || { echo "no g++, no clang++-16"; exit 77; }
 "${CXX:-g++}" -std=c++17 -O1 -g -I"$STOOK_SOURCE_DIR/include" "$work/use.cc" -o "$work/use" -L"$STOOK_BUILD_DIR/lib" \
     -Wl,-rpath,"$STOOK_BUILD_DIR/lib" -lstook
-status=0
-"$work/use" || status=$?
-[ "$status" -gt 0 ] && [ "$status" -lt 100 ] || { echo "the program ended with $status"; exit 1; }
+"$work/use"
 echo "$count builds without a warning"
