@@ -87,15 +87,18 @@ static void test_isolated(void **state)
     unsigned cpu = fixture_cpu[0];
     uint64_t before, objects, sheaves;
 
-    if (!percpu.rseq)
+    if (!percpu.rseq || fixture_cpus < 2)
         skip();
     use_everywhere();
+    assert_true(
+        fixture_pin(fixture_cpu[1])); /* a thread that is on the isolated CPU may drain it */
     isolated[cpu / 64] |= (uint64_t)1 << cpu % 64;
     percpu.isolated = isolated;
     before = fences();
     slot_drain(caches, CACHES, false);
     assert_int_equal(fences() - before, fixture_cpus - 1);
     percpu.isolated = NULL;
+    fixture_unpin();
     slot_count(caches[0], &objects, &sheaves);
     assert_true(objects > 0);
     use_everywhere();
