@@ -7,9 +7,11 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.environ["STOOK_SOURCE_DIR"], "tests/support"))
 import pprof
@@ -39,8 +41,8 @@ def do(process, line):
 
 
 class Exporter:
-    def __init__(self, *arguments, user=None):
-        self.process = subprocess.Popen([STOOK, "export", "--listen", "127.0.0.1:0", *arguments], stdout=subprocess.PIPE, text=True, user=user)
+    def __init__(self, *arguments, tool=STOOK, user=None):
+        self.process = subprocess.Popen([tool, "export", "--listen", "127.0.0.1:0", *arguments], stdout=subprocess.PIPE, text=True, user=user)
         said = re.fullmatch(r"serving http://(127\.0\.0\.1):(\d+)/metrics\n", self.process.stdout.readline())
         self.address = said.groups()
 
@@ -241,12 +243,14 @@ few.end()
 
 # ---- processes that it may not read, and those that are gone -----------------------------------------------
 if os.geteuid() == 0 and hasattr(os, "setresuid"):
-    nobody = Exporter("--pid", with_row, user=65534)
-    refused = nobody.metrics()
-    assert refused["stook_export_unreadable_processes",] == 1 and refused["stook_export_processes",] == 0, refused
-    status, _, body = nobody.ask(f"/debug/pprof/heap?pid={with_row}")
-    assert status == 403 and b"CAP_SYS_PTRACE" in body, (status, body)
-    nobody.end()
+    with tempfile.TemporaryDirectory() as folder: # of a tree that only its owner may read
+        os.chmod(folder, 0o755)
+        nobody = Exporter("--pid", with_row, tool=shutil.copy(STOOK, folder), user=65534)
+        refused = nobody.metrics()
+        assert refused["stook_export_unreadable_processes",] == 1 and refused["stook_export_processes",] == 0, refused
+        status, _, body = nobody.ask(f"/debug/pprof/heap?pid={with_row}")
+        assert status == 403 and b"CAP_SYS_PTRACE" in body, (status, body)
+        nobody.end()
 for target in targets:
     target.kill()
     target.communicate()
