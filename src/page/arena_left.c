@@ -43,12 +43,18 @@ void arena_settle_left(void)
         left_settle(atomic_exchange_explicit(&left_list, NULL, memory_order_acq_rel));
 }
 
-void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes)
+/* Of its own: arena_free() lies in the deepest calls of malloc, where its frame counts. */
+static __attribute__((noinline)) void left_run(void *run, size_t pages, void *meta,
+                                               size_t meta_bytes)
 {
-    if (__builtin_expect(arena_free_now(run, pages, meta, meta_bytes), 1))
-        return;
     left_push(run, (struct left){NULL, pages, 0, meta, meta_bytes});
     arena_settle_left();
+}
+
+void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes)
+{
+    if (__builtin_expect(!arena_free_now(run, pages, meta, meta_bytes), 0))
+        left_run(run, pages, meta, meta_bytes);
 }
 
 void arena_leave_span(void *span, size_t blocks)

@@ -31,7 +31,7 @@ int main(void)
 #else
 
 enum {
-    STACK_MOST = 3584,
+    STACK_MOST = 3712,
     STACK_SIZE = 256 << 10,
     PAINT = 0xa5,
     OBJECTS = 20000,
