@@ -49,6 +49,9 @@ FUNCTION = "struct s%d { int a[%d]; struct s%d *next; char name[%d]; };\n" \
        "        sum += p->a[i %% %d] * i + (p->next ? p->next->a[0] : i);\n    return sum;\n}\n"
 
 
+REDIS_BLOCKS = 60  # of 5000 commands
+
+
 def find(name):
     path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
     return path
@@ -92,7 +95,7 @@ def run_redis(env, folder):
             talk.connect(str(path))
             talk.settimeout(900)
             sent = 0
-            for block in range(60):
+            for block in range(REDIS_BLOCKS):
                 batch = b""
                 for i in range(block * 1000, block * 1000 + 1000):
                     batch += redis_command("SET", f"key:{i}", "v" * (i % 300))
