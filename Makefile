@@ -81,6 +81,7 @@ check-cpp:
 # Needs rustup's cargo, which Debian does not have.
 check-rust:
 	@scripts/deps.sh build check
+	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS)
 	@ctest --test-dir build -R '^rust\.' --output-on-failure
 # What is not installed is skipped.

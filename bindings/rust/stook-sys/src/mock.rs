@@ -66,6 +66,7 @@ fn fail<T>(errno: c_int, with: T) -> T {
     with
 }
 
+/// Under the lock only: while one thread has it, no other may.
 unsafe fn made<'a>(cache: *const stook_cache) -> &'a mut Made {
     &mut *(cache as *mut Made)
 }
@@ -96,18 +97,18 @@ pub unsafe fn stook_cache_destroy(cache: *mut stook_cache) -> c_int {
 }
 
 pub unsafe fn stook_cache_shrink(cache: *mut stook_cache) -> usize {
-    let held = {
+    let (held, args, layout) = {
         let _all = all();
-        core::mem::take(&mut made(cache).free)
+        let made = made(cache);
+        (core::mem::take(&mut made.free), made.args, made.layout)
     };
-    let made = made(cache);
     for &object in &held {
-        if let Some(dtor) = made.args.dtor {
-            dtor(object, made.args.arg);
+        if let Some(dtor) = args.dtor {
+            dtor(object, args.arg);
         }
-        dealloc(object.cast(), made.layout);
+        dealloc(object.cast(), layout);
     }
-    held.len() * made.layout.size()
+    held.len() * layout.size()
 }
 
 pub unsafe fn stook_cache_validate(_: *mut stook_cache) -> c_long {
@@ -130,21 +131,21 @@ fn charge(all: &mut All, made: &Made, group: u32) -> Option<u32> {
 }
 
 unsafe fn allocate(cache: *mut stook_cache, group: u32) -> *mut c_void {
-    let made = made(cache);
     let mut all = all();
+    let made = made(cache);
     let Some(group) = charge(&mut all, made, group) else {
         return fail(EDQUOT, core::ptr::null_mut());
     };
-    let reused = made.free.pop();
+    let (reused, args, layout) = (made.free.pop(), made.args, made.layout);
     drop(all);
     let object = reused.unwrap_or_else(|| {
-        let object: *mut c_void = alloc(made.layout).cast();
-        if let Some(ctor) = made.args.ctor {
-            ctor(object, made.args.arg);
+        let object: *mut c_void = alloc(layout).cast();
+        if let Some(ctor) = args.ctor {
+            ctor(object, args.arg);
         }
         object
     });
-    let live = Live { object, cache, layout: made.layout, group };
+    let live = Live { object, cache, layout, group };
     assert!(self::all().live.insert(object as usize, live).is_none());
     object
 }
@@ -173,13 +174,15 @@ pub unsafe fn stook_alloc_from(
 }
 
 pub unsafe fn stook_free(cache: *mut stook_cache, object: *mut c_void) {
-    assert_eq!(forget(object).cache, cache, "an object of this cache");
+    let live = forget(object);
+    assert_eq!(live.cache, cache, "an object of this cache");
+    let all = all();
     let made = made(cache);
     if made.args.ctor.is_some() {
-        let _all = all();
         made.free.push(object);
     } else {
-        dealloc(object.cast(), made.layout);
+        drop(all);
+        dealloc(object.cast(), live.layout);
     }
 }
 
@@ -216,6 +219,7 @@ pub unsafe fn stook_free_bulk(cache: *mut stook_cache, n: usize, objects: *mut *
 }
 
 pub unsafe fn stook_cache_name(cache: *const stook_cache) -> *const c_char {
+    let _all = all();
     made(cache).name.as_ptr()
 }
 
@@ -237,11 +241,13 @@ pub unsafe fn stook_cache_walk(
 }
 
 pub unsafe fn stook_cache_set_capacity(cache: *mut stook_cache, capacity: c_uint) -> c_int {
+    let _all = all();
     made(cache).capacity = capacity;
     0
 }
 
 pub unsafe fn stook_cache_capacity(cache: *const stook_cache) -> c_uint {
+    let _all = all();
     made(cache).capacity
 }
 

@@ -7,6 +7,15 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use stook::{cache, Cache, Effort, OwnedCache, Pooled, Return, Settings};
 
+/// How many: Miri interprets, and takes a hundred times as long.
+const fn few(miri: u64, else_: u64) -> u64 {
+    if cfg!(miri) {
+        miri
+    } else {
+        else_
+    }
+}
+
 /// Objects that are in use, by the library's own account.
 fn in_use<T, H: Return<T>>(cache: &Cache<T, H>) -> usize {
     unsafe extern "C" fn count(_: *mut std::ffi::c_void, arg: *mut std::ffi::c_void) -> i32 {
@@ -46,16 +55,17 @@ fn objects_are_distinct_and_aligned() {
     #[repr(align(256))]
     struct Wide([u8; 300]);
     cache! { static WIDES: Cache<Wide>; }
-    let mut objects: Vec<_> = (0..5000).map(|i| WIDES.alloc(Wide([i as u8; 300]))).collect();
+    let n = few(200, 5000) as usize;
+    let mut objects: Vec<_> = (0..n).map(|i| WIDES.alloc(Wide([i as u8; 300]))).collect();
     let addresses: HashSet<_> = objects.iter().map(|o| o.as_ptr() as usize).collect();
     assert_eq!(addresses.len(), objects.len());
     assert!(addresses.iter().all(|a| a % 256 == 0));
-    assert_eq!(in_use(&WIDES), 5000);
+    assert_eq!(in_use(&WIDES), n);
     for (i, object) in objects.iter().enumerate() {
         assert!(object.0.iter().all(|&b| b == i as u8));
     }
-    objects.truncate(1234);
-    assert_eq!(in_use(&WIDES), 1234);
+    objects.truncate(n / 4);
+    assert_eq!(in_use(&WIDES), n / 4);
     drop(objects);
     assert_eq!(in_use(&WIDES), 0);
 }
@@ -149,12 +159,13 @@ fn a_batch_is_all_or_nothing() {
 
 #[test]
 fn owned_caches_come_and_go() {
-    for round in 0..50u64 {
+    let n = few(50, 1000);
+    for round in 0..few(5, 50) {
         let cache = OwnedCache::<u64>::new(&format!("round {round}"), Settings::new()).unwrap();
         assert_eq!(cache.cache().name(), format!("round {round}"));
-        let objects: Vec<_> = (0..1000).map(|i| cache.alloc(i * round)).collect();
+        let objects: Vec<_> = (0..n).map(|i| cache.alloc(i * round)).collect();
         assert!(objects.iter().enumerate().all(|(i, o)| **o == i as u64 * round));
-        assert_eq!(in_use(cache.cache()), 1000);
+        assert_eq!(in_use(cache.cache()), n as usize);
     }
     let name = "x".repeat(200);
     let cache = OwnedCache::<u64>::new(&name, Settings::new()).unwrap();
@@ -205,7 +216,7 @@ fn debugged_and_hardened_caches_work_too() {
         static CHECKED: Cache<[u64; 5], Checked> = Settings::new().debugged();
         static HARD: Cache<[u64; 5], Hard> = Settings::new().hardened();
     }
-    for i in 0..2000 {
+    for i in 0..few(100, 2000) {
         assert_eq!(CHECKED.alloc([i; 5])[4], i);
         assert_eq!(HARD.alloc([i; 5])[4], i);
     }
@@ -218,7 +229,7 @@ fn lists_of_a_million_are_dropped() {
     struct Link(#[allow(dead_code)] u64, Option<Pooled<Link>>);
     cache! { static LINKS: Cache<Link>; }
     let mut head = None;
-    for i in 0..if cfg!(miri) { 1000 } else { 1_000_000 } {
+    for i in 0..few(1000, 1_000_000) {
         head = Some(LINKS.alloc(Link(i, head)));
     }
     while let Some(mut link) = head {

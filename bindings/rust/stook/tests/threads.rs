@@ -8,6 +8,15 @@ use std::thread;
 use std::time::Duration;
 use stook::{cache, reuse, Pooled, Recycle};
 
+/// How many: Miri interprets, and takes a hundred times as long.
+const fn few(miri: u64, else_: u64) -> u64 {
+    if cfg!(miri) {
+        miri
+    } else {
+        else_
+    }
+}
+
 /// Its words are a function of the first, so that two owners of one object are found out.
 struct Stamp([u64; 6]);
 
@@ -25,11 +34,11 @@ cache! { static STAMPS: Cache<Stamp>; }
 #[test]
 fn threads_own_what_they_allocate() {
     thread::scope(|scope| {
-        for t in 0..8u64 {
+        for t in 0..few(3, 8) {
             scope.spawn(move || {
                 let mut held: Vec<(u64, Pooled<Stamp>)> = Vec::new();
                 let mut random = t + 1;
-                for i in 0..60_000 {
+                for i in 0..few(40, 60_000) {
                     random ^= random << 13;
                     random ^= random >> 7;
                     random ^= random << 17;
@@ -49,7 +58,7 @@ fn threads_own_what_they_allocate() {
             });
         }
         scope.spawn(|| {
-            for _ in 0..50 {
+            for _ in 0..few(5, 50) {
                 STAMPS.shrink(); // takes the sheaves of all CPUs away from under the others
                 thread::yield_now();
             }
@@ -61,10 +70,10 @@ fn threads_own_what_they_allocate() {
 #[test]
 fn objects_are_freed_by_other_threads() {
     thread::scope(|scope| {
-        for t in 0..3u64 {
-            let (send, receive) = sync_channel::<(u64, Pooled<Stamp>)>(256);
+        for t in 0..few(2, 3) {
+            let (send, receive) = sync_channel::<(u64, Pooled<Stamp>)>(few(4, 256) as usize);
             scope.spawn(move || {
-                for i in 0..50_000 {
+                for i in 0..few(30, 50_000) {
                     let n = t << 40 | i;
                     send.send((n, STAMPS.alloc(Stamp::new(n)))).unwrap();
                 }
@@ -78,9 +87,9 @@ fn objects_are_freed_by_other_threads() {
 fn a_cache_is_made_once_by_many_threads() {
     struct First(u64);
     cache! { static FIRSTS: Cache<First>; }
-    let barrier = Barrier::new(8);
+    let barrier = Barrier::new(few(3, 8) as usize);
     let handles = thread::scope(|scope| {
-        let all: Vec<_> = (0..8)
+        let all: Vec<_> = (0..few(3, 8))
             .map(|i| {
                 let barrier = &barrier;
                 scope.spawn(move || {
@@ -97,6 +106,7 @@ fn a_cache_is_made_once_by_many_threads() {
 
 #[test]
 fn reused_objects_move_between_threads() {
+    let uses = few(30, 20_000) as usize;
     static MADE: AtomicUsize = AtomicUsize::new(0);
     struct Buffer(Vec<u8>);
     impl Default for Buffer {
@@ -118,9 +128,9 @@ fn reused_objects_move_between_threads() {
     reuse! { static BUFFERS: Reuse<Buffer>; }
 
     thread::scope(|scope| {
-        let (send, receive) = sync_channel(64);
+        let (send, receive) = sync_channel(few(4, 64) as usize);
         scope.spawn(move || {
-            for i in 0..20_000u32 {
+            for i in 0..uses as u32 {
                 let mut buffer = BUFFERS.take();
                 assert!(buffer.0.is_empty());
                 buffer.0.extend_from_slice(&i.to_le_bytes());
@@ -134,7 +144,7 @@ fn reused_objects_move_between_threads() {
         });
     });
     let made = MADE.load(Ordering::Relaxed);
-    assert!(made > 0 && made < 20_000, "{made} objects were made for 20,000 uses");
+    assert!(made > 0 && made < uses, "{made} objects were made for {uses} uses");
     // A shrink leaves the slots alone that another test's fork has closed at the moment.
     for _ in 0..20_000 {
         BUFFERS.shrink();
@@ -153,6 +163,7 @@ extern "C" {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no fork()")]
 fn forked_children_allocate_and_free() {
     let kept: Vec<_> = (0..1000).map(|n| STAMPS.alloc(Stamp::new(n))).collect();
     let stop = AtomicUsize::new(0);
