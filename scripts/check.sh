@@ -89,16 +89,17 @@ aarch64() {
     echo "== aarch64 in a virtual machine: $p passed, $f failed, $s skipped, $((SECONDS - begin)) s with the above"
 }
 
-# exceptions WORD...: the tests that tests/debug-exceptions.txt has under these words, as one expression
+# exceptions WORD...: the tests that tests/debug-exceptions.txt has under these words, as one expression.  CMake's
+# expressions have 32 groups at most; one with more matches nothing, and ctest goes on.
 exceptions() {
-    awk -v words=" $* " '!/^#/ && NF && index(words, " " $2 " ") { printf "%s^%s([.]locked)?$", n++ ? "|" : "", $1 }' \
-        tests/debug-exceptions.txt
+    awk -v words=" $* " '!/^#/ && NF && index(words, " " $2 " ") { names = names (names ? "|" : "") $1 }
+        END { print "^(" names ")([.]locked)?$" }' tests/debug-exceptions.txt
 }
 
 debug() {
     local never planted file=$PWD/build/debug-reports
     local name all
-    never=$(exceptions layout own)
+    never=$(exceptions layout own longer plants)
     planted=$(exceptions plants)
     quietly cmake --preset release -DSTOOK_REQUIRE_TESTS=ON
     all=$(ctest --test-dir build -N)
@@ -112,10 +113,10 @@ debug() {
     export STOOK_DEBUG=FZPU LAUNCHER_SLOWER=10
     # Of what runs without the launcher.
     export STOOK_CORRUPTION_FILE=$file
-    LAUNCHER_REPORTS=fail preset release "unit|api|property|stress|examples" "long|debug|nodebug" "$never|$planted"
-    LAUNCHER_REPORTS=fail preset release programs none "$never|$planted"
+    LAUNCHER_REPORTS=fail preset release "unit|api|property|stress|examples" "long|debug|nodebug" "$never"
+    LAUNCHER_REPORTS=fail preset release programs none "$never"
     unset STOOK_CORRUPTION_FILE
-    preset release "unit|api|property|stress|examples|programs" debug "$never" "$planted"
+    preset release "unit|api|property|stress|examples|programs" debug "" "$planted"
     if [ -s "$file" ]; then
         cat "$file"
         failed=$((failed + 1))

@@ -222,6 +222,8 @@ void facts_gather(struct facts *facts, const struct debug_finding *finding)
     facts->process = (uint32_t)getpid();
     if (finding->slab) {
         facts->owner = slab_cache_of(slab_base(finding->slab));
+        if (!facts->owner && finding->what <= DEBUG_COLUMN) /* the last check of a slab that goes */
+            facts->owner = finding->cache;
         facts->word = atomic_load_explicit(&finding->slab->state, memory_order_relaxed);
     }
     facts->size = finding->size ? finding->size : facts->owner ? facts->owner->object_size : 0;

@@ -253,6 +253,31 @@ static void each_kind(void **unused)
     assert_int_equal(failed, 0);
 }
 
+/* What the last check of a slab finds, which goes with its cache and is no slab's memory to others any more. */
+static int gone_with_slab(enum debug_what what)
+{
+    struct stook_cache *cache = make("trees", 40, all_flags);
+    char *object = stook_alloc(cache, 0);
+
+    stook_free(cache, object);
+    object[what == DEBUG_RIGHT_ZONE ? 40 : what == DEBUG_LEFT_ZONE ? -1 : 3] = 'w';
+    return stook_cache_destroy(cache) == 0 && stook_reports() == 1 ? 0 : 1;
+}
+
+static void with_their_slab(void **unused)
+{
+    static const enum debug_what some[] = {DEBUG_RIGHT_ZONE, DEBUG_LEFT_ZONE, DEBUG_POISON};
+    static struct said said;
+    unsigned failed = 0;
+
+    (void)unused;
+    for (unsigned i = 0; i < sizeof(some) / sizeof(some[0]); i++) {
+        run(&said, gone_with_slab, some[i], "STOOK_ON_CORRUPTION=continue");
+        failed += compare("report_gone", facts_name(some[i]), &said);
+    }
+    assert_int_equal(failed, 0);
+}
+
 static void as_json(void **unused)
 {
     static const enum debug_what some[] = {DEBUG_RIGHT_ZONE, DEBUG_DOUBLE_FREE, DEBUG_FOREIGN};
@@ -392,11 +417,9 @@ static void many(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_kind),
-        cmocka_unit_test(as_json),
-        cmocka_unit_test(aborts_or_goes_on),
-        cmocka_unit_test(nested_ones),
-        cmocka_unit_test(many),
+        cmocka_unit_test(each_kind),   cmocka_unit_test(with_their_slab),
+        cmocka_unit_test(as_json),     cmocka_unit_test(aborts_or_goes_on),
+        cmocka_unit_test(nested_ones), cmocka_unit_test(many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

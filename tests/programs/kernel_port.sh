@@ -24,13 +24,13 @@ for version in 6.1 6.12; do
 done
 [ "$found" ] || { echo "no /usr/src/linux-source-6.1.tar.xz (Debian: linux-source-6.1)"; exit 77; }
 
-# A planted error is found: a pool that hands out its elements twice.
+# A planted error is found: a pool that hands out its elements twice.  Its reports are none of make check-debug's.
 name=$(basename "$found" .tar.xz)
 tar -xf "$found" -C "$work" "$name/Makefile" "$name/mm/mempool.c" "$name/lib/rhashtable.c" "$name/lib/test_rhashtable.c" \
     "$name"/include/linux/{mempool,rhashtable,rhashtable-types,jhash,list_nulls,gfp_types}.h
 sed -i 's/pool->elements\[--pool->curr_nr\]/pool->elements[--pool->curr_nr \& ~1]/w '"$work/planted" "$work/$name/mm/mempool.c"
 [ -s "$work/planted" ]
-if port "$work/$name" >"$work/said" 2>&1; then
+if STOOK_CORRUPTION_FILE=/dev/null port "$work/$name" >"$work/said" 2>&1; then
     echo "a planted error is not found"
     exit 1
 fi
