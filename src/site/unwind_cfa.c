@@ -45,12 +45,13 @@ static void cfa_place(struct unwind_state *state, uint64_t number, struct unwind
         state->sp = place;
 }
 
-static void cfa_restore(struct unwind_state *state, uint64_t number, const struct unwind_state *first)
+static void cfa_restore(struct unwind_state *state, uint64_t number,
+                        const struct unwind_state *first)
 {
     cfa_place(state, number,
-                number == REGISTER_FP       ? first->fp
-                : number == REGISTER_RETURN ? first->ra
-                                            : first->sp);
+              number == REGISTER_FP       ? first->fp
+              : number == REGISTER_RETURN ? first->ra
+                                          : first->sp);
 }
 
 /* An expression of a realigned stack: what lies at the frame pointer + offset, or this sum. */
@@ -75,7 +76,7 @@ static void cfa_define(struct unwind_state *state, uint64_t number, int64_t offs
 
 /* Instructions that define the CFA; false: it is none of them. */
 static bool cfa_step(struct bytes *program, unsigned code, const struct unwind_common *common,
-                           struct unwind_state *state)
+                     struct unwind_state *state)
 {
     uint64_t number;
     int64_t offset = 0;
@@ -88,7 +89,7 @@ static bool cfa_step(struct bytes *program, unsigned code, const struct unwind_c
     case CFA_DEF_CFA_SF:
         number = bytes_uleb(program);
         cfa_define(state, number,
-                  (int64_t)((uint64_t)bytes_sleb(program) * (uint64_t)common->data_align));
+                   (int64_t)((uint64_t)bytes_sleb(program) * (uint64_t)common->data_align));
         return true;
     case CFA_DEF_CFA_REGISTER:
         cfa_define(state, bytes_uleb(program), state->cfa_offset);
@@ -110,8 +111,9 @@ static bool cfa_step(struct bytes *program, unsigned code, const struct unwind_c
 }
 
 /* Instructions about a register; false: it is none of them. */
-static bool cfa_register_step(struct bytes *program, unsigned code, const struct unwind_common *common,
-                                struct unwind_state *state, const struct unwind_state *first)
+static bool cfa_register_step(struct bytes *program, unsigned code,
+                              const struct unwind_common *common, struct unwind_state *state,
+                              const struct unwind_state *first)
 {
     struct unwind_place place = {.kind = PLACE_UNKNOWN};
     uint64_t number = bytes_uleb(program), scale = (uint64_t)common->data_align;
@@ -154,7 +156,7 @@ static bool cfa_register_step(struct bytes *program, unsigned code, const struct
 }
 
 bool unwind_cfa_run(struct bytes program, uint64_t left, const struct unwind_common *common,
-                      struct unwind_state *state, const struct unwind_state *first)
+                    struct unwind_state *state, const struct unwind_state *first)
 {
     struct unwind_state remembered[CFA_DEPTH];
     unsigned depth = 0;
@@ -169,8 +171,8 @@ bool unwind_cfa_run(struct bytes program, uint64_t left, const struct unwind_com
             break;
         case CFA_OFFSET:
             cfa_place(state, low,
-                        (struct unwind_place){PLACE_CFA, (int64_t)(bytes_uleb(&program) *
-                                                            (uint64_t)common->data_align)});
+                      (struct unwind_place){PLACE_CFA, (int64_t)(bytes_uleb(&program) *
+                                                                 (uint64_t)common->data_align)});
             continue;
         case CFA_RESTORE:
             cfa_restore(state, low, first);
