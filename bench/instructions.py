@@ -6,8 +6,9 @@ instructions.py [--runs N] [--every BYTES] [--build DIR] [PROGRAM]...
 
 A clock cannot tell 0.3 %: caches, frequency and neighbours move a program's time by more.  So the programs run in QEMU,
 whose clock advances by 1 ns with each instruction of the guest (-icount shift=0), kernel and user.  A process's CPU
-time there is its count of instructions; the kernel's part differs from run to run.  The library's bound on samples,
-which is one of time, sees these instructions as well.  There is rseq.  What QEMU does not count is misses of caches.
+time there is its count of instructions; the kernel's part differs from run to run.  A first run of each is not counted,
+and the two ways go first in turns.  The library's bound on samples, which is one of time, sees these instructions as
+well.  There is rseq.  What QEMU does not count is misses of caches.
 
 Debian's kernel is fetched into DIR/instructions and not installed; VM_KERNEL names another one.  Programs: ld (all of
 libc.a), python (documents of JSON), cc1 (one file of the library), redis (keys of several types).
@@ -56,7 +57,9 @@ def guest():
     profiles.PROGRAMS["cc1"] = (run_cc1, "")
     runs, every, *names = pathlib.Path("/options").read_text().split()
     with tempfile.TemporaryDirectory() as folder:
-        for _, name, mode in itertools.product(range(int(runs)), names, ("0", every)):
+        for run, name, turn in itertools.product(range(int(runs) + 1), names, (0, 1)):
+            # Run 0 warms up.  Each mode is the first one in half of the others: what runs first finds other pages.
+            mode = ("0", every)[turn ^ run % 2]
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             try:
                 profiles.PROGRAMS[name][0](
@@ -66,7 +69,7 @@ def guest():
                 print("failed:", name, error, flush=True)
                 break
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            print("ran:", name, mode, round(1e9 * (after.ru_utime - before.ru_utime)),
+            print("ran:" if run > 0 else "warm:", name, mode, round(1e9 * (after.ru_utime - before.ru_utime)),
                   round(1e9 * (after.ru_stime - before.ru_stime)), after.ru_minflt - before.ru_minflt, flush=True)
     libc.reboot(0x4321FEDC)  # RB_POWER_OFF
 
@@ -140,7 +143,7 @@ def fill(root, build, names):
 
 def host():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--every", type=int, default=512 << 10)
     parser.add_argument("--build", type=pathlib.Path, default=TOP / "build")
     parser.add_argument("program", nargs="*")
