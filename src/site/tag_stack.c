@@ -94,6 +94,24 @@ static _Unwind_Reason_Code tag_stack_frame(struct _Unwind_Context *context, void
     return tag_stack_visit(_Unwind_GetIP(context), arg) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
+/*
+ * In a static program glibc allocates before it has told unwinders where the tables are, and libgcc frees what it knew of
+ * them at the end.  Without tables of its own the unwinder ends the process.  A dynamic program has an interpreter, which
+ * begins with them.
+ */
+static bool tag_stack_tables;
+
+FIRST_TEXT __attribute__((constructor(101))) static void tag_stack_begin(void)
+{
+    tag_stack_tables = true;
+}
+
+/* Without a number: of all in .fini_array, libgcc's is the last. */
+FIRST_TEXT __attribute__((destructor)) static void tag_stack_end(void)
+{
+    tag_stack_tables = false;
+}
+
 __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t *frames,
                                                   unsigned most)
 {
@@ -102,6 +120,8 @@ __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t 
         .address = (uintptr_t)address, .frames = frames, .most = most, .first = 3};
 
     if (tag_stack_busy) /* a handler that came meanwhile, or what the unwinder might allocate */
+        return 0;
+    if (__builtin_expect(!tag_stack_tables, 0) && getauxval(AT_BASE) == 0)
         return 0;
     tag_stack_busy = true;
     if (TAG_STACK_SANITIZED || !unwind_walk(unwind_here(), tag_stack_visit, &walk)) {
