@@ -99,17 +99,17 @@ static _Unwind_Reason_Code tag_stack_frame(struct _Unwind_Context *context, void
  * them at the end.  Without tables of its own the unwinder ends the process.  A dynamic program has an interpreter, which
  * begins with them.
  */
-static bool tag_stack_tables;
+static _Atomic bool tag_stack_tables;
 
 FIRST_TEXT __attribute__((constructor(101))) static void tag_stack_begin(void)
 {
-    tag_stack_tables = true;
+    atomic_store_explicit(&tag_stack_tables, true, memory_order_relaxed);
 }
 
 /* Without a number: of all in .fini_array, libgcc's is the last. */
 FIRST_TEXT __attribute__((destructor)) static void tag_stack_end(void)
 {
-    tag_stack_tables = false;
+    atomic_store_explicit(&tag_stack_tables, false, memory_order_relaxed);
 }
 
 __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t *frames,
@@ -121,7 +121,7 @@ __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t 
 
     if (tag_stack_busy) /* a handler that came meanwhile, or what the unwinder might allocate */
         return 0;
-    if (__builtin_expect(!tag_stack_tables, 0) && getauxval(AT_BASE) == 0)
+    if (!atomic_load_explicit(&tag_stack_tables, memory_order_relaxed) && getauxval(AT_BASE) == 0)
         return 0;
     tag_stack_busy = true;
     if (TAG_STACK_SANITIZED || !unwind_walk(unwind_here(), tag_stack_visit, &walk)) {
