@@ -153,13 +153,13 @@ static void a_limit_is_null(void **unused)
 /* A thread of no group makes no second cache, and charges nothing. */
 static int count(struct stook_cache *cache, void *n)
 {
-    *(int *)n += strncmp(stook_cache_name(cache), "nobody", 6) == 0;
+    *(int *)n += strncmp(stook_cache_name(cache), "uncharged", 9) == 0;
     return 0;
 }
 
 static void no_group_no_charge(void **unused)
 {
-    struct kmem_cache *cache = kmem_cache_create("nobody", SIZE, 0, 0, NULL);
+    struct kmem_cache *cache = kmem_cache_create("uncharged", SIZE, 0, 0, NULL);
     void *object;
     int n = 0;
 

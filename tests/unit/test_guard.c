@@ -141,7 +141,7 @@ static void test_mappings_are_few(void **unused)
     if (guard.marked) {
         assert_int_equal(mappings(), before);
     } else {
-        /* One more where an object that was not guarded came from memory that is new. */
+        /* One more was seen now and then, in clang's build; not where it lies. */
         assert_in_range(mappings(), before + SLOTS, before + 2 * SLOTS + 1);
     }
     for (int i = 0; i < SLOTS; i++)
