@@ -174,7 +174,8 @@ def host():
             if said:
                 run = [int(number) for number in said.groups()[1:]]
                 counts.setdefault(said[1], {}).setdefault(run[0], []).append(run[1:])
-                print(f"{said[1]:8} {run[0]:7}: {(run[1] + run[2]) / 1e6:8.1f} million, {run[3]} faults", flush=True)
+                print(f"{said[1]:8} {run[0]:7}: {(run[1] + run[2]) / 1e6:8.2f} million, {run[2] / 1e6:.2f} of them in the "
+                      f"kernel, {run[3]} faults", flush=True)
             elif re.search("fail|error|panic", line, re.IGNORECASE):
                 print(line.rstrip(), flush=True)
     print(f"\n{'program':8} {'million':>9} {'spread':>7} {'sampled':>9} {'spread':>7} {'more':>8}")

@@ -17,19 +17,22 @@ enum {
 };
 
 _Atomic uint64_t sample_mean[SAMPLE_LINES];
-/* How often a line began: distances of another mean are drawn anew. */
-static _Atomic uint32_t sample_begun[SAMPLE_LINES];
+/* How often a line began: then all distances are drawn anew. */
+static _Atomic uint32_t sample_begun;
 static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
 
-uint64_t sample_debt_step = 100000;
+uint64_t sample_debt_step = 50000;
 
 /* A thread's. */
 static __thread struct {
-    uint64_t left[SAMPLE_LINES];  /* bytes to the next point; 0: not drawn yet */
-    uint32_t begun[SAMPLE_LINES]; /* sample_begun then */
-    uint64_t drawn;               /* the profile's mean in force at its point */
-    uint64_t state;               /* what its random numbers come from */
+    uint64_t at;      /* bytes so far */
+    uint64_t nearest; /* the least of the points that follow; 0: they are to be looked at */
+    uint64_t
+        point[SAMPLE_LINES]; /* the next ones, in bytes as `at`; none above it: not drawn yet */
+    uint64_t drawn;          /* the profile's mean in force at its point */
+    uint64_t state;          /* what its random numbers come from */
     uint64_t last, debt; /* until when samples of the profile were paid for, and what is not paid */
+    uint32_t begun;      /* sample_begun then */
     unsigned shift;      /* one of 1 << shift points counts */
     unsigned lines;      /* of the sample that context.h tells of … */
     float weight;        /* … and for how many objects it stands */
@@ -95,11 +98,12 @@ static uint64_t sample_distant(uint64_t mean)
     return mean >> (SAMPLE_MEAN_BITS - SAMPLE_SHIFT_MOST) ? mean : mean << sample_own.shift;
 }
 
-static void sample_next(enum sample_line line, uint64_t mean)
+/* The point that follows `from`. */
+static void sample_next(enum sample_line line, uint64_t mean, uint64_t from)
 {
     if (line == SAMPLE_PROFILE)
         sample_own.counts = false;
-    sample_own.left[line] = sample_distance(mean, sample_random());
+    sample_own.point[line] = from + sample_distance(mean, sample_random());
 }
 
 static uint64_t sample_clock(void)
@@ -122,13 +126,13 @@ static void sample_earn(uint64_t now)
 }
 
 /*
- * Whether the line's next point is at most so many bytes away.  While this thread has debts, all but one of
+ * Whether the line's next point is at `end` or before.  While this thread has debts, all but one of
  * 1 << shift of the profile's points are passed over: those that count are a Poisson process with a mean of `drawn`,
  * whatever the debts come from, since nothing of the objects that follow has a say in it.
  */
-static bool sample_within(enum sample_line line, uint64_t mean, uint64_t bytes)
+static bool sample_within(enum sample_line line, uint64_t mean, uint64_t end)
 {
-    while (sample_own.left[line] <= bytes) {
+    while (sample_own.point[line] <= end) {
         if (line != SAMPLE_PROFILE || sample_own.counts)
             return true;
         if (sample_own.shift > 0)
@@ -137,7 +141,7 @@ static bool sample_within(enum sample_line line, uint64_t mean, uint64_t bytes)
         sample_own.counts =
             sample_own.drawn == mean || sample_random() >> (64 - sample_own.shift) == 0;
         if (!sample_own.counts)
-            sample_own.left[line] += sample_distance(mean, sample_random());
+            sample_next(line, mean, sample_own.point[line]);
     }
     return false;
 }
@@ -174,19 +178,39 @@ static float sample_token_weight(uint32_t token)
     return weight;
 }
 
-/* The line's mean, and its next point drawn; 0: there are no samples of it. */
-static inline uint64_t sample_ready(enum sample_line line)
+/* Whether the lines are those for which this thread's points were drawn. */
+static inline bool sample_same(void)
 {
     /* Acquire: the mean, which is no older. */
-    uint32_t begun = atomic_load_explicit(&sample_begun[line], memory_order_acquire);
-    uint64_t mean = atomic_load_explicit(&sample_mean[line], memory_order_relaxed);
+    return sample_own.begun == atomic_load_explicit(&sample_begun, memory_order_acquire);
+}
 
-    if (mean != 0 &&
-        __builtin_expect((sample_own.left[line] == 0) | (sample_own.begun[line] != begun), 0)) {
-        sample_own.begun[line] = begun;
-        sample_next(line, mean);
-    }
+static void sample_renew(void)
+{
+    sample_own.begun = atomic_load_explicit(&sample_begun, memory_order_acquire);
+    sample_own.at = sample_own.nearest = 0;
+    memset(sample_own.point, 0, sizeof(sample_own.point));
+}
+
+/* The line's mean, and its next point drawn; 0: there are no samples of it. */
+static uint64_t sample_ready(enum sample_line line)
+{
+    uint64_t mean = sample_mean_of(line);
+
+    if (mean != 0 && sample_own.point[line] <= sample_own.at)
+        sample_next(line, mean, sample_own.at);
     return mean;
+}
+
+/* So far nothing needs to be looked at. */
+static void sample_rest(void)
+{
+    uint64_t nearest = UINT64_MAX;
+
+    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
+        if (sample_mean_of(line) != 0 && sample_own.point[line] < nearest)
+            nearest = sample_own.point[line];
+    sample_own.nearest = nearest;
 }
 
 /* Of n objects that this thread takes of the cache, those that are samples of a line. */
@@ -194,10 +218,10 @@ static void sample_own_objects(enum sample_line line, const struct stook_cache *
                                uint64_t size, uint64_t n)
 {
     struct context *context = context_self();
-    uint64_t mean;
+    uint64_t mean = sample_ready(line), from = sample_own.at, end = from + n * size;
 
-    while ((mean = sample_ready(line)) != 0 && sample_within(line, mean, n * size)) {
-        n -= (sample_own.left[line] - 1) / size + 1;
+    while (mean != 0 && sample_within(line, mean, end)) {
+        from += ((sample_own.point[line] - from - 1) / size + 1) * size; /* behind the sample */
         if (context->sampled != cache || context->token != 0) {
             sample_own.lines = 0;
             sample_own.weight = 0;
@@ -207,68 +231,68 @@ static void sample_own_objects(enum sample_line line, const struct stook_cache *
         sample_own.lines |= 1u << line;
         if (line == SAMPLE_PROFILE) /* several of an array stand for all that each stands for */
             sample_own.weight += sample_weight(size, sample_own.drawn);
-        sample_next(line, mean);
+        sample_next(line, mean, from);
     }
-    if (mean != 0)
-        sample_own.left[line] -= n * size;
 }
 
-/* The object behind `may` others has a point, at least. */
-static uint32_t sample_found(uint64_t size, uint64_t may)
+/* The object that ends there has a point, at least. */
+static uint32_t sample_found(uint64_t size, uint64_t end)
 {
-    uint64_t end = (may + 1) * size;
     unsigned lines = 0;
     float weight = 0;
 
     for (enum sample_line line = 0; line < SAMPLE_LINES; line++) {
         uint64_t mean = sample_ready(line);
-        if (mean == 0)
+        if (mean == 0 || !sample_within(line, mean, end))
             continue;
-        if (!sample_within(line, mean, end)) {
-            sample_own.left[line] -= end;
-            continue;
-        }
         lines |= 1u << line;
         if (line == SAMPLE_PROFILE)
             weight = sample_weight(size, sample_own.drawn);
-        sample_next(line, mean);
+        sample_next(line, mean, end);
     }
     return sample_token(lines, weight);
 }
 
-/* So many objects without a point go by.  The mean may have changed since they were looked at. */
-static void sample_pass(uint64_t size, uint64_t n)
-{
-    for (enum sample_line line = 0; line < SAMPLE_LINES; line++)
-        if (sample_ready(line) != 0)
-            sample_own.left[line] -=
-                sample_own.left[line] > n * size ? n * size : sample_own.left[line];
-}
-
-uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
-                          uint32_t *token)
+static __attribute__((noinline)) uint32_t sample_look(const struct stook_cache *cache, uint32_t own,
+                                                      uint32_t more, uint32_t *token)
 {
     uint64_t size = cache->layout.stride, may = more;
 
-    if (cache->flags & (CACHE_INTERNAL | CACHE_SHADOW))
-        return more;
+    if (!sample_same())
+        sample_renew();
+    for (enum sample_line line = 0; line < SAMPLE_LINES && own > 0; line++)
+        sample_own_objects(line, cache, size, own);
+    sample_own.at += own * size;
     for (enum sample_line line = 0; line < SAMPLE_LINES; line++) {
-        uint64_t mean;
-        if (own > 0)
-            sample_own_objects(line, cache, size, own);
-        if ((mean = sample_ready(line)) != 0 && sample_within(line, mean, may * size)) {
-            uint64_t before =
-                (sample_own.left[line] - 1) / size; /* objects that end before the point */
-            if (before < may)
+        uint64_t mean = sample_ready(line);
+        if (mean != 0 && sample_within(line, mean, sample_own.at + may * size)) {
+            uint64_t before = (sample_own.point[line] - sample_own.at - 1) / size;
+            if (before < may) /* objects that end before the point */
                 may = before;
         }
     }
+    sample_own.at += may * size;
     if (may < more) {
-        *token = sample_found(size, may);
-        return (uint32_t)may;
+        *token = sample_found(size, sample_own.at + size);
+        sample_own.at += size;
     }
-    sample_pass(size, more);
-    return more;
+    sample_rest();
+    return (uint32_t)may;
+}
+
+/* Called with each sheaf, so most calls end with a comparison. */
+uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_t more,
+                          uint32_t *token)
+{
+    uint64_t end = sample_own.at + ((uint64_t)own + more) * cache->layout.stride;
+
+    if (cache->flags & (CACHE_INTERNAL | CACHE_SHADOW))
+        return more;
+    if (__builtin_expect(end < sample_own.nearest && sample_same(), 1)) {
+        sample_own.at = end;
+        return more;
+    }
+    return sample_look(cache, own, more, token);
 }
 
 struct sample sample_take(const struct stook_cache *cache)
@@ -296,17 +320,23 @@ struct sample sample_take(const struct stook_cache *cache)
 
 bool sample_large(size_t size, float *weight)
 {
-    uint64_t mean = sample_ready(SAMPLE_PROFILE);
+    uint64_t mean;
+    bool found;
 
+    if (!sample_same())
+        sample_renew();
+    mean = sample_ready(SAMPLE_PROFILE);
     if (mean == 0)
         return false;
-    if (!sample_within(SAMPLE_PROFILE, mean, size)) {
-        sample_own.left[SAMPLE_PROFILE] -= size;
-        return false;
+    found = sample_within(SAMPLE_PROFILE, mean, sample_own.at + size);
+    if (found) {
+        *weight = sample_weight(size, sample_own.drawn);
+        sample_next(SAMPLE_PROFILE, mean, sample_own.at);
+    } else { /* the guard has no large objects, so its point stays where it is */
+        sample_own.point[SAMPLE_PROFILE] -= size;
     }
-    *weight = sample_weight(size, sample_own.drawn);
-    sample_next(SAMPLE_PROFILE, mean);
-    return true;
+    sample_rest();
+    return found;
 }
 
 void sample_paid(uint64_t cost, uint64_t now)
@@ -330,7 +360,7 @@ uint32_t sample_again(float weight, uint64_t size)
 FIRST_TEXT void sample_begin(enum sample_line line, uint64_t mean)
 {
     atomic_store_explicit(&sample_mean[line], mean, memory_order_relaxed);
-    atomic_fetch_add_explicit(&sample_begun[line], 1, memory_order_release);
+    atomic_fetch_add_explicit(&sample_begun, 1, memory_order_release);
     /* Release: the mean. */
     __atomic_store_n(&hooks_set.sample, sample_hand_over, __ATOMIC_RELEASE);
 }
@@ -348,5 +378,5 @@ FIRST_TEXT void sample_child(void)
                                   0x9e3779b97f4a7c15u,
                               memory_order_relaxed);
     sample_own.state = 0;
-    memset(sample_own.left, 0, sizeof(sample_own.left));
+    sample_renew();
 }

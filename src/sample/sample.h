@@ -26,8 +26,8 @@
  * The lines are a thread's.  Distances are exponential, which have no memory: so it does not matter on which
  * CPU a thread meets a sheaf, who takes the objects that it was counted for, or that threads end.
  *
- * What samples cost a thread has a bound: a 500th of the time that went by, and some 100 µs.  Time pays for a sample
- * afterwards; idle time pays debts, and saves up nothing.  With each 100 µs of debts half as many points count, and
+ * What samples cost a thread has a bound: a 1000th of the time that went by, and some 50 µs.  Time pays for a sample
+ * afterwards; idle time pays debts, and saves up nothing.  With each 50 µs of debts half as many points count, and
  * each stands for twice as much; of places that are samples already, half are no longer.  Which points count is drawn
  * when they are near, so the distance is what the debts are then.
  */
@@ -44,7 +44,7 @@
 enum sample_line { SAMPLE_GUARD, SAMPLE_PROFILE, SAMPLE_LINES };
 
 enum {
-    SAMPLE_SHARE = 500, /* a thread's time over that of its samples */
+    SAMPLE_SHARE = 1000, /* a thread's time over that of its samples */
     SAMPLE_COST_MOST =
         25000, /* ns: one that took longer was interrupted, or met pages that were not there */
     SAMPLE_SHIFT_MOST = 14, /* doublings of the distance */

@@ -22,6 +22,7 @@ enum {
     UNWIND_FILES = 4,      /* that a walk remembers */
     UNWIND_HEADERS = 4096, /* of a file, which are read within this */
     UNWIND_NOTES = 16,
+    UNWIND_NOTE_PROBES = 4,
     UNWIND_BUILD_ID = 3,
 };
 #define UNWIND_MIX 0x9e3779b97f4a7c15u
@@ -180,14 +181,30 @@ static uint64_t unwind_headers_id(const struct unwind_file *file, uint64_t bias,
 
 /*
  * Headers are a dozen lines of memory that nothing else brings to the CPU's cache.  So where the build ID of a place
- * stood is remembered, in a word: a hash of the place, and the offset.  What stands there is read each time.
+ * stood is remembered, in a word: a hash of the place, and the offset.  What stands there is read each time.  The word
+ * of the place, in one of UNWIND_NOTE_PROBES from its hash on; else a free one, or the first of them.
  */
+static _Atomic uint64_t *unwind_note_word(uint64_t place)
+{
+    _Atomic uint64_t *first = &unwind_notes[place >> 32 & (UNWIND_NOTES - 1)], *unused = NULL;
+
+    for (uint64_t i = 0; i < UNWIND_NOTE_PROBES; i++) {
+        _Atomic uint64_t *at = &unwind_notes[((place >> 32) + i) & (UNWIND_NOTES - 1)];
+        uint64_t word = atomic_load_explicit(at, memory_order_relaxed);
+        if (word != 0 && ((word ^ place) & ~(uint64_t)(UNWIND_HEADERS - 1)) == 0)
+            return at;
+        if (word == 0 && !unused)
+            unused = at;
+    }
+    return unused ? unused : first;
+}
+
 static uint64_t unwind_file_id(const struct unwind_file *file, uint64_t bias)
 {
     uint64_t place =
                  (file->start ^ (uintptr_t)file->tables.header * 3 ^ file->end * 5) * UNWIND_MIX,
              id = 0, whole, word;
-    _Atomic uint64_t *kept = &unwind_notes[place >> 32 & (UNWIND_NOTES - 1)];
+    _Atomic uint64_t *kept = unwind_note_word(place);
     const char *start = (const char *)(uintptr_t)file->start, *note = start; // NOLINT
 
     if (file->end - file->start < UNWIND_HEADERS)
@@ -254,10 +271,10 @@ static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
  */
 static bool unwind_bounds(struct unwind_walk *walk, uint64_t sp)
 {
-    uint64_t own = (uintptr_t)pthread_self(), first = getauxval(AT_RANDOM);
+    uint64_t own = (uintptr_t)pthread_self();
 
     walk->low = sp;
-    walk->high = sp < own ? own : first;
+    walk->high = sp < own ? own : getauxval(AT_RANDOM);
     return sp < walk->high && sp % 8 == 0;
 }
 
