@@ -217,12 +217,14 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
 
 static void account_flush_group(const struct stook_cache *cache, const struct account_run *run)
 {
-    group_uncharge(run->which, (size_t)run->n * cache->account.charge);
+    if (run->which)
+        group_uncharge(run->which, (size_t)run->n * cache->account.charge);
 }
 
 static void account_flush_tag(const struct stook_cache *cache, const struct account_run *run)
 {
-    tag_count_free(run->which, run->n, (uint64_t)run->n * cache->account.charge);
+    if (run->which)
+        tag_count_free(run->which, run->n, (uint64_t)run->n * cache->account.charge);
 }
 
 /* n more for `which`; those for another one are done with. */
@@ -306,7 +308,7 @@ static inline void account_clear_slab(const struct stook_cache *cache,
                 account_flush_tag);
 }
 
-void account_return(const struct stook_cache *cache, void **objects, size_t n)
+SAMPLED_TEXT void account_return(const struct stook_cache *cache, void **objects, size_t n)
 {
     struct account_run group = {0}, tag = {0};
     int saved = errno;
@@ -332,7 +334,7 @@ void account_return(const struct stook_cache *cache, void **objects, size_t n)
     errno = saved;
 }
 
-static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
+SAMPLED_TEXT static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_return(cache, objects, n);
     if (cache->flags & CACHE_SHADOW)
@@ -341,7 +343,7 @@ static void account_gone(const struct stook_cache *cache, void **objects, size_t
         trace_free(objects, n);
 }
 
-static void account_come(const struct stook_cache *cache, void **objects, size_t n)
+SAMPLED_TEXT static void account_come(const struct stook_cache *cache, void **objects, size_t n)
 {
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
         debug_free(cache, objects, n);
@@ -370,7 +372,7 @@ static __attribute__((noinline)) void account_free_twins(const struct stook_cach
         }
 }
 
-void account_free(struct stook_cache *cache, void **objects, size_t n)
+SAMPLED_TEXT void account_free(struct stook_cache *cache, void **objects, size_t n)
 {
     if (__builtin_expect(cache_hooks(cache) & CACHE_CLOSED_TWIN, 0))
         account_free_twins(cache, objects, n);

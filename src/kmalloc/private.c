@@ -497,6 +497,19 @@ size_t stook_private_trim(void)
     return bytes;
 }
 
+static void private_count(struct stook_private_totals *totals, struct stook_cache *cache)
+{
+    struct cache_counts counts;
+
+    cache_count(cache, &counts);
+    totals->slabs += counts.pages * PAGE_SIZE;
+    totals->active += counts.active * cache->layout.stride;
+    totals->objects += counts.active;
+    totals->free_objects += counts.objects - counts.active;
+    totals->free += (counts.objects - counts.active) * cache->layout.stride;
+}
+
+/* Samples of kmalloc() are counted, too: which of them a shadow cache holds is known for each object alone. */
 void stook_private_totals(struct stook_private_totals *totals)
 {
     unsigned classes = atomic_load_explicit(&private_classes, memory_order_acquire);
@@ -506,16 +519,11 @@ void stook_private_totals(struct stook_private_totals *totals)
     memset(totals, 0, sizeof(*totals));
     init_once();
     if (!context_enter()) {
-        for (unsigned i = 0; i < classes; i++) {
-            struct stook_cache *cache = private_class[i];
-            struct cache_counts counts;
-            cache_count(cache, &counts);
-            totals->slabs += counts.pages * PAGE_SIZE;
-            totals->active += counts.active * cache->layout.stride;
-            totals->objects += counts.active;
-            totals->free_objects += counts.objects - counts.active;
-            totals->free += (counts.objects - counts.active) * cache->layout.stride;
-        }
+        for (unsigned i = 0; i < classes; i++)
+            private_count(totals, private_class[i]);
+        for (unsigned i = 0; i <= SHADOW_LAST - SHADOW_FIRST; i++)
+            if (shadow_cache(i))
+                private_count(totals, shadow_cache(i));
         large_count(&objects, &bytes);
         totals->large = bytes + atomic_load_explicit(&guard.live_bytes, memory_order_relaxed);
         totals->large_objects = objects + atomic_load_explicit(&guard.live, memory_order_relaxed);

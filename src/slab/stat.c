@@ -95,7 +95,7 @@ void stat_clear(struct stook_cache *cache)
         }
 }
 
-void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
+SAMPLED_TEXT void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
 {
     uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed);
 

@@ -9,6 +9,7 @@
 #include "look/heap.h"
 #include "sample/shadow.h"
 #include "sample/sites.h"
+#include "support/environment.h"
 
 #include <stook/group.h>
 #include <stook/kmalloc.h>
@@ -362,7 +363,7 @@ static void test_snapshots_stay(void **state)
     target_close(target);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_states),         cmocka_unit_test(test_places_of_free_objects),
@@ -372,5 +373,8 @@ int main(void)
         cmocka_unit_test(test_snapshots_stay),
     };
 
+    (void)argc;
+    environment_need("STOOK_SAMPLE", "0",
+                     argv); /* samples of typed caches stay in the table of sites */
     return cmocka_run_group_tests(tests, setup, teardown);
 }

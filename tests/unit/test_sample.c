@@ -8,6 +8,7 @@
 
 #include "base/hooks.h"
 #include "support/check.h"
+#include "support/environment.h"
 #include "support/stay.h"
 
 #include <stook/stat.h>
@@ -311,7 +312,7 @@ static void test_the_mean_changes(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_distances_are_exponential),
@@ -325,6 +326,7 @@ int main(void)
         cmocka_unit_test(test_the_mean_changes),
     };
 
-    sample_begin(SAMPLE_PROFILE, 0); /* which takes what it is told of */
+    (void)argc;
+    environment_need("STOOK_SAMPLE", "0", argv); /* a profile takes what it is told of */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
