@@ -11,50 +11,64 @@
 #include <time.h>
 
 /*
- * Two tables, as sites.c has: the first is two pages, and few programs need the other.  An address lies in one of
- * LARGE_PROBES places from its hash on.  Only the thread that has the object in hand looks for it, so what lies
- * beside a place's address needs no order.
+ * Tables of 256, 1024, 4096 and 16384 places, each made when there is no place in those before it: so they are dense,
+ * and few programs need a second one.  An address lies in one of LARGE_PROBES places from its hash on; addresses lie
+ * together, since most objects that are looked for are not there.  Only the thread that has the object in hand looks
+ * for it, so what lies at a place's number needs no order.
  */
-enum { LARGE_NEAR = 256, LARGE_FAR = 16384, LARGE_PROBES = 16 };
+enum { LARGE_TABLES = 4, LARGE_NEAR = 256, LARGE_PROBES = 16 };
 
-struct large_place {
-    _Atomic uintptr_t object; /* 0: free; 1: on its way */
-    struct large_sample sample;
+struct large_table {
+    struct large_sample *sample;
+    _Atomic uintptr_t object[]; /* 0: free; 1: on its way */
 };
 
 _Atomic uint32_t large_samples_live;
-static _Atomic(struct large_place *) large_samples_table[2];
+static _Atomic(struct large_table *) large_samples_tables[LARGE_TABLES];
 
-static struct large_place *large_samples_first(unsigned which, bool make)
+static uint64_t large_samples_places(unsigned which)
 {
-    struct large_place *found =
-        atomic_load_explicit(&large_samples_table[which], memory_order_acquire);
-    size_t size = (which ? LARGE_FAR : LARGE_NEAR) * sizeof(*found);
-    struct large_place *fresh = found || !make ? NULL : os_map(size);
+    return (uint64_t)LARGE_NEAR << 2 * which;
+}
 
-    if (!fresh ||
-        atomic_compare_exchange_strong_explicit(&large_samples_table[which], &found, fresh,
+static struct large_table *large_samples_table(unsigned which, bool make)
+{
+    struct large_table *found =
+        atomic_load_explicit(&large_samples_tables[which], memory_order_acquire);
+    uint64_t places = large_samples_places(which);
+    size_t keys = sizeof(*found) + places * sizeof(found->object[0]),
+           size = keys + places * sizeof(found->sample[0]);
+    struct large_table *fresh = found || !make ? NULL : os_map(size);
+
+    if (!fresh)
+        return found;
+    fresh->sample = (struct large_sample *)((char *)fresh + keys);
+    if (atomic_compare_exchange_strong_explicit(&large_samples_tables[which], &found, fresh,
                                                 memory_order_acq_rel, memory_order_acquire))
-        return fresh ? fresh : found;
+        return fresh;
     os_unmap(fresh, size);
     return found;
 }
 
-/* A place that holds the object, or 0: a free one, which is the caller's; NULL: there is none. */
-static struct large_place *large_samples_at(uintptr_t object, bool make)
+/* The place that holds the object, or 0: a free one, which is the caller's.  NULL: there is none; else *sample is
+ * what lies there. */
+static _Atomic uintptr_t *large_samples_at(uintptr_t object, bool make,
+                                           struct large_sample **sample)
 {
     uint64_t hash = (uint64_t)object * 0x9e3779b97f4a7c15u >> 32;
 
-    for (unsigned which = 0; which < 2; which++) {
-        struct large_place *table = large_samples_first(which, make);
+    for (unsigned which = 0; which < LARGE_TABLES; which++) {
+        struct large_table *table = large_samples_table(which, make);
         for (uint64_t i = 0; table && i < LARGE_PROBES; i++) {
-            struct large_place *one = &table[(hash + i) & ((which ? LARGE_FAR : LARGE_NEAR) - 1)];
-            uintptr_t found = atomic_load_explicit(&one->object, memory_order_relaxed);
-            if (make ? found == 0 &&
-                           atomic_compare_exchange_strong_explicit(
-                               &one->object, &found, 1, memory_order_acquire, memory_order_relaxed)
+            uint64_t number = (hash + i) & (large_samples_places(which) - 1);
+            _Atomic uintptr_t *place = &table->object[number];
+            uintptr_t found = atomic_load_explicit(place, memory_order_relaxed);
+            *sample = &table->sample[number];
+            if (make ? found == 0 && atomic_compare_exchange_strong_explicit(place, &found, 1,
+                                                                             memory_order_acquire,
+                                                                             memory_order_relaxed)
                      : found == object)
-                return one;
+                return place;
         }
     }
     return NULL;
@@ -70,15 +84,16 @@ static uint64_t large_samples_now(void)
 
 static void large_samples_add(const void *object, const struct large_sample *sample)
 {
-    struct large_place *one = large_samples_at((uintptr_t)object, true);
+    struct large_sample *at;
+    _Atomic uintptr_t *place = large_samples_at((uintptr_t)object, true, &at);
 
-    if (!one) {
+    if (!place) {
         atomic_fetch_add_explicit(&sites.lost, 1, memory_order_relaxed);
         return;
     }
-    one->sample = *sample;
+    *at = *sample;
     atomic_fetch_add_explicit(&large_samples_live, 1, memory_order_relaxed);
-    atomic_store_explicit(&one->object, (uintptr_t)object, memory_order_release);
+    atomic_store_explicit(place, (uintptr_t)object, memory_order_release);
 }
 
 void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t where,
@@ -104,15 +119,15 @@ void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t
 
 struct large_sample large_samples_take(const void *object)
 {
-    struct large_place *one = large_samples_at((uintptr_t)object, false);
-    struct large_sample sample = {.weight = 0};
+    struct large_sample sample = {.weight = 0}, *at;
+    _Atomic uintptr_t *place = large_samples_at((uintptr_t)object, false, &at);
 
-    if (!one)
+    if (!place)
         return sample;
-    sample = one->sample;
+    sample = *at;
     atomic_fetch_sub_explicit(&large_samples_live, 1, memory_order_relaxed);
-    /* Release: the next owner of the place writes behind these reads. */
-    atomic_store_explicit(&one->object, 0, memory_order_release);
+    /* Release: the next owner of the place writes after these reads. */
+    atomic_store_explicit(place, 0, memory_order_release);
     return sample;
 }
 
