@@ -14,8 +14,14 @@
 
 enum { ARENA_SPAN_MOVED = 256 }; /* blocks of a span that get pages from elsewhere at most */
 
-/* Which free blocks: any; those without huge pages; those that are mapped; or both. */
-enum arena_span_of { ARENA_SPAN_ANY, ARENA_SPAN_PLAIN = 1, ARENA_SPAN_MAPPED = 2 };
+/* Which free blocks: any; those without huge pages; those that are mapped; those all of whose pages may be used;
+ * or several of these. */
+enum arena_span_of {
+    ARENA_SPAN_ANY,
+    ARENA_SPAN_PLAIN = 1,
+    ARENA_SPAN_MAPPED = 2,
+    ARENA_SPAN_SHOWN = 4
+};
 
 /* Free blocks of 64. */
 static uint64_t arena_span_word(const struct zone *zone, uint32_t i, unsigned of)
@@ -57,7 +63,8 @@ static int64_t arena_span_find(struct zone *zone, uint32_t n, uint32_t align, un
             i += 63;
             continue;
         }
-        if (!(word >> i % 64 & 1)) {
+        if (!(word >> i % 64 & 1) ||
+            (of & ARENA_SPAN_SHOWN && zone_block(i)->shown < BLOCK_PAGES)) {
             run = 0;
             continue;
         }
@@ -168,7 +175,9 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
         return NULL;
     }
     at = arena_span_search(zone, n, step);
-    if (at < 0 || !arena_span_show((uint32_t)at, n)) {
+    if (at >= 0 && !arena_span_show((uint32_t)at, n))
+        at = arena_span_find(zone, n, step, ARENA_SPAN_MAPPED | ARENA_SPAN_SHOWN);
+    if (at < 0) {
         lock_drop(&zone->lock, LOCK_ARENA);
         errno = ENOMEM;
         return NULL;

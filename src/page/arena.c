@@ -29,8 +29,23 @@ static uint32_t arena_granules(size_t bytes)
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
+/* Whether the pages' block needs metadata: runs have none until something is said of one. */
+static bool arena_wants_meta(const struct arena_ask *ask)
+{
+    return ask->meta_bytes > 0 || atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
+}
+
+/* Whether the block's metadata, if they are wanted, and all pages before `end` may be used as they are. */
+static bool arena_is_ready(const struct zone *zone, const struct block *block,
+                           const struct arena_ask *ask, unsigned end)
+{
+    return end <= block->shown &&
+           (!arena_wants_meta(ask) || zone_has_meta(zone, zone_block_index(block)));
+}
+
+/* `ready`: in all blocks that need nothing of the kernel, and in no others; else in some. */
 static struct block *arena_find(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
-                                int *at)
+                                bool ready, int *at)
 {
     const unsigned pages = ask->pages;
     const uint32_t granules = arena_granules(ask->meta_bytes);
@@ -39,15 +54,18 @@ static struct block *arena_find(struct zone *zone, enum zone_kind kind, const st
     for (unsigned b = zone_log2(pages); b < ZONE_BUCKETS; b++) {
         struct list *link = runs[b].next;
         int tries = 0;
-        for (int looks = 0; link != &runs[b] && tries < ARENA_TRIES && looks < ARENA_LOOKS;
-             looks++) {
+        for (int looks = 0;
+             link != &runs[b] && (ready || (tries < ARENA_TRIES && looks < ARENA_LOOKS)); looks++) {
             struct block *block = LIST_ENTRY(link, struct block, bucket);
             link = link->next;
             if (!block_may_take_meta(block, granules))
                 continue;
+            if ((*at = block_find(block, pages, ask->align)) >= 0) {
+                if (!ready || arena_is_ready(zone, block, ask, (unsigned)*at + pages))
+                    return block;
+                continue;
+            }
             tries++;
-            if ((*at = block_find(block, pages, ask->align)) >= 0)
-                return block;
             block_measure(block);
             if (zone_log2(block->longest) != b) /* the bound was stale */
                 zone_file(zone, block);
@@ -107,33 +125,45 @@ static uint32_t arena_take_granules(struct zone *zone, struct block *block, size
                                         arena_granules(bytes));
 }
 
-/* Whether the pages' block needs metadata: runs have none until something is said of one. */
-static bool arena_wants_meta(const struct arena_ask *ask)
-{
-    return ask->meta_bytes > 0 || atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
-}
-
 /* Room for the descriptor in a block's metadata.  0: there is none. */
 static uint32_t arena_room(struct zone *zone, struct block *block, const struct arena_ask *ask)
 {
     return arena_wants_meta(ask) ? arena_take_granules(zone, block, ask->meta_bytes) : 1;
 }
 
-/* Free pages of a block with such room, which is taken; or NULL. */
+/*
+ * Free pages of a block with such room, which is taken; or NULL.  The pages may be used.  The kernel may refuse a block
+ * its metadata, or access to pages that were never used; other blocks are then searched, that have both.
+ */
 static struct block *arena_cut(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
-                               int *at, uint32_t *granule)
+                               bool ready, int *at, uint32_t *granule)
 {
-    for (int tries = 0; tries < ARENA_TRIES; tries++) {
-        struct block *block = arena_find(zone, kind, ask, at);
+    for (int tries = 0; ready || tries < ARENA_TRIES; tries++) {
+        struct block *block = arena_find(zone, kind, ask, ready, at);
         if (!block)
             return NULL;
-        *granule = arena_room(zone, block, ask);
-        if (*granule)
-            return block;
-        if (block_may_take_meta(block, arena_granules(ask->meta_bytes)))
-            return NULL; /* a limit refuses metadata; those that are full, or in pieces, say so */
+        if (zone_show(block, (unsigned)*at + ask->pages)) {
+            *granule = arena_room(zone, block, ask);
+            if (*granule)
+                return block;
+            if (!block_may_take_meta(block, arena_granules(ask->meta_bytes)))
+                continue; /* they are full, or in pieces, and the block says so from now on */
+        }
+        ready = true;
     }
     return NULL;
+}
+
+/* Memory is short: beside the other kind; then in any block that was passed over before. */
+static struct block *arena_cut_anywhere(struct zone *zone, enum zone_kind kind,
+                                        const struct arena_ask *ask, int *at, uint32_t *granule)
+{
+    enum zone_kind other = kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE;
+    struct block *block = arena_cut(zone, other, ask, false, at, granule);
+
+    if (!block)
+        block = arena_cut(zone, kind, ask, true, at, granule);
+    return block ? block : arena_cut(zone, other, ask, true, at, granule);
 }
 
 /* Under the lock.  NULL without memory. */
@@ -141,17 +171,17 @@ static struct block *arena_take_noted(struct zone *zone, const struct arena_ask 
                                       bool *zeroed, uint32_t *granule)
 {
     enum zone_kind kind = ask->dense ? ZONE_DENSE : ZONE_LOOSE;
-    struct block *block = arena_cut(zone, kind, ask, at, granule);
+    struct block *block = arena_cut(zone, kind, ask, false, at, granule);
 
     if (!block) {
-        block = zone_take_block(zone, kind, arena_wants_meta(ask));
+        block = zone_take_block(zone, kind, ask, arena_wants_meta(ask));
         if (block) {
             *at = block_find(block, ask->pages, ask->align);
             *granule = arena_room(zone, block, ask);
             if (*granule == 0)
                 arena_file(zone, block);
-        } else { /* memory is short: beside the other kind */
-            block = arena_cut(zone, kind == ZONE_DENSE ? ZONE_LOOSE : ZONE_DENSE, ask, at, granule);
+        } else {
+            block = arena_cut_anywhere(zone, kind, ask, at, granule);
         }
     }
     if (!block || *granule == 0)

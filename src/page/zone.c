@@ -203,19 +203,32 @@ void zone_count_huge(struct zone *zone, struct block *block)
     }
 }
 
-/* A free block that has metadata, where a limit refuses these to others; or NULL. */
-static struct block *zone_ready(const struct zone *zone)
+/* One past the last page that is taken if these are cut from a free block. */
+static unsigned zone_cut_end(const struct block *block, const struct arena_ask *ask)
 {
-    for (uint32_t i = zone->first / 64; i * 64 < zone->end; i++) {
-        uint64_t word =
-            (zone->map[i].free[0] | zone->map[i].free[1]) & ~zone->map[i].gone & zone->map[i].meta;
-        if (word)
-            return zone_block(i * 64 + (uint32_t)__builtin_ctzll(word));
+    return (unsigned)block_find(block, ask->pages, ask->align) + ask->pages;
+}
+
+/*
+ * Where a limit refuses metadata, or access to pages that were never used: a free block that needs nothing of the
+ * kernel; or NULL.  The block that was refused stays free, so any other search would find it again.
+ */
+static struct block *zone_ready(const struct zone *zone, const struct arena_ask *ask, bool meta)
+{
+    for (uint32_t i = zone->first / 64; zone->map && i * 64 < zone->end; i++) {
+        uint64_t word = (zone->map[i].free[0] | zone->map[i].free[1]) & ~zone->map[i].gone &
+                        (meta ? zone->map[i].meta : UINT64_MAX);
+        for (; word; word &= word - 1) {
+            struct block *block = zone_block(i * 64 + (uint32_t)__builtin_ctzll(word));
+            if (zone_cut_end(block, ask) <= block->shown)
+                return block;
+        }
     }
     return NULL;
 }
 
-struct block *zone_take_block(struct zone *zone, enum zone_kind kind, bool meta)
+struct block *zone_take_block(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
+                              bool meta)
 {
     struct block *block;
     int error = 0;
@@ -223,8 +236,8 @@ struct block *zone_take_block(struct zone *zone, enum zone_kind kind, bool meta)
     do
         block = zone_find_block(zone, kind);
     while (block && meta && (error = zone_add_meta(zone, block)) == EEXIST);
-    if (error)
-        block = zone_ready(zone);
+    if (error || (block && !zone_show(block, zone_cut_end(block, ask))))
+        block = zone_ready(zone, ask, meta);
     if (!block)
         return NULL;
     zone_mark_used(zone, block, BLOCK_RUNS);
@@ -237,14 +250,18 @@ struct block *zone_take_block(struct zone *zone, enum zone_kind kind, bool meta)
 
 struct block *zone_set_aside(struct zone *zone, bool grow)
 {
+    const struct arena_ask all = {.pages = BLOCK_PAGES, .align = 1};
     struct block *block = zone_warm(zone, false);
 
     if (!block && zone->clean > 0 && (block = zone_clean_mapped(zone, false)) == NULL)
         block = zone_clean_mapped(zone, true);
     if (!block && grow)
         block = zone_find_block(zone, ZONE_LOOSE);
-    if (!block || zone_add_meta(zone, block) != 0)
-        return NULL;
-    zone_mark_used(zone, block, BLOCK_SPAN);
+    if (!block || zone_add_meta(zone, block) != 0 ||
+        (block->shown < BLOCK_PAGES &&
+         !os_unguard(zone_address(zone_block_index(block)), BLOCK_SIZE)))
+        block = zone_ready(zone, &all, true);
+    if (block)
+        zone_mark_used(zone, block, BLOCK_SPAN);
     return block;
 }

@@ -207,9 +207,14 @@ void zone_open_tails(struct zone *zone);
 bool zone_has(const struct zone *zone, uint32_t index);
 /* The pages of all its blocks, and their metadata, come from its node. */
 void zone_bind(struct zone *zone);
-/* A free block to cut into runs, with metadata or not: a warm one, an older one, or a new one; or NULL. */
-struct block *zone_take_block(struct zone *zone, enum zone_kind kind, bool meta);
-/* A free block with metadata, of a zone that may grow or not, that is of no list then; or NULL. */
+/*
+ * A free block to cut into runs, with metadata or not: a warm one, an older one, or a new one; or NULL.  The pages
+ * that are asked for may be used (zone_show()).
+ */
+struct block *zone_take_block(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
+                              bool meta);
+/* A free block with metadata, of a zone that may grow or not, that is of no list then; or NULL.  All of its pages
+ * may be used. */
 struct block *zone_set_aside(struct zone *zone, bool grow);
 /* Of a block that is cut into runs from now on: the first touch makes all of a huge page resident. */
 void zone_count_huge(struct zone *zone, struct block *block);

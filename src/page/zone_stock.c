@@ -29,24 +29,11 @@ void zone_stock_init(struct zone *zone)
         atomic_store_explicit(&zone->stock[i].word, stock_closed, memory_order_relaxed);
 }
 
-/* NULL: there is none. */
-static struct block *zone_stock_block(struct zone *zone, bool grow)
-{
-    struct block *block = zone_set_aside(zone, grow);
-
-    if (block && block->shown < BLOCK_PAGES &&
-        !os_unguard(zone_address(zone_block_index(block)), BLOCK_SIZE)) {
-        zone_mark_free(zone, block);
-        return NULL;
-    }
-    return block;
-}
-
 void zone_stock_open(struct zone *zone, bool some)
 {
     for (unsigned i = 0; i < ZONE_STOCK; i++) {
         /* The zone grows for as many as it takes to have one for slabs alone. */
-        struct block *block = some ? zone_stock_block(zone, i < STOCK_LEAST) : NULL;
+        struct block *block = some ? zone_set_aside(zone, i < STOCK_LEAST) : NULL;
         uint64_t word = block ? (uint64_t)zone_block_index(block) << STOCK_INDEX_SHIFT : stock_none;
         /* Release: the block, to a thread that reads the word. */
         atomic_store_explicit(&zone->stock[i].word, word, memory_order_release);

@@ -66,26 +66,48 @@ static void profile_samples_stack(struct writer *w, const struct site *site)
     writer_print(w, "],\n   ");
 }
 
-/* The cache's own objects in use, which are exact, of which a site has the share that it has of the cache's
- * samples. */
+/* Objects of the cache in use that a site's samples stand for, beside the samples, which lie in shadow caches. */
+static uint64_t profile_samples_seen(const struct site *site)
+{
+    uint64_t gone = atomic_load_explicit(&site->went, memory_order_acquire);
+    uint64_t went = atomic_load_explicit(&site->went_objects, memory_order_relaxed);
+    uint64_t samples = atomic_load_explicit(&site->came, memory_order_acquire);
+    uint64_t came = atomic_load_explicit(&site->came_objects, memory_order_relaxed);
+    uint64_t own = samples > gone ? samples - gone : 0;
+    uint64_t objects = came > went ? (came - went) / SITES_ONE : 0;
+
+    return objects > own ? objects - own : 0;
+}
+
+/*
+ * The cache's own objects in use, which are exact, of which a site has the share that it has of the cache's samples.
+ * A cache of malloc's that is traced or tagged for a while has sites of both kinds: what those have whose frees
+ * are seen is none of the others'.
+ */
 static struct profile_sum profile_samples_share(const struct site *site, uint64_t objects)
 {
-    struct profile_sum all = {0}, use = {0};
+    struct profile_sum use = {0};
     struct stats_cache row;
+    uint64_t all = 0, seen = 0;
     double share;
 
     for (uint32_t i = 1; i < SITES_MOST; i++) {
         const struct site *other = sites_at(i);
-        if (other && other->kind == SITE_TYPED && other->cache == site->cache &&
-            memcmp(other->name, site->name, sizeof(other->name)) == 0)
-            all.objects += atomic_load_explicit(&other->came_objects, memory_order_relaxed);
+        if (other && other->cache == site->cache &&
+            memcmp(other->name, site->name, sizeof(other->name)) == 0) {
+            if (other->kind == SITE_TYPED)
+                all += atomic_load_explicit(&other->came_objects, memory_order_relaxed);
+            else if (other->kind == SITE_OBJECT)
+                seen += profile_samples_seen(other);
+        }
         if (i >= atomic_load_explicit(&sites.used, memory_order_relaxed))
             break;
     }
-    if (all.objects == 0 || !stats_readable() || !stats_read_cache(site->cache, &row) ||
+    if (all == 0 || !stats_readable() || !stats_read_cache(site->cache, &row) ||
         strcmp(row.name, site->name) != 0)
         return use;
-    share = (double)objects / (double)all.objects;
+    row.active -= row.active < seen ? row.active : seen;
+    share = (double)objects / (double)all;
     use.objects = (uint64_t)(share * (double)row.active + 0.5);
     use.bytes = (uint64_t)(share * (double)(row.active * row.stride) + 0.5);
     return use;

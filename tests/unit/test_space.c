@@ -396,6 +396,132 @@ static int giving_back_fails(void *arg)
             return n > 1 ? 0 : 1;
     }
 }
+
+/* A zone's first block, of which few pages may be used yet, with one page taken; and free blocks all of whose pages
+ * may be. */
+static char *hidden_and_free(void)
+{
+    enum { SLABS = 8 };
+    char *page = arena_alloc_run(0, 1, 1, false, NULL), *slab[SLABS];
+
+    for (unsigned i = 0; i < SLABS; i++)
+        if ((slab[i] = take_slab(true)) == NULL)
+            return NULL;
+    for (unsigned i = 0; i < SLABS; i++)
+        free_slab(slab[i]);
+    return page && zone_block(zone_index(page))->shown < BLOCK_PAGES / 2 ? page : NULL;
+}
+
+static void refuse_all(bool refuse)
+{
+    fault_at = 1, fault_length = 1 << 20, fault_calls = fault_hits = 0;
+    fault_off = !refuse;
+}
+
+/* The kernel refuses pages of a block that were never used: other free pages serve.  With an argument, the
+ * block is free as a whole. */
+static int hidden_pages_are_refused(void *arg)
+{
+    char *page = hidden_and_free(), *run, *slab, *span, *more;
+
+    MUST(page);
+    if (arg)
+        arena_free_run(page, 1);
+    refuse_all(true);
+    run = arena_alloc_run(0, BLOCK_PAGES / 2, 1, false, NULL);
+    MUST(fault_hits > 0);
+    slab = take_slab(true);
+    span = take(1);
+    more = take(2);
+    refuse_all(false);
+    MUST(run && slab && span && more);
+    memset(run, 1, BLOCK_SIZE / 2);
+    memset(slab, 1, BLOCK_SIZE);
+    memset(span, 1, BLOCK_SIZE);
+    memset(more, 1, (size_t)2 * BLOCK_SIZE);
+    MUST(zone_index(run) != zone_index(page) && zone_index(slab) != zone_index(page));
+    check_all(NULL, 0);
+    /* What was refused is had once it no longer is. */
+    MUST(take_slab(true) && take_slab(false) && take(20));
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* A fork sets blocks aside that need nothing of the kernel. */
+static int hidden_pages_are_refused_to_a_fork(void *arg)
+{
+    struct zone *zone = &zone_all.zone[0];
+    char *page = hidden_and_free();
+    uint64_t word;
+
+    (void)arg;
+    MUST(page);
+    arena_free_run(page, 1);
+    lock_take(&zone->lock, LOCK_ARENA);
+    refuse_all(true);
+    zone_stock_open(zone, true);
+    refuse_all(false);
+    for (unsigned i = 0; i < ZONE_STOCK; i++) {
+        word = atomic_load(&zone->stock[i].word);
+        MUST(word >> 32 >= zone->first && word >> 32 < zone->end);
+        MUST(zone_block((uint32_t)(word >> 32))->shown == BLOCK_PAGES);
+    }
+    zone_stock_close(zone);
+    lock_drop(&zone->lock, LOCK_ARENA);
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* The first block that has the pages can have no metadata: one that has both serves. */
+static int metadata_of_runs_are_refused(void *arg)
+{
+    struct arena_ask half = {.pages = BLOCK_PAGES / 2, .align = 1, .meta_bytes = 64}, ask = half;
+    char *run[2], *slab[2], *found;
+    void *meta[2], *at;
+
+    (void)arg;
+    for (int i = 0; i < 2; i++)
+        MUST((run[i] = arena_alloc_run(0, 200, 1, false, NULL)) != NULL);
+    for (int i = 0; i < 2; i++)
+        MUST((slab[i] = arena_alloc(0, &half, NULL, &meta[i])) != NULL);
+    MUST(zone_index(slab[0]) == zone_index(slab[1]) && zone_index(run[0]) == zone_index(run[1]));
+    MUST(!zone_has_meta(&zone_all.zone[0], zone_index(run[0])));
+    arena_free_run(run[0], 200);
+    arena_free(slab[0], half.pages, meta[0], half.meta_bytes);
+    ask.pages = 150; /* those of runs are of a shorter row, which is searched first */
+    refuse_all(true);
+    found = arena_alloc(0, &ask, NULL, &at);
+    refuse_all(false);
+    MUST(found && zone_index(found) == zone_index(slab[1]));
+    check_all(NULL, 0);
+    return 0;
+}
+
+/* Many blocks have free pages and no room in their metadata: where there are no new ones, the one that has room is
+ * found behind them. */
+static int metadata_of_many_are_full(void *arg)
+{
+    enum { BLOCKS = 100 };
+    struct arena_ask small = {.pages = BLOCK_PAGES / 2, .align = 1, .meta_bytes = 64};
+    struct arena_ask full = small;
+    char *first, *found;
+    void *meta;
+
+    (void)arg;
+    full.pages = BLOCK_PAGES / 2 + 1;
+    full.meta_bytes = (size_t)(BLOCK_GRANULES - BLOCK_FIRST_GRANULE) * ARENA_GRANULE;
+    MUST((first = arena_alloc(0, &small, NULL, &meta)) != NULL);
+    memset(first, 1, BLOCK_SIZE / 2);
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(arena_alloc(0, &full, NULL, &meta) != NULL);
+    small.pages = 10;
+    refuse_all(true);
+    found = arena_alloc(0, &small, NULL, &meta);
+    refuse_all(false);
+    MUST(found && zone_index(found) == zone_index(first));
+    check_all(NULL, 0);
+    return 0;
+}
 #endif
 
 /* ---- metadata ----------------------------------------------------------------------------------- */
@@ -598,6 +724,11 @@ int main(void)
         CASE("taking_fails_for_long", taking_fails, tests),
         CASE("giving_back_fails", giving_back_fails, NULL),
         CASE("giving_back_fails_for_long", giving_back_fails, tests),
+        CASE("hidden_pages_are_refused", hidden_pages_are_refused, NULL),
+        CASE("hidden_pages_of_a_free_block_are_refused", hidden_pages_are_refused, tests),
+        CASE("hidden_pages_are_refused_to_a_fork", hidden_pages_are_refused_to_a_fork, NULL),
+        CASE("metadata_of_runs_are_refused", metadata_of_runs_are_refused, NULL),
+        CASE("metadata_of_many_are_full", metadata_of_many_are_full, NULL),
 #endif
         CASE("metadata_in_few_pieces", metadata_in_few_pieces, NULL),
 #if FAULTS_POSSIBLE

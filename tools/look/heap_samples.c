@@ -78,6 +78,7 @@ struct samples_site {
     struct heap_tag tag;
     bool typed;
     uint32_t cache;
+    uint64_t own; /* of the objects in use, the samples: they lie in shadow caches */
 };
 
 static struct samples_site samples_one(const struct heap *heap, const struct samples_table *table,
@@ -92,6 +93,8 @@ static struct samples_site samples_one(const struct heap *heap, const struct sam
     struct samples_site site = {.typed = view_get(v, record, size, VIEW_site_kind) ==
                                          view_value(v, VIEW_SITE_TYPED),
                                 .cache = (uint32_t)view_get(v, record, size, VIEW_site_cache)};
+    uint64_t samples = view_get(v, record, size, VIEW_site_came),
+             gone = view_get(v, record, size, VIEW_site_went);
 
     site.tag.tag = HEAP_SAMPLED | number;
     site.tag.objects_ever = (uint64_t)((double)came / table->one + 0.5);
@@ -100,6 +103,7 @@ static struct samples_site samples_one(const struct heap *heap, const struct sam
         site.tag.objects = (uint64_t)((double)(came - went) / table->one + 0.5);
     if (came_bytes > went_bytes)
         site.tag.bytes = came_bytes - went_bytes;
+    site.own = samples > gone ? samples - gone : 0;
     return site;
 }
 
@@ -107,15 +111,25 @@ static void samples_share(const struct heap *heap, struct samples_site *site,
                           const struct samples_site *all, size_t n)
 {
     const struct heap_cache *cache = heap_cache_at(heap, site->cache);
-    double sum = 0, share;
+    double sum = 0, active, share;
 
-    for (size_t i = 0; i < n; i++)
-        if (all[i].typed && all[i].cache == site->cache)
+    site->tag.objects = site->tag.bytes = 0;
+    if (!cache)
+        return;
+    active = (double)cache->count.active;
+    /* A cache of malloc's that was traced or tagged for a while has sites of both kinds. */
+    for (size_t i = 0; i < n; i++) {
+        if (all[i].cache != site->cache)
+            continue;
+        if (all[i].typed)
             sum += (double)all[i].tag.bytes_ever;
-    share = cache && sum > 0 ? (double)site->tag.bytes_ever / sum : 0;
-    site->tag.objects = cache ? (uint64_t)(share * (double)cache->count.active + 0.5) : 0;
-    site->tag.bytes =
-        cache ? (uint64_t)(share * (double)cache->count.active * cache->stride + 0.5) : 0;
+        else if (all[i].tag.objects > all[i].own)
+            active -= (double)(all[i].tag.objects - all[i].own);
+    }
+    active = active > 0 ? active : 0;
+    share = sum > 0 ? (double)site->tag.bytes_ever / sum : 0;
+    site->tag.objects = (uint64_t)(share * active + 0.5);
+    site->tag.bytes = (uint64_t)(share * active * cache->stride + 0.5);
 }
 
 bool heap_each_sample(struct heap *heap, void (*fn)(const struct heap_tag *tag, void *arg),
