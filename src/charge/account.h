@@ -82,6 +82,12 @@ void account_large_moved(void *object, void *moved, size_t had, uint64_t time);
 extern uint32_t account_process __attribute__((visibility("hidden")));
 extern _Atomic uint32_t account_large_hooks __attribute__((visibility("hidden")));
 
+/* Large objects are counted by call site, and are no samples. */
+static inline bool account_large_counted(void)
+{
+    return atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TAG;
+}
+
 /* Switches one of these. */
 void account_large_switch(uint32_t hook, bool on);
 

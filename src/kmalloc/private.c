@@ -387,7 +387,7 @@ static bool private_large_free(void *object)
 /* It is another one for profiles. */
 static void private_large_came(const void *object, size_t size, const void *from)
 {
-    if (!account_process && large_samples_wanted())
+    if (!account_process && large_samples_wanted() && !account_large_counted())
         large_samples_came(object, large_size(object), size, private_where(from), group_current());
 }
 

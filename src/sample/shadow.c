@@ -186,7 +186,8 @@ void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group)
     uint64_t begun;
     int saved = errno;
 
-    if (!(sample.lines & 1u << SAMPLE_PROFILE) || context_self()->depth > 0)
+    if (!(sample.lines & 1u << SAMPLE_PROFILE) || context_self()->depth > 0 ||
+        (cache_hooks(cache) & CACHE_CLOSED_TAG)) /* its objects are counted by call site */
         return;
     begun = shadow_now();
     sites_came(sites_find(&key), sample.weight, cache->layout.stride, cache->object_size);

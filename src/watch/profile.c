@@ -69,42 +69,46 @@ static void profile_sums(struct writer *w)
     writer_key(w, "in_use_bytes", sum.bytes.in_use + large, ",\n ");
 }
 
-static void profile_sites(struct writer *w)
+static void profile_site(struct writer *w, const struct stook_tag_stat *stat, bool stacks)
+{
+    if (stat->file) {
+        writer_print(w, "\"file\": ");
+        writer_json(w, stat->file);
+        writer_print(w, ", \"function\": ");
+        writer_json(w, stat->function);
+        writer_print(w, ", ");
+        writer_key(w, "line", stat->line, ", ");
+    } else {
+        writer_key(w, "address", stat->address, ", ");
+    }
+    if (stat->stack) {
+        writer_print(w, "\"stack\": [");
+        for (uint64_t i = 0; i < stat->depth; i++)
+            writer_print(w, i > 0 ? ", %llu" : "%llu", (unsigned long long)stat->stack[i]);
+        writer_print(w, "], ");
+    } else if (stacks && !stat->file) {
+        writer_print(w, "\"stack\": [%llu], ", (unsigned long long)stat->address);
+    }
+    writer_key(w, "live_objects", stat->live_objects, ", ");
+    writer_key(w, "live_bytes", stat->live_bytes, ", ");
+    writer_key(w, "total_objects", stat->total_objects, ", ");
+    writer_key(w, "total_bytes", stat->total_bytes, ", ");
+    writer_key(w, "peak_objects", stat->peak_objects, ", ");
+    writer_key(w, "peak_bytes", stat->peak_bytes, "}");
+}
+
+void profile_sites_write(struct writer *w, bool first, const char *kind)
 {
     struct stook_tag_stat stat = {.size = sizeof(stat)};
-    bool first = true;
 
-    writer_print(w, "\"sites\": [");
     for (unsigned tag = 0; (tag = stook_tag_next(tag)) != 0;) {
         if (stook_tag_stat(tag, &stat) != 0)
             continue;
-        writer_print(w, first ? "\n  {" : ",\n  {");
+        writer_print(w, "%s%s", first ? "\n  {" : ",\n  {", kind);
         first = false;
         writer_key(w, "tag", tag, ", ");
-        if (stat.file) {
-            writer_print(w, "\"file\": ");
-            writer_json(w, stat.file);
-            writer_print(w, ", \"function\": ");
-            writer_json(w, stat.function);
-            writer_print(w, ", ");
-            writer_key(w, "line", stat.line, ", ");
-        } else {
-            writer_key(w, "address", stat.address, ", ");
-        }
-        if (stat.stack) {
-            writer_print(w, "\"stack\": [");
-            for (uint64_t i = 0; i < stat.depth; i++)
-                writer_print(w, i > 0 ? ", %llu" : "%llu", (unsigned long long)stat.stack[i]);
-            writer_print(w, "], ");
-        }
-        writer_key(w, "live_objects", stat.live_objects, ", ");
-        writer_key(w, "live_bytes", stat.live_bytes, ", ");
-        writer_key(w, "total_objects", stat.total_objects, ", ");
-        writer_key(w, "total_bytes", stat.total_bytes, ", ");
-        writer_key(w, "peak_objects", stat.peak_objects, ", ");
-        writer_key(w, "peak_bytes", stat.peak_bytes, "}");
+        profile_site(w, &stat, *kind != '\0');
     }
-    writer_print(w, "]");
 }
 
 int stook_profile_write(int fd)
@@ -114,7 +118,9 @@ int stook_profile_write(int fd)
     writer_init(&writer, fd);
     profile_process(&writer);
     profile_sums(&writer);
-    profile_sites(&writer);
+    writer_print(&writer, "\"sites\": [");
+    profile_sites_write(&writer, true, "");
+    writer_print(&writer, "]");
     writer_print(&writer, ",\n ");
     profile_samples_write(&writer);
     writer_print(&writer, ",\n \"mappings\": ");

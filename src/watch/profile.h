@@ -9,6 +9,12 @@
 
 #include "base/writer.h"
 
+#include <stdbool.h>
+
+/* Elements of an array: the sites that objects are counted by.  `kind` is text that each begins with; if it is not
+ * empty, each has a stack. */
+void profile_sites_write(struct writer *writer, bool first, const char *kind);
+
 /* The files whose code is mapped, as a JSON array: where, and which build. */
 void profile_maps_write(struct writer *writer);
 

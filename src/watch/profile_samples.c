@@ -165,5 +165,8 @@ void profile_samples_write(struct writer *w)
         profile_samples_labels(w, site);
         profile_samples_one(w, site);
     }
+    /* Objects that are counted by call site are no samples: with them the list speaks of all. */
+    if (!first)
+        profile_sites_write(w, false, "\"kind\": \"counted\", ");
     writer_print(w, "]");
 }

@@ -103,6 +103,29 @@ static bool profile_fits(const struct profile_counts *counts, uint64_t *all)
     return true;
 }
 
+static uint64_t profile_live(const struct json *sites)
+{
+    uint64_t live = 0;
+
+    for (const struct json *one = sites ? sites->first : NULL; one; one = one->next)
+        live += json_number(one, "live_bytes", 0);
+    return live;
+}
+
+/* Counted sites, if they have at least half of what is in use: with the debug letter U large objects alone have some.
+ * Else samples, which speak of all. */
+static bool profile_is_sampled(const struct profile *profile)
+{
+    const struct json *sites = json_member(profile->json, "sites");
+    const struct json *samples = json_member(profile->json, "samples");
+    uint64_t counted = profile_live(sites);
+
+    return profile_count(samples) > 0 &&
+           (profile_count(sites) == 0 ||
+            (profile->in_use_bytes != ~(uint64_t)0 && counted < profile->in_use_bytes / 2 &&
+             counted < profile_live(samples) / 2));
+}
+
 /* A status. */
 static int profile_fill(struct profile *profile, const char *path)
 {
@@ -117,7 +140,7 @@ static int profile_fill(struct profile *profile, const char *path)
     profile->time_ns = json_number(profile->json, "time_ns", 0);
     profile->in_use_bytes = json_number(profile->json, "in_use_bytes", ~(uint64_t)0);
     profile->stack_every = json_number(profile->json, "stack_every", 0);
-    if (profile_count(sites) == 0 && profile_count(json_member(profile->json, "samples")) > 0) {
+    if (profile_is_sampled(profile)) {
         sites = json_member(profile->json, "samples");
         profile->sample_every = json_number(profile->json, "sample_every", 0);
         profile->stack_every = 0; /* what samples stand for was reckoned when they were taken */
