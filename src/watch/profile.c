@@ -11,7 +11,6 @@
 #include "os/os.h"
 #include "watch/stats.h"
 
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
