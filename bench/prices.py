@@ -4,11 +4,11 @@
 
     bench/prices.py [--turns N] [--write] [--modes LIST] [--programs LIST] [--save FILE]
 
-Rows: the default, what it is without encoded links (a build of its own, made in build-links), the sampling guard at its
-rate, each word of STOOK_HARDEN and all of them, the letters of STOOK_DEBUG.  Columns: CPU time (user and system)
+Rows: the default, what it is without encoded links (a build of its own, made in build-links) and
+without samples for profiles, the sampling guard at its rate, each word of STOOK_HARDEN and all of them, the letters of STOOK_DEBUG.  Columns: CPU time (user and system)
 and peak resident memory of programs under libstook-malloc.so, and malloc's pair and batch of 32 objects.
 
-A turn runs every mode once, in an order of its own, and each program for a second at least.  A figure is the median of the turns' ratios to the first row in the
+A turn runs each program in every mode for a second at least, by turns of the modes, in any order.  A figure is the median of the turns' ratios to the first row in the
 same turn; that row has medians.  --save adds the turns to a file and shows all that it has, so that turns may be run
 one by one, or at another time.  --write puts the table into docs/security.md.
 """
@@ -32,6 +32,7 @@ LETTERS = ["F", "FZ", "FZP", "FZPU"]
 MODES = {
     "default": ({}, "default"),
     CLEAR: ({}, "clear"),
+    "STOOK_SAMPLE=0": ({"STOOK_SAMPLE": "0"}, "default"),
     "STOOK_GUARD=512K": ({"STOOK_GUARD": "512K"}, "default"),
     **{f"STOOK_HARDEN={word}": ({"STOOK_HARDEN": word}, "default") for word in MECHANISMS},
     **{f"STOOK_DEBUG={letters}": ({"STOOK_DEBUG": letters}, "default") for letters in LETTERS},
@@ -53,7 +54,7 @@ create index b on t(b); select count(*), sum(length(b)) from t where b like 'row
 select substr(b, 5, 2) as g, count(*), avg(c) from t group by g order by 2 desc limit 5; delete from t where a % 3 = 0;
 select count(*) from t;"""
 PROGRAMS = {
-    "perl": (["perl", "-e", PERL], None, {}),
+    "perl": (["perl", "-e", PERL], None, {"PERL_HASH_SEED": "0", "PERL_PERTURB_KEYS": "0"}),
     "python": (["/usr/bin/python3", "-c", PYTHON], None, {"PYTHONMALLOC": "malloc"}),
     "sqlite": (["sqlite3", ":memory:"], SQL, {}),
 }
@@ -84,15 +85,22 @@ def environment(mode):
     return {**kept, **MODES[mode][0]}
 
 
-def measure(program, mode, build):
-    """(CPU seconds, peak KiB, its output): medians of as many runs as take a second."""
-    runs = []
-    while sum(seconds for seconds, _, _ in runs) < 1:
-        runs.append(run_once(program, mode, build))
-        if runs[-1][2] != runs[0][2]:
-            sys.exit(f"{program}, {mode}: another output")
-    seconds, peaks, outputs = zip(*runs)
-    return statistics.median(seconds), statistics.median(peaks), outputs[0]
+def measure(program, modes, options):
+    """{mode: (CPU seconds, peak KiB)}, medians of as many runs as take a second; the modes' runs in turns, so that what
+    else the machine does meets all alike; and the program's output."""
+    runs = {mode: [] for mode in modes}
+    outputs = set()
+    while True:
+        rest = [mode for mode in modes if sum(seconds for seconds, _ in runs[mode]) < 1]
+        if not rest:
+            break
+        for mode in random.sample(rest, len(rest)):
+            seconds, peak, out = run_once(program, mode, build_of(MODES[mode][1], options))
+            runs[mode].append((seconds, peak))
+            outputs.add(out)
+            if len(outputs) > 1:
+                sys.exit(f"{program}, {mode}: another output")
+    return {mode: [statistics.median(figures) for figures in zip(*runs[mode])] for mode in modes}, outputs.pop()
 
 
 def run_once(program, mode, build):
@@ -126,17 +134,16 @@ def bench(mode, build):
 
 
 def turn(modes, programs, options, outputs):
-    """{mode: {column: figure}}; a mode's runs come one after the other, the modes in any order."""
-    found = {}
+    """{mode: {column: figure}}."""
+    found = {mode: {} for mode in modes}
+    for program in programs:
+        figures, out = measure(program, modes, options)
+        if outputs.setdefault(program, out) != out:
+            sys.exit(f"{program}: another output")
+        for mode, (seconds, peak) in figures.items():
+            found[mode][program], found[mode][f"{program}, memory"] = seconds, peak
     for mode in random.sample(modes, len(modes)):
-        build = build_of(MODES[mode][1], options)
-        figures = found[mode] = {}
-        for program in programs:
-            seconds, peak, out = measure(program, mode, build)
-            if outputs.setdefault(program, out) != out:
-                sys.exit(f"{program}, {mode}: another output")
-            figures[program], figures[f"{program}, memory"] = seconds, peak
-        figures.update(bench(mode, build))
+        found[mode].update(bench(mode, build_of(MODES[mode][1], options)))
     return found
 
 
