@@ -24,11 +24,15 @@ static bool guard_is_marked(char *pool)
            errno == EFAULT;
 }
 
-/* All pages lose their access. */
+/* All pages lose their access.  Marks that cannot be seen, since a sandbox refuses the question, are taken away: below
+ * mprotect() they would stay. */
 static bool guard_shut(char *pool, size_t bytes)
 {
-    guard.marked = madvise(pool, bytes, GUARD_INSTALL) == 0 && guard_is_marked(pool);
-    return guard.marked || mprotect(pool, bytes, PROT_NONE) == 0;
+    bool told = madvise(pool, bytes, GUARD_INSTALL) == 0;
+
+    guard.marked = told && guard_is_marked(pool);
+    return guard.marked || ((!told || madvise(pool, bytes, GUARD_REMOVE) == 0) &&
+                            mprotect(pool, bytes, PROT_NONE) == 0);
 }
 
 bool guard_map(uint32_t slots)
