@@ -24,8 +24,8 @@ static bool guard_is_marked(char *pool)
            errno == EFAULT;
 }
 
-/* All pages lose their access.  Marks that cannot be seen, since a sandbox refuses the question, are taken away: below
- * mprotect() they would stay. */
+/* All pages lose their access.  Marks that cannot be seen, since the question fails, are taken away: below mprotect()
+ * they would stay. */
 static bool guard_shut(char *pool, size_t bytes)
 {
     bool told = madvise(pool, bytes, GUARD_INSTALL) == 0;
