@@ -43,7 +43,7 @@ SELECT group_concat(id) FROM (SELECT id FROM reading ORDER BY value);
 DELETE FROM reading WHERE id % 3 = 0;
 SELECT count(*), round(sum(value), 3) FROM reading WHERE place BETWEEN 100 AND 300;
 """
-PERL = "my %h; for my $r (1..12) { $h{$_ % 50000} .= \"x$_\" for 1..300000; delete $h{$_ * 3} for 1..15000; my @s = map { {id => $_, n => [1..5]} } 1..40000; }"
+PERL = "my %h; for my $r (1..60) { $h{$_ % 50000} .= \"x$_\" for 1..300000; delete $h{$_ * 3} for 1..15000; my @s = map { {id => $_, n => [1..5]} } 1..40000; }"
 PYTHON = "import json\nfor r in range(40): keep = [json.loads(json.dumps({str(i): [i] * 9})) for i in range(12000)]"
 BASH = "for r in {1..12}; do for i in {1..20000}; do a[$i]=${i}x; b=\"$b${i:0:1}\"; done; unset a; b=; done"
 
