@@ -730,8 +730,11 @@ static void calls_machine_whole(void)
 
 static int calls_count(struct stook_cache *cache, void *arg)
 {
-    /* kmalloc's are made when they are first used. */
-    *(unsigned *)arg += strncmp(stook_cache_name(cache), "kmalloc-", strlen("kmalloc-")) != 0;
+    const char *name = stook_cache_name(cache);
+
+    /* These are made when they are first used. */
+    *(unsigned *)arg += strncmp(name, "kmalloc-", strlen("kmalloc-")) != 0 &&
+                        strncmp(name, "sampled-", strlen("sampled-")) != 0;
     return 0;
 }
 
