@@ -11,7 +11,7 @@ of the sampled ones, and how many of its standard errors lie between.  Fails if 
 use.  What is freed to a CPU's sheaf and allocated from it again is exact in counters only: `allocated' is for people who
 compare.  Behind it come the least CPU times of all three: without either, with samples, exact, in runs without a profile.
 
-Programs: python (documents of JSON), redis (keys of several types), ld (libc.a), gcc (cc1 on a large file).
+Programs: python (documents of JSON), redis (keys of several types), ld (libc.a), gcc (cc1 on a large file), clang (the same).
 """
 import argparse
 import json
@@ -75,6 +75,16 @@ def run_gcc(env, folder):
                    env=env, stdout=subprocess.DEVNULL)
 
 
+def run_clang(env, folder):
+    """The compiler itself, which leaves what it has in use to its end."""
+    source = folder / "large.c"
+    if not source.exists():
+        source.write_text("".join(FUNCTION % (i, 4 + i % 9, i, 8 + i % 50, i, i, i, 4 + i % 9)
+                                  for i in range(2500)))
+    subprocess.run(["setarch", "-R", os.path.realpath(find("clang-16")), "-cc1", "-disable-free", "-O1", "-emit-obj", "-o", os.devnull, str(source)],
+                   check=True, env=env, stdout=subprocess.DEVNULL)
+
+
 def redis_command(*words):
     return b"*%d\r\n" % len(words) + b"".join(
         b"$%d\r\n%s\r\n" % (len(w), w) for w in (str(w).encode() for w in words))
@@ -129,7 +139,7 @@ def run_ld(env, folder):
                     "--whole-archive", archive], check=True, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-PROGRAMS = {"ld": (run_ld, ""), "python": (run_python, ".1"), "redis": (run_redis, ".1"), "gcc": (run_gcc, "")}
+PROGRAMS = {"ld": (run_ld, ""), "python": (run_python, ".1"), "redis": (run_redis, ".1"), "gcc": (run_gcc, ""), "clang": (run_clang, "")}
 
 
 def sites(path, sampled):
@@ -227,8 +237,9 @@ def main():
     options = parser.parse_args()
     wrong = 0
     for name in options.program or PROGRAMS:
-        if name == "redis" and not find("redis-server"):
-            print("no redis-server: left out")
+        needed = {"redis": "redis-server", "clang": "clang-16"}.get(name)
+        if needed and not find(needed):
+            print(f"no {needed}: left out")
             continue
         wrong += compare(name, options.library.resolve(), options)
     sys.exit(wrong > 0)
