@@ -4,7 +4,6 @@
 #include "base/parse.h"
 #include "base/placed.h"
 #include "base/report.h"
-#include "sample/shadow.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -261,5 +260,4 @@ void settings_simulate(void)
             setting_now[id].written = NULL;
             setting_reset((enum setting_id)id, SETTING_BY_DEFAULT);
         }
-    shadow_begin(0); /* samples have begun before main(): they are taken at random */
 }

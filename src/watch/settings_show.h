@@ -35,8 +35,7 @@ void setting_accepted(enum setting_id id, char text[SETTING_ACCEPTED_MAX]);
 void settings_warn(void);
 const char *settings_unknown(unsigned n, size_t *length);
 
-/* Simulations count the same whatever the environment says: rows that are FORGOTTEN have their defaults, and
- * no samples are taken. */
+/* Simulations count the same whatever the environment says: rows that are FORGOTTEN have their defaults. */
 void settings_simulate(void);
 
 #endif

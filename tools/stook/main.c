@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "stook/command.h"
 
+#include "sample/shadow.h"
+
 #include <stook/stook.h>
 
 #include <stdarg.h>
@@ -63,6 +65,7 @@ int main(int argc, char **argv)
     const struct command *command;
     int status;
 
+    shadow_begin(0); /* samples are taken at random, and replays count the same in each run */
     if (argc < 2) {
         main_overview(stderr);
         return STATUS_USAGE;
