@@ -232,7 +232,7 @@ def main():
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--every", type=int, default=512 << 10)
     parser.add_argument("--share", type=float, default=1)
-    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("malloc", metavar="LIBRARY", type=pathlib.Path)
     parser.add_argument("program", nargs="*")
     options = parser.parse_args()
     wrong = 0
@@ -241,7 +241,7 @@ def main():
         if needed and not find(needed):
             print(f"no {needed}: left out")
             continue
-        wrong += compare(name, options.library.resolve(), options)
+        wrong += compare(name, options.malloc.resolve(), options)
     sys.exit(wrong > 0)
 
 

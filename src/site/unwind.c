@@ -181,8 +181,10 @@ static uint64_t unwind_headers_id(const struct unwind_file *file, uint64_t bias,
 
 /*
  * Headers are a dozen lines of memory that nothing else brings to the CPU's cache.  So where the build ID of a place
- * stood is remembered, in a word: a hash of the place, and the offset.  What stands there is read each time.  The word
- * of the place, in one of UNWIND_NOTE_PROBES from its hash on; else a free one, or the first of them.
+ * stood is remembered, in a word: a hash of the place, and the offset.  What stands there is read each time.
+ *
+ * unwind_note_word() looks at UNWIND_NOTE_PROBES words from the place's hash on.  If none is the place's, it gives the
+ * first free one, or else the first.
  */
 static _Atomic uint64_t *unwind_note_word(uint64_t place)
 {

@@ -59,7 +59,8 @@ static inline uint64_t bytes_number(struct bytes *bytes, size_t size)
     return value;
 }
 
-static inline uint64_t bytes_uleb(struct bytes *bytes)
+/* LEB128: seven bits a byte, the least first; the last byte's highest one is the sign, if there is one. */
+static inline uint64_t bytes_leb(struct bytes *bytes, bool sign)
 {
     uint64_t value = 0, byte;
     unsigned shift = 0;
@@ -70,23 +71,19 @@ static inline uint64_t bytes_uleb(struct bytes *bytes)
             value |= (byte & 0x7f) << shift;
         shift += 7;
     } while (byte & 0x80);
+    if (sign && shift < 64 && byte & 0x40)
+        value |= ~(uint64_t)0 << shift;
     return value;
+}
+
+static inline uint64_t bytes_uleb(struct bytes *bytes)
+{
+    return bytes_leb(bytes, false);
 }
 
 static inline int64_t bytes_sleb(struct bytes *bytes)
 {
-    uint64_t value = 0, byte;
-    unsigned shift = 0;
-
-    do {
-        byte = bytes_number(bytes, 1);
-        if (shift < 64)
-            value |= (byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte & 0x80);
-    if (shift < 64 && byte & 0x40)
-        value |= ~(uint64_t)0 << shift;
-    return (int64_t)value;
+    return (int64_t)bytes_leb(bytes, true);
 }
 
 /* The next so many bytes, for themselves. */

@@ -81,7 +81,7 @@ static uint64_t profile_samples_seen(const struct site *site)
 
 /*
  * The cache's own objects in use, which are exact, of which a site has the share that it has of the cache's samples.
- * A cache of malloc's that is traced or tagged for a while has sites of both kinds: what those have whose frees
+ * A cache of malloc's that is traced for a while has sites of both kinds: what those have whose frees
  * are seen is none of the others'.
  */
 static struct profile_sum profile_samples_share(const struct site *site, uint64_t objects)

@@ -117,7 +117,7 @@ static void samples_share(const struct heap *heap, struct samples_site *site,
     if (!cache)
         return;
     active = (double)cache->count.active;
-    /* A cache of malloc's that was traced or tagged for a while has sites of both kinds. */
+    /* A cache of malloc's that was traced for a while has sites of both kinds. */
     for (size_t i = 0; i < n; i++) {
         if (all[i].cache != site->cache)
             continue;
