@@ -9,6 +9,7 @@
 #include "sheaf/slot_drain.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -118,6 +119,14 @@ static void test_few_for_destroy(void **state)
     assert_true(fences() - before <= (uint64_t)fixture_cpus * CACHES);
 }
 
+/* May run on every CPU, so the library's scan drains none while the main thread is pinned to one. */
+static void *stay(void *over)
+{
+    while (sem_wait(over) != 0)
+        continue;
+    return NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,9 +136,18 @@ int main(void)
         cmocka_unit_test(test_few_for_destroy),
     };
 
+    pthread_t staying;
+    sem_t over;
+    int failed;
+
     for (unsigned c = 0; c < CACHES; c++)
         if (!(caches[c] = stook_cache_create("fences", 40 + c * 8, NULL)))
             return 1;
     fixture_start();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (sem_init(&over, 0, 0) != 0 || pthread_create(&staying, NULL, stay, &over) != 0)
+        return 1;
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    sem_post(&over);
+    pthread_join(staying, NULL);
+    return failed;
 }
