@@ -5,7 +5,7 @@
     bench/prices.py [--turns N] [--write] [--modes LIST] [--programs LIST] [--save FILE]
 
 Rows: the default, what it is without encoded links (a build of its own, made in build-links) and
-with samples for profiles, the sampling guard at its rate, each word of STOOK_HARDEN and all of them, the letters of STOOK_DEBUG.  Columns: CPU time (user and system)
+without samples for profiles, the sampling guard at its rate, each word of STOOK_HARDEN and all of them, the letters of STOOK_DEBUG.  Columns: CPU time (user and system)
 and peak resident memory of programs under libstook-malloc.so, and malloc's pair and batch of 32 objects.
 
 A turn runs each program in every mode for a second at least, by turns of the modes, in any order.  A figure is the median of the turns' ratios to the first row in the
@@ -32,7 +32,7 @@ LETTERS = ["F", "FZ", "FZP", "FZPU"]
 MODES = {
     "default": ({}, "default"),
     CLEAR: ({}, "clear"),
-    "STOOK_SAMPLE=512K": ({"STOOK_SAMPLE": "512K"}, "default"),
+    "STOOK_SAMPLE=0": ({"STOOK_SAMPLE": "0"}, "default"),
     "STOOK_GUARD=512K": ({"STOOK_GUARD": "512K"}, "default"),
     **{f"STOOK_HARDEN={word}": ({"STOOK_HARDEN": word}, "default") for word in MECHANISMS},
     **{f"STOOK_DEBUG={letters}": ({"STOOK_DEBUG": letters}, "default") for letters in LETTERS},

@@ -95,6 +95,11 @@ int zone_add_meta(struct zone *zone, struct block *block)
         zone_map_meta(zone, index - zone_gap(zone, index - 1, -1), end + zone_gap(zone, end, 1));
     if (error)
         error = zone_map_meta(zone, index, index + 1);
+    /* A limit: the place of one block pays for the metadata of six others. */
+    if (error && error != EEXIST)
+        zone_open_tails(zone);
+    while (error && error != EEXIST && zone_unmap_spare(zone, index))
+        error = zone_map_meta(zone, index, index + 1);
     if (error == EEXIST && block->state == BLOCK_FREE)
         zone_lose(zone, index);
     return error;

@@ -17,6 +17,7 @@
 #include "page/zone.h"
 
 #include <errno.h>
+#include <string.h>
 
 enum {
     ZONE_KEEP_MIN = 32,  /* free blocks that stay mapped at least, */
@@ -168,6 +169,39 @@ bool zone_unmap_taken(struct zone *zone, uint32_t index)
         return false;
     zone_set_gone(zone, index, 1, true);
     return true;
+}
+
+/* A free block that is mapped, dirty or clean, goes under the lock; false: the kernel refuses. */
+static bool zone_unmap_free(struct zone *zone, uint32_t index)
+{
+    struct block *block = zone_block(index);
+
+    if (!window_give(index, 1))
+        return false;
+    zone_mark_used(zone, block, BLOCK_SPAN);
+    zone->warm_pages -= block->ndirty;
+    zone->purged += (size_t)block->ndirty * PAGE_SIZE;
+    block->ndirty = 0;
+    memset(block->dirty, 0, sizeof(block->dirty));
+    zone_set_gone(zone, index, 1, true);
+    zone_mark_free(zone, block);
+    return true;
+}
+
+bool zone_unmap_spare(struct zone *zone, uint32_t but)
+{
+    for (unsigned dirty = 0; dirty < 2 && zone_may_unmap(zone); dirty++)
+        for (uint32_t word = (zone->end + 63) / 64; word-- > zone->first / 64;) {
+            const struct zone_bits *bits = &zone->map[word];
+            uint64_t free = (bits->free[0] | bits->free[1]) & ~bits->gone & ~bits->meta;
+            for (; free; free &= free - 1) {
+                uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(free);
+                if (i != but && (zone_block(i)->ndirty > 0) == dirty && zone_may_hole(zone, i, 1) &&
+                    zone_unmap_free(zone, i))
+                    return true;
+            }
+        }
+    return false;
 }
 
 /* ---- taking again --------------------------------------------------------------------------- */

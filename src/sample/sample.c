@@ -2,7 +2,6 @@
 #include "sample/sample.h"
 
 #include "base/hooks.h"
-#include "base/placed.h"
 #include "percpu/random.h"
 #include "sheaf/slot.h"
 
@@ -357,7 +356,7 @@ uint32_t sample_again(float weight, uint64_t size)
     return sample_token(1u << SAMPLE_PROFILE, weight);
 }
 
-FIRST_TEXT void sample_begin(enum sample_line line, uint64_t mean)
+void sample_begin(enum sample_line line, uint64_t mean)
 {
     atomic_store_explicit(&sample_mean[line], mean, memory_order_relaxed);
     atomic_fetch_add_explicit(&sample_begun, 1, memory_order_release);
@@ -365,7 +364,7 @@ FIRST_TEXT void sample_begin(enum sample_line line, uint64_t mean)
     __atomic_store_n(&hooks_set.sample, sample_hand_over, __ATOMIC_RELEASE);
 }
 
-FIRST_TEXT void sample_child(void)
+void sample_child(void)
 {
     struct timespec now = {0};
 

@@ -16,10 +16,13 @@ enum {
         1024, /* places of the first table of numbers, a page; most programs need no other */
     SITES_FAR = 4 * SITES_MOST,
     SITES_PROBES = 16,
+    SITES_STEP = 64 * 1024, /* bytes of records that are opened at a time */
 };
 _Static_assert(sizeof(struct site) % 8 == 0 && offsetof(struct site, came) == 88 &&
                    offsetof(struct site, frames) == 184,
                "the record has no holes, and is the same everywhere");
+_Static_assert(SITES_MOST * sizeof(struct site) % SITES_STEP == 0,
+               "the last step ends with the records");
 _Static_assert((SITES_NEAR & (SITES_NEAR - 1)) == 0 && (SITES_FAR & (SITES_FAR - 1)) == 0, "masks");
 
 struct sites sites = {.format = SITES_FORMAT,
@@ -32,6 +35,8 @@ struct sites sites = {.format = SITES_FORMAT,
 
 /* Numbers of records by hash; 0: free. */
 static _Atomic(_Atomic uint32_t *) sites_near, sites_far;
+/* Bytes of records that may be read and written.  Limits of data and of commitment do not count the others. */
+static _Atomic size_t sites_open;
 
 static void *sites_map(void *place, size_t size)
 {
@@ -78,13 +83,42 @@ static uint32_t sites_hash(const struct site *key)
     return (uint32_t)(hash >> 32);
 }
 
+static struct site *sites_map_records(void)
+{
+    struct site *found = atomic_load_explicit(&sites.site, memory_order_acquire), *fresh;
+
+    if (found)
+        return found;
+    fresh = os_reserve(SITES_MOST * sizeof(*fresh), os_page_size());
+    if (!fresh || atomic_compare_exchange_strong_explicit(
+                      &sites.site, &found, fresh, memory_order_acq_rel, memory_order_acquire))
+        return fresh;
+    os_unmap(fresh, SITES_MOST * sizeof(*fresh));
+    return found;
+}
+
+/* The first `n` records may be used; false: the kernel refuses. */
+static bool sites_opened(struct site *records, uint32_t n)
+{
+    size_t open = atomic_load_explicit(&sites_open, memory_order_acquire);
+
+    while (open < n * sizeof(*records)) {
+        if (!os_unguard((char *)records + open, SITES_STEP))
+            return false;
+        if (atomic_compare_exchange_strong_explicit(&sites_open, &open, open + SITES_STEP,
+                                                    memory_order_acq_rel, memory_order_acquire))
+            open += SITES_STEP;
+    }
+    return true;
+}
+
 /* A record that is the caller's until it is complete; 0: there are no more. */
-static uint32_t sites_take(void)
+static uint32_t sites_take(struct site *records)
 {
     uint32_t number = atomic_load_explicit(&sites.used, memory_order_relaxed);
 
     do
-        if (number >= SITES_MOST)
+        if (number >= SITES_MOST || !sites_opened(records, number + 1))
             return 0;
     while (!atomic_compare_exchange_weak_explicit(&sites.used, &number, number + 1,
                                                   memory_order_relaxed, memory_order_relaxed));
@@ -102,7 +136,7 @@ static uint32_t sites_probe(_Atomic uint32_t *table, uint32_t room, const struct
         /* Acquire: the record, which is complete before its number is in a table. */
         uint32_t number = atomic_load_explicit(place, memory_order_acquire);
         if (number == 0) {
-            if (*own == 0 && (*own = sites_take()) == 0)
+            if (*own == 0 && (*own = sites_take(records)) == 0)
                 return 0;
             fresh = &records[*own];
             if (atomic_load_explicit(&fresh->state, memory_order_relaxed) != SITE_READY) {
@@ -123,12 +157,12 @@ static uint32_t sites_probe(_Atomic uint32_t *table, uint32_t room, const struct
 uint32_t sites_find(const struct site_key *asked)
 {
     _Atomic uint32_t *near = sites_map(&sites_near, SITES_NEAR * sizeof(*near)), *far;
-    struct site *records = sites_map(&sites.site, SITES_MOST * sizeof(*records));
+    struct site *records = sites_map_records();
     struct site key = {.kind = (uint16_t)asked->kind, .cache = asked->cache, .group = asked->group};
     const void *from = asked->where & 1 ? NULL : (const void *)(uintptr_t)(asked->where >> 1);
     uint32_t number, own = 0;
 
-    if (!near || !records)
+    if (!near || !records || !sites_opened(records, 1))
         return 0;
     if (atomic_load_explicit(&sites.used, memory_order_relaxed) < SITES_MOST / 2)
         key.thread = sites_thread();

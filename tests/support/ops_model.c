@@ -208,13 +208,15 @@ void ops_check_step(void)
         OPS_CHECK(!ops.pool[i].pool || stook_pool_available(ops.pool[i].pool) <= ops.pool[i].min);
 }
 
-/* Objects of a cache that are held back: they are counted when they go on. */
+/* Objects of a cache that are held back: they are counted when they go on.  A handler on top of the last CPU's queue
+ * uses those behind it. */
 static uint64_t ops_held_back(const struct stook_cache *cache)
 {
     uint64_t n = 0;
 
 #ifndef STOOK_CORE
-    for (unsigned cpu = 0; cpu < topology.cpus && cache->flags & STOOK_CACHE_QUARANTINE; cpu++) {
+    for (unsigned cpu = 0; cpu < TOPOLOGY_CPUS_MAX && cache->flags & STOOK_CACHE_QUARANTINE;
+         cpu++) {
         void *object;
         for (uint32_t i = 0; (object = quarantine_held(cpu, i)); i++)
             n += slab_cache_of(object) == cache;

@@ -4,6 +4,7 @@
  * prog_limits later LIMIT BYTES        the same, after setting the limit on itself
  * prog_limits fill SIZE                objects until malloc refuses, and again when all are freed
  * prog_limits fill-later LIMIT BYTES SIZE
+ * prog_limits fill-between SIZE LARGER   as fill, with objects of another size between the two
  * prog_limits space BYTES LIBRARY      after RLIMIT_AS was set: threads, mmap, dlopen; then filled
  */
 #include <dlfcn.h>
@@ -35,6 +36,15 @@ static void fill_twice(size_t size)
     unsigned first = fill(size);
 
     say("first %u\n", first);
+    say("again %u\n", fill(size));
+}
+
+static void fill_between(size_t size, size_t larger)
+{
+    unsigned first = fill(size);
+
+    say("first %u\n", first);
+    say("between %u\n", fill(larger));
     say("again %u\n", fill(size));
 }
 
@@ -97,6 +107,8 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "fill-later") == 0 && argc > 4) {
         limit(argv[2], argv[3]);
         fill_twice(strtoul(argv[4], NULL, 10));
+    } else if (strcmp(what, "fill-between") == 0 && argc > 3) {
+        fill_between(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
     } else if (strcmp(what, "space") == 0 && argc > 3) {
         limit("AS", argv[2]);
         space(argv[3]);
