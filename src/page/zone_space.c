@@ -172,7 +172,7 @@ bool zone_unmap_taken(struct zone *zone, uint32_t index)
 }
 
 /* A free block that is mapped, dirty or clean, goes under the lock; false: the kernel refuses. */
-static bool zone_unmap_free(struct zone *zone, uint32_t index)
+__attribute__((cold)) static bool zone_unmap_free(struct zone *zone, uint32_t index)
 {
     struct block *block = zone_block(index);
 
@@ -188,7 +188,7 @@ static bool zone_unmap_free(struct zone *zone, uint32_t index)
     return true;
 }
 
-bool zone_unmap_spare(struct zone *zone, uint32_t but)
+__attribute__((cold)) bool zone_unmap_spare(struct zone *zone, uint32_t but)
 {
     for (unsigned dirty = 0; dirty < 2 && zone_may_unmap(zone); dirty++)
         for (uint32_t word = (zone->end + 63) / 64; word-- > zone->first / 64;) {

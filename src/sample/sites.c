@@ -36,7 +36,7 @@ struct sites sites = {.format = SITES_FORMAT,
 /* Numbers of records by hash; 0: free. */
 static _Atomic(_Atomic uint32_t *) sites_near, sites_far;
 /* Bytes of records that may be read and written.  Limits of data and of commitment do not count the others. */
-static _Atomic size_t sites_open;
+static _Atomic size_t sites_open = SITES_STEP;
 
 static void *sites_map(void *place, size_t size)
 {
@@ -83,17 +83,20 @@ static uint32_t sites_hash(const struct site *key)
     return (uint32_t)(hash >> 32);
 }
 
+/* Those of the first step may be used. */
 static struct site *sites_map_records(void)
 {
+    const size_t size = SITES_MOST * sizeof(struct site);
     struct site *found = atomic_load_explicit(&sites.site, memory_order_acquire), *fresh;
 
-    if (found)
+    if (found || (fresh = os_reserve(size, os_page_size())) == NULL)
         return found;
-    fresh = os_reserve(SITES_MOST * sizeof(*fresh), os_page_size());
-    if (!fresh || atomic_compare_exchange_strong_explicit(
-                      &sites.site, &found, fresh, memory_order_acq_rel, memory_order_acquire))
+    if (!os_unguard(fresh, SITES_STEP))
+        found = NULL;
+    else if (atomic_compare_exchange_strong_explicit(&sites.site, &found, fresh,
+                                                     memory_order_acq_rel, memory_order_acquire))
         return fresh;
-    os_unmap(fresh, SITES_MOST * sizeof(*fresh));
+    os_unmap(fresh, size);
     return found;
 }
 
@@ -162,7 +165,7 @@ uint32_t sites_find(const struct site_key *asked)
     const void *from = asked->where & 1 ? NULL : (const void *)(uintptr_t)(asked->where >> 1);
     uint32_t number, own = 0;
 
-    if (!near || !records || !sites_opened(records, 1))
+    if (!near || !records)
         return 0;
     if (atomic_load_explicit(&sites.used, memory_order_relaxed) < SITES_MOST / 2)
         key.thread = sites_thread();
