@@ -17,10 +17,10 @@ command -v $tidy >/dev/null || {
 tidy_files() {
     local build=$1
     shift
-    # -quiet still counts the warnings of system headers on stderr.
-    xargs -P "${JOBS:-$(nproc)}" -n 4 $tidy -p "$build" -quiet "$@" \
-        --extra-arg=-Wno-unknown-warning-option 2>&1 |
-        grep -v '^[0-9]* warnings\? \(generated\|treated as error\)\|^Suppressed \|^Use -header-filter' || true
+    # -quiet still counts the warnings of system headers on stderr, word by word: what two say must not mix.
+    xargs -P "${JOBS:-$(nproc)}" -n 4 sh -c 'said=$("$@" 2>&1); printf "%s\n" "$said"' tidy \
+        $tidy -p "$build" -quiet "$@" --extra-arg=-Wno-unknown-warning-option |
+        grep -v '^$\|^[0-9]* warnings\? \(generated\|treated as error\)\|^Suppressed \|^Use -header-filter' || true
 }
 
 if [ "${1:-}" = --self-test ]; then

@@ -29,7 +29,7 @@ struct flame {
     struct heap *heap;
     struct look_names *names;
     struct flame_tag *tag;
-    size_t tags, room;
+    size_t tags, room, sampled;
     unsigned depth;
     FILE *to;
 };
@@ -56,6 +56,7 @@ static void flame_take(const struct heap_tag *counts, void *arg)
     }
     tag = &flame->tag[flame->tags++];
     tag->counts = *counts;
+    flame->sampled += (counts->tag & HEAP_SAMPLED) != 0;
     if (!heap_site(flame->heap, counts->tag, &tag->site))
         tag->site = (struct heap_site){.function = "?"};
     for (unsigned i = 0; i < tag->site.depth; i++)
@@ -175,15 +176,18 @@ void report_flame(const struct report *report, FILE *to)
         flame_add(&flame, &root, &flame.tag[i]);
     if (root.bytes == 0) {
         fputs(
-            "<p class=\"soft\">The process has no samples of its call sites: <code>stook set PID sample "
-            "512K</code>, or start it with STOOK_SAMPLE=512K; with STOOK_TAGS=1 it counts all.</p>\n",
+            "<p class=\"soft\">The process has no samples of its call sites: it has allocated too little, "
+            "or takes none (<code>stook set PID sample 512K</code>); with STOOK_TAGS=1 it counts all.</p>\n",
             to);
     } else {
         fprintf(to,
-                "<p class=\"soft\">%s in use by %zu call sites; callers are above what they "
+                "<p class=\"soft\">%s in use by %zu call sites%s; callers are above what they "
                 "call.</p>\n<svg width=\"%d\" height=\"%u\">\n",
-                report_bytes(root.bytes, text), flame.tags, FLAME_WIDTH,
-                (flame.depth + 1) * FLAME_ROW);
+                report_bytes(root.bytes, text), flame.tags,
+                flame.sampled == 0            ? ""
+                : flame.sampled == flame.tags ? ", estimated from samples"
+                                              : ", some of them estimated from samples",
+                FLAME_WIDTH, (flame.depth + 1) * FLAME_ROW);
         flame_draw(&flame, &root, 0, FLAME_WIDTH, 0, root.bytes);
         fputs("</svg>\n", to);
     }
