@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/facts.h"
 
+#include "debug/pages_track.h"
 #include "debug/zone.h"
 #include "slab/wrong.h"
 
@@ -177,9 +178,20 @@ static void facts_trim(struct facts *facts, enum facts_stack which)
     }
 }
 
+static void facts_track(struct facts *facts, enum facts_stack which, const struct track *track,
+                        uint64_t now)
+{
+    facts->stack[which].known = true;
+    facts->stack[which].age = now > track->time ? now - track->time : 0;
+    facts->stack[which].thread = track->thread;
+    facts->stack[which].cpu = track->cpu;
+    facts_frames(facts, which, track->stack);
+}
+
 static void facts_tracks(struct facts *facts)
 {
     const struct debug_finding *f = facts->finding;
+    struct track pages[TRACKS];
     struct timespec time;
     uint64_t now;
 
@@ -200,12 +212,12 @@ static void facts_tracks(struct facts *facts)
         struct track track;
         if (!track_get(facts->owner, f->slab, f->index, which, &track))
             continue;
-        facts->stack[which].known = true;
-        facts->stack[which].age = now > track.time ? now - track.time : 0;
-        facts->stack[which].thread = track.thread;
-        facts->stack[which].cpu = track.cpu;
-        facts_frames(facts, which, track.stack);
+        facts_track(facts, which, &track, now);
     }
+    if (!facts->owner && pages_track_get(f->object ? f->object : f->at, pages))
+        for (unsigned which = 0; which < TRACKS; which++)
+            if (!facts->stack[which].known && pages[which].time > 0)
+                facts_track(facts, which, &pages[which], now);
     facts->stack[FACTS_FOUND].known = true;
     facts_frames(facts, FACTS_FOUND, depot_here(f->where));
     symbols_find(facts->symbol, facts->symbols);

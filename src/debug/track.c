@@ -32,11 +32,16 @@ void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_
                enum track_which which, uint64_t where)
 {
     struct track *track = track_at(cache, slab, index, which);
+
+    if (track)
+        track_now(track, where);
+}
+
+void track_now(struct track *track, uint64_t where)
+{
     struct timespec now;
     int saved = errno;
 
-    if (!track)
-        return;
     if (track_thread == 0)
         track_thread = (uint32_t)syscall(SYS_gettid);
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -58,6 +58,9 @@ static inline struct track *track_at(const struct stook_cache *cache, const stru
 /* A new slab's elements say nothing: for columns that hold anything. */
 void track_clear(const struct stook_cache *cache, const struct slab *slab);
 
+/* This thread, here and now, as track_set(). */
+void track_now(struct track *track, uint64_t where);
+
 /* This thread, here and now; `where`: the call (base/where.h), at which the stack begins.  Nothing without U.
  * Any context, with no lock; errno is kept. */
 void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_t index,

@@ -14,6 +14,7 @@
 #include "debug/flags.h"
 #include "debug/gone.h"
 #include "debug/pages.h"
+#include "debug/pages_track.h"
 #include "debug/report.h"
 #include "debug/slabs.h"
 #include "debug/tools.h"
@@ -46,6 +47,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
         setting_refuse(SETTING_CORRUPTION_FILE, "the path is too long");
     tools_report_start();
     pages_start();
+    pages_track_start();
     quarantine_start();
     fail_start();
     reader_allow();

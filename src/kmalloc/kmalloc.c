@@ -11,6 +11,7 @@
 #include "charge/group.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "debug/pages_track.h"
 #include "harden/quarantine.h"
 #include "guard/guard.h"
 #include "kmalloc/classes.h"
@@ -151,6 +152,7 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
     pages_set(large.object, size);
+    pages_track_came(large.object, size, where);
     if (large.object && large_samples_wanted() && !account_large_counted())
         large_samples_came(large.object, large_size(large.object), size, where, group_current());
     return large.object;

@@ -11,6 +11,7 @@
 #include "charge/accounted.h"
 #include "debug/object.h"
 #include "debug/pages.h"
+#include "debug/pages_track.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
 #include "sample/large_samples.h"
@@ -404,6 +405,7 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
         return NULL;
     }
     pages_set(object, size);
+    pages_track_came(object, size, private_where(from));
     if (object)
         private_large_came(object, size, from);
     return object;
@@ -421,6 +423,7 @@ bool stook_private_large_free(void *object)
         return true;
     }
     pages_check(object);
+    pages_track_went(object);
     large_samples_went(object);
     if (atomic_load_explicit(&large_noted, memory_order_relaxed) ||
         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
@@ -465,7 +468,8 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
 
     if (atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE)
         time = trace_time();
-    if (!note || note->owner) /* both are charged while a copy is made */
+    /* Both are charged while a copy is made, and both have tracks. */
+    if (!note || note->owner || pages_track_on)
         return NULL;
     pages_check(object);
     if (__builtin_expect(atomic_load_explicit(&large_samples_live, memory_order_relaxed) != 0, 0))

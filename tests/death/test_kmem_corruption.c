@@ -32,6 +32,8 @@
 
 #include "support/golden.h"
 
+#include <stook/debug.h>
+
 /* In a child: what is not so is said, and the child fails. */
 #define NEED(condition)                                                                            \
     do {                                                                                           \
@@ -147,6 +149,20 @@ static int kmalloc_zone(void *unused)
     NEED(stook_cache_validate(stook_cache_of(p)) == 1);
     NEED(stook_cache_validate(stook_cache_of(p)) == 0);
     kfree(p);
+    return 0;
+}
+
+/* Of whole pages that were freed, too, a report says who did, until others have their place. */
+static int large_twice(void *unused)
+{
+    char *p = kmalloc(300000, GFP_KERNEL), *q = kmalloc(100000, GFP_KERNEL);
+
+    (void)unused;
+    kfree(p);
+    kfree(p);
+    kfree(q + 4096);
+    kfree(q);
+    NEED(stook_reports() == 2);
     return 0;
 }
 
@@ -342,6 +358,7 @@ static const struct {
     {"zone_after_free", zone_after_free},
     {"kmalloc_zone", kmalloc_zone},
     {"large_zone", large_zone},
+    {"large_twice", large_twice},
     {"destroy_with_one_out", destroy_with_one_out},
     {"krealloc_zone", krealloc_zone},
     {"free_rcu_then_destroy", free_rcu_then_destroy},

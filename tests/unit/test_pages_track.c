@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* needs: whole */
+/*
+ * The table of large objects' tracks: found by any pointer into one, kept when it was freed, given up for others from
+ * the one that was freed first; an object in use is never given up.
+ */
+#include "debug/pages_track.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { SIZE = 100000, STRIDE = 1 << 20, MANY = 40000, THREADS = 4, TURNS = 20000, LAST = 100 };
+
+/* Nothing lies there: they are only compared. */
+static const void *object_at(uintptr_t number)
+{
+    return (const void *)((number + 1) * STRIDE);
+}
+
+static bool known(uintptr_t number, struct track tracks[TRACKS])
+{
+    return pages_track_get(object_at(number), tracks);
+}
+
+static void one(void **state)
+{
+    struct track tracks[TRACKS], again[TRACKS];
+    const char *object = object_at(0);
+
+    (void)state;
+    assert_false(pages_track_get(object, tracks));
+    pages_track_free(object); /* nobody allocated it */
+    assert_false(pages_track_get(object, tracks));
+    pages_track_alloc(object, SIZE, 0);
+    assert_true(pages_track_get(object, tracks));
+    assert_true(tracks[TRACK_ALLOC].time > 0 && tracks[TRACK_ALLOC].thread > 0);
+    assert_int_equal(tracks[TRACK_FREE].time, 0);
+    assert_true(pages_track_get(object + SIZE / 2, again));
+    assert_int_equal(again[TRACK_ALLOC].time, tracks[TRACK_ALLOC].time);
+    assert_true(pages_track_get(object + SIZE, again)); /* one behind it: an overrun's */
+    assert_false(pages_track_get(object + SIZE + 1, again));
+    assert_false(pages_track_get(object - 1, again));
+    pages_track_free(object);
+    assert_true(pages_track_get(object, again));
+    assert_int_equal(again[TRACK_ALLOC].time, tracks[TRACK_ALLOC].time);
+    assert_true(again[TRACK_FREE].time >= tracks[TRACK_ALLOC].time);
+    pages_track_free(object); /* twice: the first one stays */
+    assert_true(pages_track_get(object, tracks));
+    assert_int_equal(again[TRACK_FREE].time, tracks[TRACK_FREE].time);
+    pages_track_alloc(object, SIZE, 0); /* another one there */
+    assert_true(pages_track_get(object, again));
+    assert_true(again[TRACK_ALLOC].time >= tracks[TRACK_FREE].time);
+    assert_int_equal(again[TRACK_FREE].time, 0);
+    pages_track_free(object);
+}
+
+/* More than there are places for. */
+static void many(void **state)
+{
+    struct track tracks[TRACKS];
+    unsigned first = 0, later = 0;
+
+    (void)state;
+    for (uintptr_t i = 0; i < 1000; i++)
+        pages_track_alloc(object_at(i), SIZE, 0);
+    for (uintptr_t i = 1000; i < MANY; i++) {
+        pages_track_alloc(object_at(i), SIZE, 0);
+        pages_track_free(object_at(i));
+    }
+    for (uintptr_t i = 0; i < 1000; i++) {
+        assert_true(known(i, tracks)); /* in use */
+        assert_int_equal(tracks[TRACK_FREE].time, 0);
+        pages_track_free(object_at(i));
+        assert_true(known(i, tracks) && tracks[TRACK_FREE].time > 0);
+    }
+    for (uintptr_t i = 0; i < 1000; i++) {
+        first += known(1000 + i, tracks);
+        later += known(MANY - 1 - i, tracks) && tracks[TRACK_FREE].time > 0;
+    }
+    assert_true(first < 100); /* of those freed first */
+    assert_int_equal(later, 1000);
+}
+
+static pthread_barrier_t all_have_come;
+
+static void *churn(void *arg)
+{
+    for (uintptr_t i = 0; i < TURNS; i++) {
+        uintptr_t number = MANY + i * THREADS + (uintptr_t)arg;
+        if (i == TURNS - LAST)
+            pthread_barrier_wait(&all_have_come);
+        pages_track_alloc(object_at(number), SIZE, 0);
+        pages_track_free(object_at(number));
+    }
+    return NULL;
+}
+
+static void crowd(void **state)
+{
+    pthread_t thread[THREADS];
+    struct track tracks[TRACKS];
+    unsigned found = 0;
+
+    (void)state;
+    assert_int_equal(pthread_barrier_init(&all_have_come, NULL, THREADS), 0);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, churn, (void *)i), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    for (uintptr_t i = TURNS - LAST; i < TURNS; i++)
+        for (uintptr_t t = 0; t < THREADS; t++)
+            found += known(MANY + i * THREADS + t, tracks) && tracks[TRACK_FREE].time > 0;
+    assert_true(found > LAST * THREADS * 9 / 10); /* two that want a place at once may be without */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one),
+        cmocka_unit_test(many),
+        cmocka_unit_test(crowd),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
