@@ -8,7 +8,8 @@
 
 enum { PAGES_SETS = 2048, PAGES_WAYS = 8 };
 
-enum { PAGES_NONE, PAGES_TAKEN }; /* instead of an object's address */
+/* Instead of an object's address, which is inverted: a search for leaks takes what it finds in memory for pointers. */
+enum { PAGES_NONE, PAGES_TAKEN };
 
 struct pages_entry {
     _Atomic uintptr_t object; /* a thread that changes the rest has put PAGES_TAKEN in its place */
@@ -50,10 +51,10 @@ static struct pages_set *pages_set_of(const void *object, bool make)
     return table ? &table[((uintptr_t)object * 0x9e3779b97f4a7c15u >> 32) % PAGES_SETS] : NULL;
 }
 
-/* The entry of `object`, whatever it says, is the caller's until it stores an address there; false: it has another. */
-static bool pages_take(struct pages_entry *entry, uintptr_t object)
+/* An entry that has `has` is the caller's until it stores an address there; false: it has another. */
+static bool pages_take(struct pages_entry *entry, uintptr_t has)
 {
-    return atomic_compare_exchange_strong_explicit(&entry->object, &object, PAGES_TAKEN,
+    return atomic_compare_exchange_strong_explicit(&entry->object, &has, PAGES_TAKEN,
                                                    memory_order_acq_rel, memory_order_relaxed);
 }
 
@@ -62,7 +63,7 @@ static uint64_t pages_rank(const struct pages_entry *entry, uintptr_t has, const
 {
     uint64_t freed = atomic_load_explicit(&entry->freed, memory_order_relaxed);
 
-    if (has == PAGES_NONE || has == (uintptr_t)object)
+    if (has == PAGES_NONE || has == ~(uintptr_t)object)
         return 0;
     return has != PAGES_TAKEN && freed ? freed : UINT64_MAX;
 }
@@ -77,7 +78,7 @@ void pages_track_alloc(const void *object, size_t size, uint64_t where)
     for (unsigned i = 0; set && i < PAGES_WAYS; i++) {
         uintptr_t has = atomic_load_explicit(&set->way[i].object, memory_order_acquire);
         uint64_t rank = pages_rank(&set->way[i], has, object);
-        if (rank < least || (rank == least && has == (uintptr_t)object)) {
+        if (rank < least || (rank == least && has == ~(uintptr_t)object)) {
             least = rank;
             entry = &set->way[i];
             had = has;
@@ -89,7 +90,7 @@ void pages_track_alloc(const void *object, size_t size, uint64_t where)
     track_now(&entry->track[TRACK_ALLOC], where);
     entry->track[TRACK_FREE] = (struct track){0};
     atomic_store_explicit(&entry->freed, 0, memory_order_relaxed);
-    atomic_store_explicit(&entry->object, (uintptr_t)object, memory_order_release);
+    atomic_store_explicit(&entry->object, ~(uintptr_t)object, memory_order_release);
 }
 
 void pages_track_free(const void *object)
@@ -99,11 +100,11 @@ void pages_track_free(const void *object)
     for (unsigned i = 0; set && i < PAGES_WAYS; i++) {
         struct pages_entry *entry = &set->way[i];
         if (atomic_load_explicit(&entry->freed, memory_order_relaxed) == 0 &&
-            pages_take(entry, (uintptr_t)object)) {
+            pages_take(entry, ~(uintptr_t)object)) {
             track_now(&entry->track[TRACK_FREE], 0);
             atomic_store_explicit(&entry->freed, entry->track[TRACK_FREE].time,
                                   memory_order_relaxed);
-            atomic_store_explicit(&entry->object, (uintptr_t)object, memory_order_release);
+            atomic_store_explicit(&entry->object, ~(uintptr_t)object, memory_order_release);
             return;
         }
     }
@@ -116,8 +117,8 @@ bool pages_track_get(const void *pointer, struct track tracks[TRACKS])
 
     for (unsigned i = 0; table && i < PAGES_SETS * PAGES_WAYS; i++) {
         const struct pages_entry *entry = &table[i / PAGES_WAYS].way[i % PAGES_WAYS];
-        uintptr_t object = atomic_load_explicit(&entry->object, memory_order_acquire);
-        if (object <= PAGES_TAKEN || (uintptr_t)pointer - object > entry->size ||
+        uintptr_t has = atomic_load_explicit(&entry->object, memory_order_acquire);
+        if (has <= PAGES_TAKEN || (uintptr_t)pointer - ~has > entry->size ||
             entry->track[TRACK_ALLOC].time < last)
             continue;
         last = entry->track[TRACK_ALLOC].time;

@@ -14,13 +14,14 @@
  * Tables of 256, 1024, 4096 and 16384 places, each made when there is no place in those before it: so they are dense,
  * and few programs need a second one.  An address lies in one of LARGE_PROBES places from its hash on; addresses lie
  * together, since most objects that are looked for are not there.  Only the thread that has the object in hand looks
- * for it, so what lies at a place's number needs no order.
+ * for it, so what lies at a place's number needs no order.  Addresses are inverted: a search for leaks (leak/, tools/look/)
+ * takes what it finds in the process's memory for pointers.
  */
 enum { LARGE_TABLES = 4, LARGE_NEAR = 256, LARGE_PROBES = 16 };
 
 struct large_table {
     struct large_sample *sample;
-    _Atomic uintptr_t object[]; /* 0: free; 1: on its way */
+    _Atomic uintptr_t object[]; /* ~address; 0: free; 1: on its way */
 };
 
 _Atomic uint32_t large_samples_live;
@@ -67,7 +68,7 @@ static _Atomic uintptr_t *large_samples_at(uintptr_t object, bool make,
             if (make ? found == 0 && atomic_compare_exchange_strong_explicit(place, &found, 1,
                                                                              memory_order_acquire,
                                                                              memory_order_relaxed)
-                     : found == object)
+                     : found == ~object)
                 return place;
         }
     }
@@ -93,7 +94,7 @@ static void large_samples_add(const void *object, const struct large_sample *sam
     }
     *at = *sample;
     atomic_fetch_add_explicit(&large_samples_live, 1, memory_order_relaxed);
-    atomic_store_explicit(place, (uintptr_t)object, memory_order_release);
+    atomic_store_explicit(place, ~(uintptr_t)object, memory_order_release);
 }
 
 void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t where,
