@@ -83,7 +83,7 @@ uint32_t tag_stack_sample(const void *address, uint64_t bytes);
 /*
  * The call stack of this thread, innermost first, from the code that returns to `address` on.  NULL: from the
  * caller's caller on, without the library's frames if the library is a file of its own.  How many frames; 0: the
- * address is in none, or a handler interrupted this.
+ * address is in none of those that can be walked.
  */
 unsigned tag_stack_walk(const void *address, uint64_t *frames, unsigned most);
 

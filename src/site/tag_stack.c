@@ -6,8 +6,7 @@
  * It is counted off like any other when it is freed, so a stack has what lives of the objects that were
  * sampled with it; the sites' sums stay exact, each over its own tag and those of its stacks.
  *
- * Stacks are unwound by the tables of the program: frame pointers are nowhere to be relied on.  That is done by
- * unwind.h, and where this cannot by the compiler's library.  It takes no lock from glibc 2.35 on.
+ * Stacks are unwound by the tables of the program (unwind.h): frame pointers are nowhere to be relied on.
  */
 #include "site/tag.h"
 #include "base/placed.h"
@@ -17,24 +16,15 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <sys/auxv.h>
-#include <unwind.h>
 
 enum {
     TAG_STACK_DEPTH = 48,
     TAG_STACK_SKIP = 32, /* frames of ours, at most, before the caller's */
 };
 
-/* Sanitizers have an unwinder of their own in the program. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { TAG_STACK_SANITIZED = 1 };
-#else
-enum { TAG_STACK_SANITIZED = 0 };
-#endif
-
 uint64_t tag_stack_every;
 
 static __thread int64_t tag_stack_left __attribute__((tls_model("initial-exec")));
-static __thread bool tag_stack_busy __attribute__((tls_model("initial-exec")));
 static __thread uint64_t tag_stack_seed __attribute__((tls_model("initial-exec")));
 
 struct tag_stack_walk {
@@ -89,29 +79,6 @@ static bool tag_stack_visit(uint64_t address, void *arg)
     return walk->depth < walk->most;
 }
 
-static _Unwind_Reason_Code tag_stack_frame(struct _Unwind_Context *context, void *arg)
-{
-    return tag_stack_visit(_Unwind_GetIP(context), arg) ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
-
-/*
- * In a static program glibc allocates before it has told unwinders where the tables are, and libgcc frees what it knew of
- * them at the end.  Without tables of its own the unwinder ends the process.  A dynamic program has an interpreter, which
- * begins with them.
- */
-static _Atomic bool tag_stack_tables;
-
-FIRST_TEXT __attribute__((constructor(101))) static void tag_stack_begin(void)
-{
-    atomic_store_explicit(&tag_stack_tables, true, memory_order_relaxed);
-}
-
-/* Without a number: of all in .fini_array, libgcc's is the last. */
-FIRST_TEXT __attribute__((destructor)) static void tag_stack_end(void)
-{
-    atomic_store_explicit(&tag_stack_tables, false, memory_order_relaxed);
-}
-
 __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t *frames,
                                                   unsigned most)
 {
@@ -119,16 +86,7 @@ __attribute__((noinline)) unsigned tag_stack_walk(const void *address, uint64_t 
     struct tag_stack_walk walk = {
         .address = (uintptr_t)address, .frames = frames, .most = most, .first = 3};
 
-    if (tag_stack_busy) /* a handler that came meanwhile, or what the unwinder might allocate */
-        return 0;
-    if (!atomic_load_explicit(&tag_stack_tables, memory_order_relaxed) && getauxval(AT_BASE) == 0)
-        return 0;
-    tag_stack_busy = true;
-    if (TAG_STACK_SANITIZED || !unwind_walk(unwind_here(), tag_stack_visit, &walk)) {
-        walk.depth = walk.skipped = 0;
-        (void)_Unwind_Backtrace(tag_stack_frame, &walk);
-    }
-    tag_stack_busy = false;
+    (void)unwind_walk(unwind_here(), tag_stack_visit, &walk); /* what there is of it */
     return walk.depth;
 }
 
@@ -151,7 +109,7 @@ __attribute__((noinline)) uint32_t tag_stack_sample(const void *address, uint64_
     if (__builtin_expect(tag_stack_seed == 0, 0)) /* not every thread's first object */
         tag_stack_left = tag_stack_next(every);
     tag_stack_left -= (int64_t)bytes;
-    if (__builtin_expect(tag_stack_left > 0, 1) || tag_stack_busy)
+    if (__builtin_expect(tag_stack_left > 0, 1))
         return 0;
     tag_stack_left = tag_stack_next(every);
     depth = tag_stack_walk(address, frames, TAG_STACK_DEPTH);

@@ -7,13 +7,12 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/auxv.h>
-
-/* glibc 2.35: finds a file's tables by an address, without a lock.  Elsewhere no stack is walked here. */
-#ifdef DLFO_STRUCT_HAS_EH_DBASE
+#include <ucontext.h>
 
 enum {
     UNWIND_BUCKET = 4,     /* rules of a line of the CPU's cache */
@@ -24,6 +23,19 @@ enum {
     UNWIND_NOTES = 16,
     UNWIND_NOTE_PROBES = 4,
     UNWIND_BUILD_ID = 3,
+#if defined(__x86_64__) /* from a handler's caller's stack pointer on; the kernel's layout */
+    UNWIND_CONTEXT = 0,
+    UNWIND_CONTEXT_IP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
+    UNWIND_CONTEXT_SP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP]),
+    UNWIND_CONTEXT_FP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP]),
+    UNWIND_CONTEXT_LINK = UNWIND_CONTEXT_IP,
+#else
+    UNWIND_CONTEXT = sizeof(siginfo_t),
+    UNWIND_CONTEXT_IP = offsetof(ucontext_t, uc_mcontext.pc),
+    UNWIND_CONTEXT_SP = offsetof(ucontext_t, uc_mcontext.sp),
+    UNWIND_CONTEXT_FP = offsetof(ucontext_t, uc_mcontext.regs[29]),
+    UNWIND_CONTEXT_LINK = offsetof(ucontext_t, uc_mcontext.regs[30]),
+#endif
 };
 #define UNWIND_MIX 0x9e3779b97f4a7c15u
 
@@ -40,7 +52,8 @@ static _Alignas(64) _Atomic uint64_t unwind_notes[UNWIND_NOTES] LARGE_BSS;
 
 struct unwind_file {
     uint64_t start, end;
-    uint64_t id; /* of its build and its load address; 0: rules of it are not kept */
+    uint64_t bias; /* what its addresses are higher than they were linked for */
+    uint64_t id;   /* of its build and its load address; 0: rules of it are not kept */
     struct unwind_tables tables;
 };
 
@@ -157,9 +170,10 @@ static uint64_t unwind_build_id(const char *at, uint64_t size, uint64_t align, c
 }
 
 /* The file's headers lie at its start, mostly. */
-static uint64_t unwind_headers_id(const struct unwind_file *file, uint64_t bias, const char **note)
+static uint64_t unwind_headers_id(const struct unwind_file *file, const char **note)
 {
     const char *start = (const char *)(uintptr_t)file->start; // NOLINT
+    uint64_t bias = file->bias;
     ElfW(Ehdr) header;
     uint64_t id = 0;
 
@@ -201,7 +215,7 @@ static _Atomic uint64_t *unwind_note_word(uint64_t place)
     return unused ? unused : first;
 }
 
-static uint64_t unwind_file_id(const struct unwind_file *file, uint64_t bias)
+static uint64_t unwind_file_id(const struct unwind_file *file)
 {
     uint64_t place =
                  (file->start ^ (uintptr_t)file->tables.header * 3 ^ file->end * 5) * UNWIND_MIX,
@@ -217,7 +231,7 @@ static uint64_t unwind_file_id(const struct unwind_file *file, uint64_t bias)
         id = unwind_note_id(start + word, UNWIND_HEADERS - word, 4, &whole);
     }
     if (id == 0) {
-        id = unwind_headers_id(file, bias, &note);
+        id = unwind_headers_id(file, &note);
         if (id != 0 && note >= start && note < start + UNWIND_HEADERS &&
             unwind_note_id(note, (uint64_t)(start + UNWIND_HEADERS - note), 4, &whole) == id)
             atomic_store_explicit(
@@ -227,23 +241,104 @@ static uint64_t unwind_file_id(const struct unwind_file *file, uint64_t bias)
     return id != 0 ? id ^ file->start * UNWIND_MIX : 0;
 }
 
+/* What the loader maps of a file, and its tables. */
+static void unwind_file_span(struct unwind_file *file, const ElfW(Phdr) * parts, uint64_t n)
+{
+    file->start = UINT64_MAX;
+    file->end = 0;
+    file->tables.header = NULL;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t at = file->bias + parts[i].p_vaddr, end = at + parts[i].p_memsz;
+        if (parts[i].p_type == PT_GNU_EH_FRAME)
+            file->tables.header = (const unsigned char *)(uintptr_t)at; // NOLINT
+        else if (parts[i].p_type == PT_LOAD) {
+            file->start = at < file->start ? at : file->start;
+            file->end = end > file->end ? end : file->end;
+        }
+    }
+}
+
+/* unwind_file_find(): the file that `pc` lies in.  false: in none that has tables. */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* glibc 2.35: without a lock */
+/*
+ * A static program's glibc allocates while it makes what _dl_find_object() reads.  Programs that have an interpreter begin
+ * with it made.
+ */
+static _Atomic bool unwind_ready;
+
+FIRST_TEXT __attribute__((constructor(101))) static void unwind_begin(void)
+{
+    atomic_store_explicit(&unwind_ready, true, memory_order_relaxed);
+}
+
+static bool unwind_file_find(uint64_t pc, struct unwind_file *file)
+{
+    struct dl_find_object found;
+
+    if (!atomic_load_explicit(&unwind_ready, memory_order_relaxed) && getauxval(AT_BASE) == 0)
+        return false;
+    if (_dl_find_object((void *)(uintptr_t)pc, &found) != 0 || !found.dlfo_eh_frame) // NOLINT
+        return false;
+    file->bias = found.dlfo_link_map->l_addr;
+    file->start = (uintptr_t)found.dlfo_map_start;
+    file->end = (uintptr_t)found.dlfo_map_end;
+    file->tables.header = found.dlfo_eh_frame;
+    if ((uintptr_t)found.dlfo_eh_frame - file->start >=
+        file->end - file->start) /* a static program's code */
+        unwind_file_span(file, (const ElfW(Phdr) *)getauxval(AT_PHDR),
+                         getauxval(AT_PHNUM)); // NOLINT
+    return file->tables.header && pc - file->start < file->end - file->start;
+}
+#elif defined(                                                                                     \
+    __GLIBC__) /* whose lock others hold while they call what they want: a stack is its first frame */
+static bool unwind_file_find(uint64_t pc, struct unwind_file *file)
+{
+    (void)pc;
+    (void)file;
+    return false;
+}
+#else          /* musl holds its lock for its own steps alone */
+struct unwind_file_search {
+    uint64_t pc;
+    struct unwind_file *file;
+};
+
+static int unwind_file_visit(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct unwind_file_search *search = arg;
+    struct unwind_file file = {.bias = info->dlpi_addr};
+
+    (void)size;
+    unwind_file_span(&file, info->dlpi_phdr, info->dlpi_phnum);
+    if (search->pc < file.start || search->pc >= file.end)
+        return 0;
+    *search->file = file;
+    return file.tables.header ? 1 : -1;
+}
+
+static bool unwind_file_find(uint64_t pc, struct unwind_file *file)
+{
+    struct unwind_file_search search = {.pc = pc, .file = file};
+
+    return dl_iterate_phdr(unwind_file_visit, &search) > 0;
+}
+#endif
+
 static const struct unwind_file *unwind_file(struct unwind_walk *walk, uint64_t pc)
 {
     unsigned n = walk->files < UNWIND_FILES ? walk->files : UNWIND_FILES;
-    struct dl_find_object found;
-    struct unwind_file *file;
+    struct unwind_file *file, found;
 
     for (unsigned i = 0; i < n; i++)
         if (pc - walk->file[i].start < walk->file[i].end - walk->file[i].start)
             return &walk->file[i];
-    if (_dl_find_object((void *)(uintptr_t)pc, &found) != 0 || !found.dlfo_eh_frame) // NOLINT
+    if (!unwind_file_find(pc, &found))
         return NULL;
     file = &walk->file[walk->files++ % UNWIND_FILES];
-    file->start = (uintptr_t)found.dlfo_map_start;
-    file->end = (uintptr_t)found.dlfo_map_end;
-    file->tables = (struct unwind_tables){
-        .header = found.dlfo_eh_frame, .start = found.dlfo_map_start, .end = found.dlfo_map_end};
-    file->id = unwind_file_id(file, found.dlfo_link_map->l_addr);
+    *file = found;
+    file->tables.start = (const unsigned char *)(uintptr_t)file->start; // NOLINT
+    file->tables.end = (const unsigned char *)(uintptr_t)file->end;     // NOLINT
+    file->id = unwind_file_id(file);
     return file;
 }
 
@@ -310,7 +405,13 @@ static bool unwind_step(const struct unwind_walk *walk, uint64_t rule, struct un
 
     if (kind == UNWIND_FP_MEM && !unwind_read(walk, cfa, &cfa))
         return false;
-    if (cfa <= frame->sp || !unwind_read(walk, cfa + (uint64_t)unwind_return_at(rule), &frame->ip))
+    if (cfa < frame->sp || (cfa == frame->sp && !frame->interrupted))
+        return false;
+    if (rule & UNWIND_LINK) {
+        if (!frame->interrupted)
+            return false;
+        frame->ip = frame->link;
+    } else if (!unwind_read(walk, cfa + (uint64_t)unwind_return_at(rule), &frame->ip))
         return false;
     if (unwind_fp(rule) != UNWIND_FP_SAME &&
         !unwind_read(walk,
@@ -322,7 +423,21 @@ static bool unwind_step(const struct unwind_walk *walk, uint64_t rule, struct un
         frame->ip = unwind_unsigned(frame->ip);
     frame->sp = cfa;
     frame->fp = fp;
+    frame->interrupted = false;
     return true;
+}
+
+/* To the frame that a signal interrupted, which may have another stack. */
+static bool unwind_step_signal(struct unwind_walk *walk, struct unwind_frame *frame)
+{
+    uint64_t context = frame->sp + UNWIND_CONTEXT;
+
+    frame->interrupted = true;
+    return unwind_read(walk, context + UNWIND_CONTEXT_IP, &frame->ip) &&
+           unwind_read(walk, context + UNWIND_CONTEXT_FP, &frame->fp) &&
+           unwind_read(walk, context + UNWIND_CONTEXT_LINK, &frame->link) &&
+           unwind_read(walk, context + UNWIND_CONTEXT_SP, &frame->sp) &&
+           unwind_bounds(walk, frame->sp);
 }
 
 bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg)
@@ -333,23 +448,20 @@ bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void
     if (!unwind_bounds(&walk, frame.sp))
         return false;
     while (frame.ip != 0 && visit(frame.ip, arg)) {
-        uint64_t rule = unwind_rule(&walk, frame.ip);
-        if (unwind_kind(rule) == UNWIND_END)
-            return true;
-        if (unwind_kind(rule) == UNWIND_UNKNOWN || !unwind_step(&walk, rule, &frame))
+        uint64_t rule = unwind_rule(&walk, frame.ip + (frame.interrupted ? 1 : 0));
+        switch (unwind_kind(rule)) {
+        case UNWIND_UNKNOWN:
             return false;
+        case UNWIND_END:
+            return true;
+        case UNWIND_SIGNAL:
+            if (!unwind_step_signal(&walk, &frame))
+                return false;
+            break;
+        default:
+            if (!unwind_step(&walk, rule, &frame))
+                return false;
+        }
     }
     return true;
 }
-
-#else
-
-bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg)
-{
-    (void)frame;
-    (void)visit;
-    (void)arg;
-    return false;
-}
-
-#endif

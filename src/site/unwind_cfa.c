@@ -197,7 +197,7 @@ bool unwind_cfa_run(struct bytes program, uint64_t left, const struct unwind_com
                 *state = remembered[--depth];
                 continue;
             case CFA_NEGATE_RA_STATE:
-                if (!REGISTERS_SIGNED)
+                if (!REGISTERS_LINK)
                     return false;
                 state->is_signed = !state->is_signed;
                 continue;

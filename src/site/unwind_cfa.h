@@ -14,10 +14,11 @@
 #include <stdint.h>
 #include <string.h>
 
+/* REGISTERS_LINK: calls leave the return address in a register, which may be signed. */
 #if defined(__x86_64__)
-enum { REGISTER_FP = 6, REGISTER_SP = 7, REGISTER_RETURN = 16, REGISTERS_SIGNED = 0 };
+enum { REGISTER_FP = 6, REGISTER_SP = 7, REGISTER_RETURN = 16, REGISTERS_LINK = 0 };
 #else
-enum { REGISTER_FP = 29, REGISTER_SP = 31, REGISTER_RETURN = 30, REGISTERS_SIGNED = 1 };
+enum { REGISTER_FP = 29, REGISTER_SP = 31, REGISTER_RETURN = 30, REGISTERS_LINK = 1 };
 #endif
 
 struct bytes {
@@ -42,7 +43,7 @@ struct unwind_common {
     uint64_t code_align;
     int64_t data_align;
     unsigned encoding;
-    bool augmented;
+    bool augmented, signal;
     struct bytes program;
 };
 

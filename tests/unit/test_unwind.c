@@ -2,8 +2,8 @@
 /* needs: whole, glibc, native */
 /*
  * Call stacks by kept rules are those of the compiler's unwinder: of deep stacks, without frame pointers, with frames
- * of any size, through the C library, on other stacks, and through a file in whose place another one lay.  What cannot
- * be walked is said, and bytes that are no tables are not read beyond their end.
+ * of any size, through the C library, on other stacks, through handlers of signals, and through a file in whose place
+ * another one lay.  What cannot be walked is said, and bytes that are no tables are not read beyond their end.
  */
 #include "site/unwind.h"
 
@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -154,6 +155,13 @@ static void through_the_library(void **state)
     assert_int_equal(numbers[3], 9);
 }
 
+static __attribute__((noinline)) bool walk(struct stack *stack)
+{
+    return unwind_walk(unwind_here(), stack_visit, stack);
+}
+
+static bool (*volatile volatile_walk)(struct stack *) = walk;
+
 /* ---- other stacks ---------------------------------------------------------------------------- */
 
 static void *thread(void *most)
@@ -205,17 +213,31 @@ static struct stack handler_ours, handler_theirs;
 static bool handler_walked;
 static unsigned handler_tagged;
 static uint64_t handler_frames[FRAMES];
+static _Atomic uint64_t handler_signals;
 
 static void handler(int signal)
 {
     (void)signal;
+    handler_ours.depth = handler_theirs.depth = 0;
     handler_walked = unwind_walk(unwind_here(), stack_visit, &handler_ours);
     (void)_Unwind_Backtrace(stack_frame, &handler_theirs);
     handler_tagged =
         tag_stack_walk((void *)(uintptr_t)handler_theirs.frames[1], handler_frames, FRAMES);
+    handler_signals++;
 }
 
-/* The kernel's frame restores registers that rules know nothing of: the compiler's unwinder is to do it. */
+static void check_handler(unsigned at_least)
+{
+    assert_true(handler_walked);
+    assert_true(handler_theirs.depth > at_least);
+    assert_int_equal(handler_ours.depth, handler_theirs.depth);
+    assert_memory_equal(handler_ours.frames + 1, handler_theirs.frames + 1,
+                        (handler_ours.depth - 1) * sizeof(uint64_t));
+    assert_int_equal(handler_tagged, handler_theirs.depth - 1);
+    assert_memory_equal(handler_frames, handler_theirs.frames + 1,
+                        handler_tagged * sizeof(uint64_t));
+}
+
 static void of_a_handler(void **state)
 {
     struct sigaction action = {.sa_handler = handler};
@@ -223,11 +245,80 @@ static void of_a_handler(void **state)
     (void)state;
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
     assert_int_equal(raise(SIGUSR1), 0);
-    assert_false(handler_walked);
-    assert_true(handler_theirs.depth > 4);
-    assert_int_equal(handler_tagged, handler_theirs.depth - 1);
-    assert_memory_equal(handler_frames, handler_theirs.frames + 1,
-                        handler_tagged * sizeof(uint64_t));
+    check_handler(4);
+}
+
+/* The handler's stack lies below the interrupted one, or above it: within main()'s frames. */
+static void of_a_stack_of_its_own(void **state)
+{
+    static char below[64 << 10];
+    char above[64 << 10];
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    stack_t stacks[] = {{.ss_sp = below, .ss_size = sizeof(below)},
+                        {.ss_sp = above, .ss_size = sizeof(above)}},
+            before;
+
+    (void)state;
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sigaltstack(&stacks[i], i == 0 ? &before : NULL), 0);
+        assert_int_equal(raise(SIGUSR1), 0);
+        check_handler(4);
+    }
+    assert_int_equal(sigaltstack(&before, NULL), 0);
+}
+
+/* A function without a frame, which a timer interrupts at any of its instructions. */
+static __attribute__((noinline)) uint64_t spin(uint64_t rounds, uint64_t seed)
+{
+    for (; rounds > 0; rounds--)
+        seed = seed * 6364136223846793005u + (seed >> 33);
+    return seed;
+}
+
+static void of_any_instruction(void **state)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct itimerval timer = {{0, 0}, {0, 500}};
+    uint64_t sum = 0, seen = handler_signals;
+
+    (void)state;
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    for (uint64_t wanted = seen + scaled(500); handler_signals < wanted;) {
+        uint64_t before = handler_signals;
+        assert_int_equal(setitimer(ITIMER_REAL, &timer, NULL), 0);
+        while (handler_signals == before)
+            sum += spin(100, sum);
+        check_handler(3);
+    }
+    assert_int_not_equal(sum, 1);
+}
+
+/* A function that no tables know, as compilers at run time make them: the stack ends with it. */
+static void of_no_file(void **state)
+{
+#if defined(__x86_64__)
+    static const unsigned char code[] = {
+        0x55, 0x48, 0x89, 0xf8, 0x48, 0x89,
+        0xf7, 0xff, 0xd0, 0x5d, 0xc3}; /* push; call *%rdi; pop; ret */
+#else
+    static const uint32_t code[] = {0xa9bf7bfd, 0xaa0003e2, 0xaa0103e0,
+                                    0xd63f0040, 0xa8c17bfd, 0xd65f03c0}; /* stp; blr; ldp; ret */
+#endif
+    static struct stack stack;
+    void (*trampoline)(bool (*)(struct stack *), struct stack *);
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_ptr_not_equal(page, MAP_FAILED);
+    memcpy(page, code, sizeof(code));
+    __builtin___clear_cache((char *)page, (char *)page + sizeof(code));
+    assert_int_equal(mprotect(page, 4096, PROT_READ | PROT_EXEC), 0);
+    *(void **)&trampoline = page;
+    trampoline(volatile_walk, &stack);
+    assert_int_equal(stack.depth, 2);
+    assert_in_range(stack.frames[1], (uintptr_t)page, (uintptr_t)page + sizeof(code));
+    assert_int_equal(munmap(page, 4096), 0);
 }
 
 static void beyond_the_stack(void **state)
@@ -401,7 +492,7 @@ static void of_no_tables(void **state)
             tables.end = tables_page + TABLES;
         }
         rule = rule_at(&tables, random_below(&seed, 300));
-        assert_true(unwind_kind(rule) >= UNWIND_UNKNOWN && unwind_kind(rule) <= UNWIND_FP_MEM);
+        assert_true(unwind_kind(rule) >= UNWIND_UNKNOWN && unwind_kind(rule) <= UNWIND_SIGNAL);
         known += unwind_kind(rule) > UNWIND_END;
     }
     assert_true(known > 0);
@@ -428,6 +519,9 @@ int main(void)
         cmocka_unit_test(of_a_thread),
         cmocka_unit_test(of_a_context),
         cmocka_unit_test(of_a_handler),
+        cmocka_unit_test(of_a_stack_of_its_own),
+        cmocka_unit_test(of_any_instruction),
+        cmocka_unit_test(of_no_file),
         cmocka_unit_test(beyond_the_stack),
         cmocka_unit_test(through_plugs),
     };
