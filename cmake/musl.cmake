@@ -4,9 +4,9 @@
 set(CMAKE_C_COMPILER musl-gcc)
 get_filename_component(musl_root ${CMAKE_CURRENT_LIST_DIR}/../build-musl-root ABSOLUTE)
 set(CMAKE_C_FLAGS_INIT "-isystem ${musl_root}/include")
-# Its specs drop the index of unwind tables, without which the unwinder aborts the process.
+# Its specs drop the index of unwind tables, by which stacks are walked.
 foreach(kind EXE SHARED MODULE)
-    set(CMAKE_${kind}_LINKER_FLAGS_INIT "${musl_root}/lib/musl_unwind.o -Wl,--eh-frame-hdr")
+    set(CMAKE_${kind}_LINKER_FLAGS_INIT "-Wl,--eh-frame-hdr")
 endforeach()
 # Libraries of glibc's are not found.
 set(ENV{PKG_CONFIG_LIBDIR} ${musl_root}/lib/pkgconfig)

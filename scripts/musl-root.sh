@@ -21,7 +21,6 @@ ln -sfn /usr/include/asm-generic "$root/include/asm-generic"
 for asm in /usr/include/"$(uname -m)"-linux-gnu/asm /usr/include/asm; do
     [ ! -d "$asm" ] || ln -sfn "$asm" "$root/include/asm"
 done
-musl-gcc -O2 -fPIC -Wall -Wextra -c -o "$root/lib/musl_unwind.o" cmake/musl_unwind.c
 [ "${1:-}" != --no-tests ] || exit 0
 [ ! -e "$root/lib/pkgconfig/cmocka.pc" ] || exit 0
 
