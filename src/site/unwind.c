@@ -342,6 +342,27 @@ static const struct unwind_file *unwind_file(struct unwind_walk *walk, uint64_t 
     return file;
 }
 
+/* Handlers return to the kernel's own file, which has no tables on aarch64: mov x8, #139; svc #0. */
+static bool unwind_is_return_of_handler(uint64_t address)
+{
+#if defined(__aarch64__)
+    static const uint32_t code[] = {0xd2801168, 0xd4000001};
+    uint64_t at = getauxval(AT_SYSINFO_EHDR);
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)(uintptr_t)at; // NOLINT
+    struct unwind_file file = {.bias = at};
+
+    if (!header)
+        return false;
+    unwind_file_span(&file, (const ElfW(Phdr) *)(uintptr_t)(at + header->e_phoff), // NOLINT
+                     header->e_phnum);
+    return address >= file.start && address < file.end && file.end - address >= sizeof(code) &&
+           memcmp((const void *)(uintptr_t)address, code, sizeof(code)) == 0; // NOLINT
+#else
+    (void)address;
+    return false;
+#endif
+}
+
 /* The rule of the frame that a call returns to at `address`. */
 static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
 {
@@ -349,7 +370,7 @@ static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
     uint64_t rule;
 
     if (!file)
-        return UNWIND_UNKNOWN;
+        return unwind_is_return_of_handler(address) ? UNWIND_SIGNAL : UNWIND_UNKNOWN;
     if (file->id == 0)
         return unwind_rules_find(&file->tables, address - 1);
     rule = unwind_get(address ^ file->id);
@@ -400,22 +421,25 @@ static uint64_t unwind_unsigned(uint64_t address)
 static bool unwind_step(const struct unwind_walk *walk, uint64_t rule, struct unwind_frame *frame)
 {
     enum unwind_kind kind = unwind_kind(rule);
-    uint64_t cfa = (kind == UNWIND_SP ? frame->sp : frame->fp) + (uint64_t)unwind_cfa_at(rule);
-    uint64_t fp = frame->fp;
+    uint64_t low = kind == UNWIND_SP ? frame->sp : frame->fp, fp = frame->fp,
+             cfa = low + (uint64_t)unwind_cfa_at(rule), from = rule & UNWIND_LOW ? low : cfa;
 
-    if (kind == UNWIND_FP_MEM && !unwind_read(walk, cfa, &cfa))
-        return false;
+    if (kind == UNWIND_FP_MEM) {
+        if (!unwind_read(walk, cfa, &cfa))
+            return false;
+        from = cfa;
+    }
     if (cfa < frame->sp || (cfa == frame->sp && !frame->interrupted))
         return false;
     if (rule & UNWIND_LINK) {
         if (!frame->interrupted)
             return false;
         frame->ip = frame->link;
-    } else if (!unwind_read(walk, cfa + (uint64_t)unwind_return_at(rule), &frame->ip))
+    } else if (!unwind_read(walk, from + (uint64_t)unwind_return_at(rule), &frame->ip))
         return false;
     if (unwind_fp(rule) != UNWIND_FP_SAME &&
         !unwind_read(walk,
-                     (unwind_fp(rule) == UNWIND_FP_CFA ? cfa : frame->fp) +
+                     (unwind_fp(rule) == UNWIND_FP_CFA ? from : frame->fp) +
                          (uint64_t)unwind_fp_at(rule),
                      &fp))
         return false;

@@ -29,6 +29,8 @@
  *   bits 3-4    enum unwind_fp
  *   bit 5       the return address is signed (aarch64)
  *   bit 6       the return address is still in its register (aarch64)
+ *   bit 7       offsets are from the CFA's register instead of the CFA: those of large frames on aarch64, which has
+ *               both at the frame's lower end
  *   bits 8-23   the frame pointer's offset / 8
  *   bits 24-39  the return address's offset from the CFA / 8
  *   bits 40-63  the offset of the CFA / 8
@@ -48,7 +50,7 @@ enum unwind_fp {
     UNWIND_FP_CFA, /* the caller's is saved at CFA + offset, */
     UNWIND_FP_FP,  /* or at frame pointer + offset */
 };
-enum { UNWIND_SIGNED = 1 << 5, UNWIND_LINK = 1 << 6 };
+enum { UNWIND_SIGNED = 1 << 5, UNWIND_LINK = 1 << 6, UNWIND_LOW = 1 << 7 };
 
 static inline enum unwind_kind unwind_kind(uint64_t rule)
 {

@@ -179,28 +179,33 @@ static bool rules_packs(int64_t offset, unsigned bits)
 
 static uint64_t rules_pack(const struct unwind_state *state)
 {
+    int64_t ra = state->ra.offset, fp_at = state->fp.offset;
     enum unwind_kind kind = state->cfa_memory                    ? UNWIND_FP_MEM
                             : state->cfa_register == REGISTER_SP ? UNWIND_SP
                                                                  : UNWIND_FP;
     enum unwind_fp fp = state->fp.kind == PLACE_CFA  ? UNWIND_FP_CFA
                         : state->fp.kind == PLACE_FP ? UNWIND_FP_FP
                                                      : UNWIND_FP_SAME;
-    bool link = REGISTERS_LINK && state->ra.kind == PLACE_SAME;
+    bool link = REGISTERS_LINK && state->ra.kind == PLACE_SAME,
+         low = kind != UNWIND_FP_MEM && !link && !rules_packs(ra, 16);
+
+    if (low) {
+        ra += state->cfa_offset;
+        fp_at += fp == UNWIND_FP_CFA ? state->cfa_offset : 0;
+    }
 
     if (state->ra.kind == PLACE_UNDEFINED)
         return UNWIND_END;
     if (state->cfa_unknown || (state->ra.kind != PLACE_CFA && !link) ||
         state->sp.kind != PLACE_SAME || state->fp.kind == PLACE_UNKNOWN ||
         (kind == UNWIND_FP && state->cfa_register != REGISTER_FP) ||
-        !rules_packs(state->cfa_offset, 24) || !rules_packs(state->ra.offset, 16) ||
-        !rules_packs(state->fp.offset, 16))
+        !rules_packs(state->cfa_offset, 24) || !rules_packs(ra, 16) || !rules_packs(fp_at, 16))
         return UNWIND_UNKNOWN;
     return (uint64_t)kind | (uint64_t)fp << 3 |
            (state->is_signed ? (uint64_t)UNWIND_SIGNED : (uint64_t)0) |
            (link ? (uint64_t)UNWIND_LINK : (uint64_t)0) |
-           (uint64_t)(uint16_t)(state->fp.offset / 8) << 8 |
-           (uint64_t)(uint16_t)(state->ra.offset / 8) << 24 |
-           (uint64_t)(state->cfa_offset / 8) << 40;
+           (low ? (uint64_t)UNWIND_LOW : (uint64_t)0) | (uint64_t)(uint16_t)(fp_at / 8) << 8 |
+           (uint64_t)(uint16_t)(ra / 8) << 24 | (uint64_t)(state->cfa_offset / 8) << 40;
 }
 
 uint64_t unwind_rules_find(const struct unwind_tables *tables, uint64_t pc)

@@ -86,7 +86,15 @@ __attribute__((noinline)) static void wipe(void)
     volatile char space[96 << 10];
 
     memset((char *)space, 0, sizeof(space));
+#if defined(__x86_64__)
     __asm__ volatile("" : : "r"(space) : "memory", "rbx", "r12", "r13", "r14", "r15");
+#else
+    __asm__ volatile(""
+                     :
+                     : "r"(space)
+                     : "memory", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27",
+                       "x28");
+#endif
 }
 
 __attribute__((noinline)) static void plant(void)
