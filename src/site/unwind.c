@@ -242,7 +242,7 @@ static uint64_t unwind_file_id(const struct unwind_file *file)
 }
 
 /* What the loader maps of a file, and its tables. */
-static void unwind_file_span(struct unwind_file *file, const ElfW(Phdr) * parts, uint64_t n)
+static void unwind_file_span(struct unwind_file *file, const ElfW(Phdr) parts[], uint64_t n)
 {
     file->start = UINT64_MAX;
     file->end = 0;
@@ -259,10 +259,10 @@ static void unwind_file_span(struct unwind_file *file, const ElfW(Phdr) * parts,
 }
 
 /* unwind_file_find(): the file that `pc` lies in.  false: in none that has tables. */
-#ifdef DLFO_STRUCT_HAS_EH_DBASE /* glibc 2.35: without a lock */
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
 /*
- * A static program's glibc allocates while it makes what _dl_find_object() reads.  Programs that have an interpreter begin
- * with it made.
+ * glibc 2.35 finds it without a lock.  In a static program it allocates while it makes what _dl_find_object() reads;
+ * programs that have an interpreter begin with that made.
  */
 static _Atomic bool unwind_ready;
 
@@ -283,21 +283,22 @@ static bool unwind_file_find(uint64_t pc, struct unwind_file *file)
     file->start = (uintptr_t)found.dlfo_map_start;
     file->end = (uintptr_t)found.dlfo_map_end;
     file->tables.header = found.dlfo_eh_frame;
-    if ((uintptr_t)found.dlfo_eh_frame - file->start >=
-        file->end - file->start) /* a static program's code */
-        unwind_file_span(file, (const ElfW(Phdr) *)getauxval(AT_PHDR),
-                         getauxval(AT_PHNUM)); // NOLINT
+    /* Of a static program it has the code alone. */
+    if ((uintptr_t)found.dlfo_eh_frame - file->start >= file->end - file->start)
+        unwind_file_span(file, (const ElfW(Phdr) *)getauxval(AT_PHDR), // NOLINT
+                         getauxval(AT_PHNUM));
     return file->tables.header && pc - file->start < file->end - file->start;
 }
-#elif defined(                                                                                     \
-    __GLIBC__) /* whose lock others hold while they call what they want: a stack is its first frame */
+#elif defined(__GLIBC__)
+/* The loader's lock is held by others while they call what they want: a stack is its first frame. */
 static bool unwind_file_find(uint64_t pc, struct unwind_file *file)
 {
     (void)pc;
     (void)file;
     return false;
 }
-#else          /* musl holds its lock for its own steps alone */
+#else
+/* musl holds the loader's lock for its own steps alone. */
 struct unwind_file_search {
     uint64_t pc;
     struct unwind_file *file;

@@ -34,7 +34,7 @@ static void one(void **state)
 
     (void)state;
     assert_false(pages_track_get(object, tracks));
-    pages_track_free(object); /* nobody allocated it */
+    pages_track_free(object); /* no track says who allocated it */
     assert_false(pages_track_get(object, tracks));
     pages_track_alloc(object, SIZE, 0);
     assert_true(pages_track_get(object, tracks));

@@ -438,6 +438,10 @@ static void of_bytes(void **state)
                                               0x78,          6}; /* CFA = what lies at fp - 8 */
     static const unsigned char outermost[] = {0x07, CIE_RETURN};
     static const unsigned char strange[] = {0x41, 0x0f, 3, 0x70 + CIE_SP, 8, 6, 0x41, 0x3f};
+    static const unsigned char large[] = {
+        0x41,          0x0e, 0x90, 0x80, 0x40, 0x80 | CIE_RETURN,
+        0x81,          0x80, 8,        /* CFA = sp + 1 MiB + 16, */
+        0x80 | CIE_FP, 0x82, 0x80, 8}; /* return address at sp + 8, fp at sp */
     static const unsigned char moved[] = {0x09, CIE_FP, 3};
     struct unwind_tables tables = tables_make(program, sizeof(program));
 
@@ -462,6 +466,13 @@ static void of_bytes(void **state)
     check_rule(rule_at(&tables, 0), UNWIND_SP, 8, UNWIND_FP_SAME, 0);
     assert_int_equal(rule_at(&tables, 1), UNWIND_UNKNOWN); /* another expression */
     assert_int_equal(rule_at(&tables, 2), UNWIND_UNKNOWN); /* another instruction */
+    tables = tables_make(large, sizeof(large));
+    assert_true(rule_at(&tables, 1) & UNWIND_LOW);
+    assert_int_equal(unwind_kind(rule_at(&tables, 1)), UNWIND_SP);
+    assert_int_equal(unwind_cfa_at(rule_at(&tables, 1)), (1 << 20) + 16);
+    assert_int_equal(unwind_return_at(rule_at(&tables, 1)), 8);
+    assert_int_equal(unwind_fp(rule_at(&tables, 1)), UNWIND_FP_CFA);
+    assert_int_equal(unwind_fp_at(rule_at(&tables, 1)), 0);
     tables = tables_make(moved, sizeof(moved));
     assert_int_equal(rule_at(&tables, 2), UNWIND_UNKNOWN);
 }
