@@ -6,6 +6,7 @@
  * the end, and check_all() finds nothing lost.  STOOK_TEST_ROUNDS=n for n times as long.
  */
 #include "support/check.h"
+#include "support/environment.h"
 #include "support/random.h"
 #include "support/scale.h"
 
@@ -299,9 +300,14 @@ static void storm(void **unused)
     assert_true(calls >= THREADS * calls_each);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(storm)};
 
+    (void)argc;
+    (void)argv;
+#ifdef SAMPLE
+    environment_need("STOOK_SAMPLE", SAMPLE, argv);
+#endif
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
