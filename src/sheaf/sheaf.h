@@ -76,8 +76,8 @@ bool sheaf_is_over(const struct sheaf *sheaf);
 int sheaf_owner(const struct sheaf *sheaf);
 /* An empty sheaf. */
 void sheaf_free(struct sheaf *sheaf, bool nospin);
-/* A sheaf that lies on `below` objects of another one, as if both were one: pushes stop where that would be full, or
- * where this one is, which may be of a time when the cache's capacity was lower. */
+/* A sheaf that lies on `below` objects of another one, as if both were one: pushes stop where that would be full.  A
+ * sheaf from before the capacity grew has less room than that. */
 static inline void sheaf_lower(const struct stook_cache *cache, struct sheaf *sheaf, uint32_t below)
 {
     uint32_t capacity = cache_capacity(cache), room = sheaf_room(sheaf), left;
