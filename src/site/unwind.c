@@ -328,15 +328,16 @@ static bool unwind_file_find(uint64_t pc, struct unwind_file *file)
 static const struct unwind_file *unwind_file(struct unwind_walk *walk, uint64_t pc)
 {
     unsigned n = walk->files < UNWIND_FILES ? walk->files : UNWIND_FILES;
-    struct unwind_file *file, found;
+    struct unwind_file *file;
 
     for (unsigned i = 0; i < n; i++)
         if (pc - walk->file[i].start < walk->file[i].end - walk->file[i].start)
             return &walk->file[i];
-    if (!unwind_file_find(pc, &found))
-        return NULL;
     file = &walk->file[walk->files++ % UNWIND_FILES];
-    *file = found;
+    if (!unwind_file_find(pc, file)) {
+        file->start = file->end = 0; /* nothing lies in it */
+        return NULL;
+    }
     file->tables.start = (const unsigned char *)(uintptr_t)file->start; // NOLINT
     file->tables.end = (const unsigned char *)(uintptr_t)file->end;     // NOLINT
     file->id = unwind_file_id(file);

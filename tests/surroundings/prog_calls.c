@@ -155,7 +155,7 @@ static void some_objects(unsigned flags)
 
 static void row_alloc(void)
 {
-    some_objects(0);
+    some_objects(STOOK_NORECLAIM);
 }
 
 static void row_alloc_wait(void)
