@@ -21,7 +21,7 @@ noun_of() {
     node_pending | node_settle) echo node ;;
     guard_pool | guard_fault) echo guard ;;
     flags | object | report) echo "$1|debug" ;; # of debug/, beside base/report.c
-    hooks) echo 'hooks|init|mailbox' ;;
+    hooks) echo 'hooks|init' ;;
     pin) echo 'pin|cache_list' ;;
     alloc_node) echo alloc ;;
     accounted_alloc | accounted_free) echo accounted ;;

@@ -20,7 +20,6 @@ struct large;
 enum {
     CONTEXT_DUE_SCAN = 1,     /* for CPUs that have come or gone */
     CONTEXT_DUE_CAPACITY = 2, /* of grown caches */
-    CONTEXT_DUE_MAIL = 4,     /* a message waits (mailbox.h) */
 };
 
 struct context {

@@ -107,8 +107,6 @@ struct hooks {
     /* CPUs may have come or gone: an allocation that may wait scans for them.  Within the context, with no
      * lock.  NULL: nothing. */
     void (*scan)(void);
-    /* A message from outside waits (mailbox.h).  Outside the context, with no lock.  NULL: none is taken. */
-    void (*mail)(void);
 
     /* fork() of a process with threads: take the locks above the core, after all of the core's; drop
      * them, before; make them anew in the child.  NULL: none. */

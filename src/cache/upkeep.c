@@ -15,7 +15,7 @@ void upkeep_do(const struct stook_cache *cache)
 
     if (atomic_load_explicit(&adapt_grown, memory_order_relaxed) == 0)
         context_self()->due &= ~(unsigned)CONTEXT_DUE_CAPACITY;
-    due = context_self()->due & (near ? CONTEXT_DUE_CAPACITY | CONTEXT_DUE_MAIL : ~0u);
+    due = context_self()->due & (near ? CONTEXT_DUE_CAPACITY : ~0u);
     if (due == 0 || !lock_begin_blocking())
         return;
     context_self()->due &= ~due;
@@ -26,7 +26,5 @@ void upkeep_do(const struct stook_cache *cache)
         adapt_look(cache, near);
     context_leave();
     lock_end_blocking();
-    if ((due & CONTEXT_DUE_MAIL) && hooks.mail)
-        hooks.mail();
     errno = saved;
 }

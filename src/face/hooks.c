@@ -27,7 +27,6 @@
 #include "large/arena_span.h"
 #include "large/large.h"
 #include "leak/leak.h"
-#include "mail/mail.h"
 #include "sample/sample.h"
 #include "slab/node.h"
 #include "view/reader.h"
@@ -87,7 +86,6 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     debug_report_child();
     track_child();
     sample_child();
-    mail_child();
     reader_allow();
 }
 
@@ -118,7 +116,6 @@ const struct hooks hooks = {
     .tagged_slab_gone = account_slab_gone,
     .reclaim = callbacks_reclaim,
     .scan = hotplug_scan,
-    .mail = mail_take,
     .fork_take = hooks_fork_take,
     .fork_drop = hooks_fork_drop,
     .fork_renew = hooks_fork_renew,

@@ -6,7 +6,6 @@
 #include "sheaf/slot.h"
 
 #include "base/hooks.h"
-#include "base/mailbox.h"
 #include "base/probe.h"
 #include "os/topology.h"
 #include "percpu/random.h"
@@ -316,10 +315,8 @@ uint32_t slot_alloc(struct stook_cache *cache, void **objects, uint32_t n, bool 
         got = slot_pop_bulk(offset, objects, n);
         stat_add(cache, STAT_alloc_cpu_sheaf, got);
     }
-    if (got < n) {
+    if (got < n)
         slot_tick(cpu, nospin);
-        mailbox_look();
-    }
     /* Turns are bounded: others may empty what was filled, and a section may never complete. */
     for (int turn = 0; got < n && turn < SLOT_TURNS && cache_capacity(cache) > 0; turn++) {
         uint32_t more, token = 0;

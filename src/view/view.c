@@ -11,7 +11,6 @@
 #include "harden/quarantine.h"
 #include "large/begin.h"
 #include "large/large.h"
-#include "mail/mail.h"
 #include "page/arena_kept.h"
 #include "page/zone.h"
 #include "sample/shadow.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole */
 /* The description of the library's structures (src/view/), read as a stranger reads it: from the notes of this program. */
-#include "base/mailbox.h"
 #include "base/settings.h"
 #include "cache/cache_list.h"
 #include "charge/group_table.h"
@@ -11,7 +10,6 @@
 #include "harden/quarantine.h"
 #include "large/begin.h"
 #include "large/large.h"
-#include "mail/mail.h"
 #include "page/arena_kept.h"
 #include "page/zone.h"
 #include "sample/shadow.h"
