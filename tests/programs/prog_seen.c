@@ -5,6 +5,7 @@
  * "done":
  *
  *   report FILE     stook_report() as JSON to the file
+ *   charge          30 objects to the group "tenants", and 10 to one below it
  *   busy N          N threads allocate and free, and make and destroy caches, until the process ends
  *   fork N          N children, one after the other, that allocate and end
  *   exec            the program once more, with nothing but what it begins with
@@ -26,6 +27,7 @@ enum { OBJECTS = 30000, LARGE = 20, ROUND = 400 };
 
 static struct stook_cache *widgets, *gadgets, *tiny;
 static void *object[OBJECTS];
+static struct stook_group tenants;
 
 static void *allocate(void *unused)
 {
@@ -42,13 +44,12 @@ static void begin(void)
 {
     struct stook_cache_args constructed = {.size = sizeof(constructed),
                                            .flags = STOOK_CACHE_LINK_INSIDE};
-    struct stook_group group = stook_group_create("tenants", STOOK_NO_GROUP, 1 << 30);
     pthread_t thread;
 
+    tenants = stook_group_create("tenants", STOOK_NO_GROUP, 1 << 30);
     widgets = stook_cache_create("widgets", 200, NULL);
     gadgets = stook_cache_create("gadgets \"1\"", 3000, NULL);
     tiny = stook_cache_create("tiny", 24, &constructed);
-    (void)group;
     stook_cache_stat_enable(widgets, STOOK_STATS_ALL);
     for (int i = 0; i < OBJECTS; i++)
         object[i] = stook_alloc(i % 10 ? widgets : gadgets, 0);
@@ -93,6 +94,17 @@ static void *busy(void *argument)
     return NULL;
 }
 
+static void charge(void)
+{
+    struct stook_cache_args accounted = {.size = sizeof(accounted), .flags = STOOK_CACHE_ACCOUNT};
+    struct stook_cache *leases = stook_cache_create("leases", 64, &accounted);
+    struct stook_group below = stook_group_create("subtenant", tenants, STOOK_UNLIMITED);
+
+    for (int i = 0; i < 40; i++)
+        if (!stook_alloc_group(leases, STOOK_WAIT, i < 30 ? tenants : below))
+            abort();
+}
+
 static void make_children(int n)
 {
     for (int i = 0; i < n; i++) {
@@ -132,6 +144,8 @@ int main(int argc, char **argv)
             pthread_create(&thread, NULL, busy, (void *)(size_t)i);
         if (strncmp(line, "fork ", 5) == 0)
             make_children(atoi(line + 5));
+        if (strcmp(line, "charge") == 0)
+            charge();
         if (strcmp(line, "exec") == 0)
             execv("/proc/self/exe", argv);
         printf("done\n");

@@ -103,6 +103,7 @@ static void fleet_add_groups(struct fleet_rows *rows, const struct heap *heap, b
         row->number = group->number;
         row->parent = group->parent;
         row->bytes.in_use = group->usage;
+        row->bytes.cached = group->stocked;
         row->bytes.peak = group->peak;
         row->limit = group->limit;
         row->soft = group->soft_limit;
@@ -222,7 +223,7 @@ static void fleet_sum_rest(struct fleet_rows *rows)
     for (size_t i = rows->shown; i < rows->rows; i++) {
         struct fleet_row row = rows->row[i];
         if (row.number != 0 && fleet_is_within_rest(rows, &row))
-            row.bytes.in_use = 0;
+            row.bytes.in_use = row.bytes.cached = 0;
         fleet_add(&rows->other, &row);
     }
     rows->rest |= rows->rows > rows->shown;

@@ -36,7 +36,7 @@ struct fleet_row {
     char name[HEAP_NAME];
     uint64_t number, parent; /* of groups; 0: "other" */
     bool kept;               /* it had a row of its own at the last reading */
-    struct heap_bytes bytes; /* of groups: in_use is what it is charged with, and peak */
+    struct heap_bytes bytes; /* of groups: in_use, its stocks as cached, and peak */
     uint64_t limit, soft;    /* of groups; UINT64_MAX: none */
     uint64_t active, in_sheaves, in_slabs, full, partial, empty;
     uint64_t event[FLEET_EVENTS];
@@ -89,8 +89,8 @@ enum heap_profile {
 };
 enum heap_profile heap_profile(struct heap *heap, bool sites, FILE *to);
 
-/* All that the last reading found, as OpenMetrics text (metrics.c). */
-void metrics_write(const struct fleet *fleet, FILE *to);
+/* All that the last reading found, as OpenMetrics (open) or in Prometheus's text format (metrics.c). */
+void metrics_write(const struct fleet *fleet, bool open, FILE *to);
 /* Its processes that have rows as Prometheus's HTTP service discovery has targets, for scrapers of profiles: `host` is
  * this exporter as its client calls it, of characters of hosts only. */
 void targets_write(const struct fleet *fleet, const char *host, FILE *to);

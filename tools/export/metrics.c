@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics.c - what was read of the processes, as OpenMetrics text (version 1.0.0).
+ * metrics.c - what was read of the processes, as OpenMetrics (version 1.0.0) or in Prometheus's text format (0.0.4),
+ * which has no units and infos and no end, and gives a counter's family the name of its samples.
  *
  * All samples of a family follow its TYPE, so each family goes over all rows.  Labels are the process's number, the
  * kernel's name of its program, and the names that the program gave to its caches and groups: never its arguments,
@@ -27,13 +28,18 @@ static void metrics_label(FILE *to, const char *key, const char *text, const cha
     putc('"', to);
 }
 
+static bool metrics_open; /* what is written now is OpenMetrics */
+
 static void metrics_family(FILE *to, const char *name, const char *type, const char *unit,
                            const char *help)
 {
-    fprintf(to, "# TYPE %s %s\n", name, type);
-    if (unit)
+    bool counter = strcmp(type, "counter") == 0, info = strcmp(type, "info") == 0;
+    const char *suffix = metrics_open ? "" : counter ? "_total" : info ? "_info" : "";
+
+    fprintf(to, "# TYPE %s%s %s\n", name, suffix, info && !metrics_open ? "gauge" : type);
+    if (unit && metrics_open)
         fprintf(to, "# UNIT %s %s\n", name, unit);
-    fprintf(to, "# HELP %s %s\n", name, help);
+    fprintf(to, "# HELP %s%s %s\n", name, suffix, help);
 }
 
 /* The name of a sample, and the labels that all rows of a process have; the brace is open. */
@@ -174,9 +180,11 @@ static const struct metrics_column {
         {"stook_cache_slabs", NULL, NULL, "state", "empty", offsetof(struct fleet_row, empty)},
 },
   metrics_group_columns[] = {
-      {"stook_group_in_use_bytes", "bytes",
-       "Bytes that the group and those below it are charged with.", NULL, NULL,
-       offsetof(struct fleet_row, bytes.in_use)},
+      {"stook_group_in_use_bytes", "bytes", "Bytes that the group and those below it have in use.",
+       NULL, NULL, offsetof(struct fleet_row, bytes.in_use)},
+      {"stook_group_stocked_bytes", "bytes",
+       "Bytes that CPUs took for the group in advance, beside those in use: at most 128 KiB a CPU.",
+       NULL, NULL, offsetof(struct fleet_row, bytes.cached)},
       {"stook_group_peak_bytes", "bytes", "The most that it was charged with.", NULL, NULL,
        offsetof(struct fleet_row, bytes.peak)},
       {"stook_group_limit_bytes", "bytes", "Its limit, of groups that have one.", NULL, NULL,
@@ -256,8 +264,9 @@ static void metrics_events(const struct fleet *fleet, bool groups, FILE *to)
             }
 }
 
-void metrics_write(const struct fleet *fleet, FILE *to)
+void metrics_write(const struct fleet *fleet, bool open, FILE *to)
 {
+    metrics_open = open;
     metrics_processes(fleet, to);
     for (size_t i = 0; i < sizeof(metrics_cache_columns) / sizeof(metrics_cache_columns[0]); i++)
         metrics_column(fleet, &metrics_cache_columns[i], false, to);
@@ -275,7 +284,8 @@ void metrics_write(const struct fleet *fleet, FILE *to)
     metrics_family(to, "stook_export_reading_seconds", "gauge", "seconds",
                    "How long this reading took.");
     fprintf(to, "stook_export_reading_seconds %.6f\n", fleet->seconds);
-    fputs("# EOF\n", to);
+    if (open)
+        fputs("# EOF\n", to);
 }
 
 /* Names have no control characters (target_clean_text()), so JSON escapes no others than labels do. */

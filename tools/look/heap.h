@@ -19,6 +19,7 @@
 
 enum {
     HEAP_NAME = 64,
+    HEAP_GROUP_DEPTH = 16,
     HEAP_NODES = 64,
     HEAP_CPUS = 8192,
     HEAP_OBJECTS = 32768, /* of a slab, at most */
@@ -98,6 +99,7 @@ struct heap_arena {
 struct heap_group {
     uint32_t number, parent, depth;
     char name[HEAP_NAME];
+    uint64_t stocked; /* charged and not used yet, here and below: not in usage */
     uint64_t usage, limit, soft_limit, peak, refused, reclaims; /* limits: UINT64_MAX: none */
 };
 

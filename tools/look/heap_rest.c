@@ -139,6 +139,63 @@ static void rest_add_group(struct heap *heap, const char *copy, size_t size)
     target_clean_text(group->name, sizeof(group->name));
 }
 
+/* What CPUs took in advance for each group, by its number and place: a stock is a word, its number and its bytes. */
+static bool rest_own_stocks(struct heap *heap, uint64_t *own)
+{
+    const struct view *v = &heap->view;
+    uint64_t at = view_value(v, VIEW_at_group_stocks), rows = 0, used = 0, word;
+    unsigned shift = (unsigned)view_value(v, VIEW_ROWS_LARGE);
+    uint32_t kind = (uint32_t)view_value(v, VIEW_GROUP_STOCK_WORD);
+
+    if (!view_knows(v, VIEW_at_group_stocks) || shift > 20 ||
+        !view_read(v, heap->target, at, VIEW_group_stocks_rows, &rows) || rows == 0 ||
+        !view_read(v, heap->target, at, VIEW_group_stocks_row_used, &used))
+        return false;
+    for (uint64_t row = 0; row <= heap->rows; row++) { /* the first one is of no CPU */
+        if (!target_read(heap->target, used + row / 64 * 8, &word, sizeof(word)))
+            return false;
+        for (size_t i = 0; word >> row % 64 & 1 && i < heap->groups; i++) {
+            uint32_t number = heap->group[i].number;
+            uint64_t stock = rows + (row << shift) - (UINT64_C(1) << shift) +
+                             number % view_value(v, VIEW_GROUP_PLACES) * 8;
+            uint64_t value;
+            if (target_read(heap->target, stock, &value, sizeof(value)) &&
+                ((uint32_t)value & ~kind) == number)
+                own[i] += value >> 32;
+        }
+    }
+    return true;
+}
+
+/* A group's stocks, and of those below it, are charged, but not used: as stook_group_stat() has it. */
+static void rest_stocks(struct heap *heap, uint64_t high)
+{
+    uint64_t places = view_value(&heap->view, VIEW_GROUP_PLACES);
+    uint64_t *own = heap_need(calloc(heap->groups + 1, sizeof(*own)));
+    uint32_t *by_place = heap_need(calloc(high + 1, sizeof(*by_place))); /* a group's index + 1 */
+    bool known = rest_own_stocks(heap, own);
+
+    for (size_t i = 0; known && i < heap->groups; i++)
+        if (heap->group[i].number % places <= high)
+            by_place[heap->group[i].number % places] = (uint32_t)i + 1;
+    for (size_t i = 0; known && i < heap->groups; i++) {
+        uint32_t number = heap->group[i].number, index;
+        for (unsigned depth = 0; depth < HEAP_GROUP_DEPTH && number % places <= high; depth++) {
+            index = by_place[number % places];
+            if (index == 0 || heap->group[index - 1].number != number)
+                break;
+            heap->group[index - 1].stocked += own[i];
+            number = heap->group[index - 1].parent;
+        }
+    }
+    for (size_t i = 0; i < heap->groups; i++) {
+        struct heap_group *group = &heap->group[i];
+        group->usage -= group->stocked < group->usage ? group->stocked : group->usage;
+    }
+    free(own);
+    free(by_place);
+}
+
 static bool rest_groups(struct heap *heap)
 {
     const struct view *v = &heap->view;
@@ -158,6 +215,8 @@ static bool rest_groups(struct heap *heap)
             return false;
         rest_add_group(heap, copy, size);
     }
+    if (heap->groups > 0 && high < 1 << 16)
+        rest_stocks(heap, high);
     return true;
 }
 

@@ -2,13 +2,16 @@
 /*
  * export.c - stook export: one process a host that serves what export/ reads, over HTTP.
  *
- * One thread serves, one request at a time.  It answers GET and HEAD, changes nothing, and reads nothing that a
- * client says but the path, the number of a process and HTTP's own headers.
+ * It answers GET and HEAD, changes nothing, and reads nothing that a client says but the path, the number of a process,
+ * Host and Accept.
  */
 #include "stook/command.h"
 
 #include "export/fleet.h"
+#include "export/http.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <getopt.h>
 #include <netdb.h>
 #include <signal.h>
@@ -20,6 +23,8 @@
 struct export
 {
     struct fleet fleet;
+    uint64_t read; /* when the last reading began: http_now() */
+    struct http_server server;
     struct sockaddr_storage address;
     socklen_t address_size;
     char listen[256]; /* as it was given */
@@ -59,6 +64,20 @@ static bool export_address(struct export *export, const char *text)
     return true;
 }
 
+/* A name that clients may use for this exporter, without a port. */
+static bool export_host(struct http_server *server, const char *text)
+{
+    struct in6_addr address;
+
+    if (!*text || strlen(text) > 255 || server->names == HTTP_NAMES ||
+        (strspn(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_") !=
+             strlen(text) &&
+         inet_pton(AF_INET6, text, &address) != 1))
+        return false;
+    server->name[server->names++] = text;
+    return true;
+}
+
 static bool export_number(const char *text, unsigned long least, unsigned long most,
                           unsigned *number)
 {
@@ -73,8 +92,9 @@ static bool export_number(const char *text, unsigned long least, unsigned long m
 
 static int export_parse(int argc, char **argv, struct export *export)
 {
-    enum { LISTEN = 1, PID, PROCESSES, CACHES, GROUPS, NO_NAMES };
+    enum { LISTEN = 1, HOST, PID, PROCESSES, CACHES, GROUPS, NO_NAMES };
     static const struct option known[] = {{"listen", required_argument, NULL, LISTEN},
+                                          {"host", required_argument, NULL, HOST},
                                           {"pid", required_argument, NULL, PID},
                                           {"max-processes", required_argument, NULL, PROCESSES},
                                           {"max-caches", required_argument, NULL, CACHES},
@@ -94,6 +114,9 @@ static int export_parse(int argc, char **argv, struct export *export)
         switch (c) {
         case LISTEN:
             good = export_address(export, optarg);
+            break;
+        case HOST:
+            good = export_host(&export->server, optarg);
             break;
         case PID:
             good = export_number(optarg, 1, INT32_MAX, &pid) && fleet->pids < FLEET_PIDS;
@@ -120,64 +143,78 @@ static int export_parse(int argc, char **argv, struct export *export)
     return optind == argc ? STATUS_OK : complain(STATUS_USAGE, "export takes no arguments");
 }
 
-#ifndef STOOK_HAS_MICROHTTPD
-static int export_run(int argc, char **argv)
-{
-    static struct export export;
-    int status = export_parse(argc, argv, &export);
-
-    return status != STATUS_OK
-               ? status
-               : complain(STATUS_FAILED,
-                          "this stook was built without libmicrohttpd, which export needs; stook "
-                          "list --json and stook caches --json PID say the same");
-}
-#else
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <microhttpd.h>
-
-/* An answer is made in memory: nothing is half sent. */
-struct answer {
-    char *text;
-    size_t size;
-    unsigned status;
-    const char *type, *file; /* file: its name for a browser, or NULL */
-};
-
 static const char export_index[] =
     "<!DOCTYPE html><title>stook export</title>\n"
-    "<p><a href=\"/metrics\">/metrics</a>: this host's processes on Stook, as OpenMetrics\n"
+    "<p><a href=\"/metrics\">/metrics</a>: this host's processes on Stook, as text for Prometheus, or as OpenMetrics\n"
     "<p>/debug/pprof/heap?pid=NUMBER: what one of them has in use, as a pprof profile; by=site: by call site\n"
     "<p><a href=\"/targets\">/targets</a>: the processes, as targets for scrapers of profiles\n";
 
-static void export_say(struct answer *answer, FILE *to, unsigned status, const char *text)
+static void export_say(struct http_answer *answer, FILE *to, unsigned status, const char *text)
 {
-    answer->status = status;
-    answer->type = "text/plain; charset=utf-8";
+    *answer = (struct http_answer){status, "text/plain; charset=utf-8", NULL};
     fprintf(to, "%s\n", text);
 }
 
-static void export_metrics(struct export *export, struct answer *answer, FILE *to)
+/* Clients that connected before the last reading began share it. */
+static void export_read(struct export *export, const struct http_request *request)
 {
-    answer->type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    if (request->came < export->read)
+        return;
+    export->read = http_now();
     fleet_read(&export->fleet);
-    metrics_write(&export->fleet, to);
 }
 
-/* The client's own name of this exporter is what it can reach it by; only hosts and ports are said back. */
-static void export_targets(struct export *export, const char *host, struct answer *answer, FILE *to)
+/* The weights that an Accept header gives to OpenMetrics 1.0.0 and to text/plain, added to those of others. */
+static void export_weigh(const char *accept, double *open, double *text)
 {
-    if (!host ||
-        strspn(host, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.:-[]_") !=
-            strlen(host)) {
-        export_say(answer, to, MHD_HTTP_BAD_REQUEST, "the request has no Host");
+    char copy[1024], *list = copy, *item;
+
+    (void)snprintf(copy, sizeof(copy), "%s", accept);
+    while ((item = strsep(&list, ",")) != NULL) {
+        char *type = strsep(&item, ";"), *parameter;
+        double weight = 1;
+        bool known = true;
+        type += strspn(type, " \t");
+        type[strcspn(type, " \t")] = '\0';
+        while ((parameter = strsep(&item, ";")) != NULL) {
+            parameter += strspn(parameter, " \t");
+            if (strncasecmp(parameter, "q=", 2) == 0)
+                weight = strtod(parameter + 2, NULL);
+            else if (strncasecmp(parameter, "version=", 8) == 0)
+                known = strncmp(parameter + 8, "1.0.0", 5) == 0;
+        }
+        if (strcasecmp(type, "application/openmetrics-text") == 0 && known && weight > *open)
+            *open = weight;
+        else if (strcasecmp(type, "text/plain") == 0 && weight > *text)
+            *text = weight;
+    }
+}
+
+static void export_metrics(struct export *export, const struct http_request *request,
+                           struct http_answer *answer, FILE *to)
+{
+    double open = 0, text = 0;
+
+    for (unsigned i = 0; i < HTTP_ACCEPTS && request->accept[i]; i++)
+        export_weigh(request->accept[i], &open, &text);
+    answer->type = open > 0 && open >= text
+                       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                       : "text/plain; version=0.0.4; charset=utf-8";
+    export_read(export, request);
+    metrics_write(&export->fleet, open > 0 && open >= text, to);
+}
+
+/* The client's own name of this exporter is what it can reach it by. */
+static void export_targets(struct export *export, const struct http_request *request,
+                           struct http_answer *answer, FILE *to)
+{
+    if (!request->host) {
+        export_say(answer, to, 400, "the request has no Host");
         return;
     }
     answer->type = "application/json";
-    fleet_read(&export->fleet);
-    targets_write(&export->fleet, host, to);
+    export_read(export, request);
+    targets_write(&export->fleet, request->host, to);
 }
 
 static bool export_serves(const struct fleet *fleet, int pid)
@@ -188,127 +225,92 @@ static bool export_serves(const struct fleet *fleet, int pid)
     return fleet->pids == 0;
 }
 
-static void export_profile(struct heap *heap, bool sites, struct answer *answer, FILE *to)
+static void export_profile(struct heap *heap, bool sites, struct http_answer *answer, FILE *to)
 {
     enum heap_profile said = heap_profile(heap, sites, to);
 
     if (said == HEAP_PROFILE_NONE) {
-        export_say(answer, to, MHD_HTTP_NOT_FOUND,
+        export_say(answer, to, 404,
                    "the process counts no call sites (STOOK_TAGS=1, STOOK_SAMPLE)");
         return;
     }
     answer->type = "application/octet-stream";
     answer->file = "attachment; filename=\"heap.pb.gz\"";
     if (said == HEAP_PROFILE_FAILED)
-        answer->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+        answer->status = 500;
 }
 
-static void export_heap(struct export *export, const char *pid, const char *by,
-                        struct answer *answer, FILE *to)
+static void export_heap(struct export *export, const char *query, struct http_answer *answer,
+                        FILE *to)
 {
     struct target_error error = {.refused = false};
     unsigned number = export->fleet.pids == 1 ? (unsigned)export->fleet.pid[0] : 0;
     struct heap *heap;
+    char text[16];
+    int size = 0, by_size = 0;
+    const char *pid = http_query(query, "pid", &size), *by = http_query(query, "by", &by_size);
+    bool sites = by && by_size == 4 && strncmp(by, "site", 4) == 0;
 
-    if (pid ? !export_number(pid, 1, INT32_MAX, &number) : number == 0) {
-        export_say(answer, to, MHD_HTTP_BAD_REQUEST, "say which process: ?pid=NUMBER");
+    (void)snprintf(text, sizeof(text), "%.*s", size, pid ? pid : "");
+    if (pid ? size >= (int)sizeof(text) || !export_number(text, 1, INT32_MAX, &number)
+            : number == 0) {
+        export_say(answer, to, 400, "say which process: ?pid=NUMBER");
         return;
     }
-    if (by && strcmp(by, "site") != 0 && strcmp(by, "cache") != 0) {
-        export_say(answer, to, MHD_HTTP_BAD_REQUEST, "by=cache or by=site");
+    if (by && !sites && !(by_size == 5 && strncmp(by, "cache", 5) == 0)) {
+        export_say(answer, to, 400, "by=cache or by=site");
         return;
     }
     if (!export_serves(&export->fleet, (int)number)) {
-        export_say(answer, to, MHD_HTTP_FORBIDDEN, "this exporter serves other processes (--pid)");
+        export_say(answer, to, 403, "this exporter serves other processes (--pid)");
         return;
     }
     heap = number == (unsigned)getpid() ? NULL
                                         : heap_open(target_open_pid((int)number, &error), &error);
     if (!heap || !heap_read(heap, &error)) {
-        export_say(answer, to, error.refused ? MHD_HTTP_FORBIDDEN : MHD_HTTP_NOT_FOUND,
+        export_say(answer, to, error.refused ? 403 : 404,
                    error.text[0] ? error.text : "the exporter does not show itself");
     } else {
-        export_profile(heap, by && strcmp(by, "site") == 0, answer, to);
+        export_profile(heap, sites, answer, to);
     }
     heap_close(heap);
 }
 
-static enum MHD_Result export_send(struct MHD_Connection *connection, struct answer *answer)
+static bool export_is_heap(const struct http_request *request)
 {
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(answer->size, answer->text, MHD_RESPMEM_MUST_FREE);
-    enum MHD_Result result;
-
-    if (!response) {
-        free(answer->text);
-        return MHD_NO;
-    }
-    MHD_add_response_header(response, "Content-Type", answer->type);
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(response, "Cache-Control", "no-store");
-    if (answer->file)
-        MHD_add_response_header(response, "Content-Disposition", answer->file);
-    if (answer->status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(response, "Allow", "GET, HEAD");
-    result = MHD_queue_response(connection, answer->status, response);
-    MHD_destroy_response(response);
-    return result;
+    return strcmp(request->path, "/debug/pprof/heap") == 0;
 }
 
-static enum MHD_Result export_answer(void *arg, struct MHD_Connection *connection, const char *path,
-                                     const char *method, const char *version, const char *body,
-                                     size_t *body_size, void **state)
+static void export_answer(const struct http_request *request, struct http_answer *answer, FILE *to,
+                          void *arg)
 {
     struct export *export = arg;
-    struct answer answer = {.status = MHD_HTTP_OK, .type = "text/html; charset=utf-8"};
-    FILE *to;
 
-    (void)version, (void)body;
-    if (!*state) { /* the headers: a body, if one follows, is dropped */
-        *state = export;
-        return MHD_YES;
-    }
-    if (*body_size > 0) {
-        *body_size = 0;
-        return MHD_YES;
-    }
-    to = open_memstream(&answer.text, &answer.size);
-    if (!to)
-        return MHD_NO;
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        export_say(&answer, to, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only");
-    else if (strcmp(path, "/metrics") == 0)
-        export_metrics(export, &answer, to);
-    else if (strcmp(path, "/debug/pprof/heap") == 0)
-        export_heap(export, MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "pid"),
-                    MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "by"), &answer,
-                    to);
-    else if (strcmp(path, "/targets") == 0)
-        export_targets(export, MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
-                       &answer, to);
-    else if (strcmp(path, "/") == 0)
+    if (export_is_heap(request))
+        export_heap(export, request->query, answer, to);
+    else if (strcmp(request->path, "/metrics") == 0)
+        export_metrics(export, request, answer, to);
+    else if (strcmp(request->path, "/targets") == 0)
+        export_targets(export, request, answer, to);
+    else if (strcmp(request->path, "/") == 0)
         fputs(export_index, to);
     else
-        export_say(&answer, to, MHD_HTTP_NOT_FOUND,
-                   "there are /metrics, /targets and /debug/pprof/heap");
-    if (fclose(to) != 0) {
-        free(answer.text);
-        return MHD_NO;
-    }
-    return export_send(connection, &answer);
+        export_say(answer, to, 404, "there are /metrics, /targets and /debug/pprof/heap");
 }
 
 /* The socket, listening, and its address with the port that it got; -1 with errno. */
 static int export_listen(struct export *export)
 {
-    int one = 1, fd = socket(export->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int one = 1,
+        fd = socket(export->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     socklen_t size = sizeof(export->address);
 
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(fd, (struct sockaddr *)&export->address, export->address_size) != 0 ||
-        listen(fd, 64) != 0 || getsockname(fd, (struct sockaddr *)&export->address, &size) != 0) {
+        listen(fd, SOMAXCONN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&export->address, &size) != 0) {
         int error = errno;
         close(fd);
         errno = error;
@@ -332,45 +334,35 @@ static void export_announce(const struct export *export)
 static int export_run(int argc, char **argv)
 {
     static struct export export;
-    struct MHD_Daemon *server;
-    int status = export_parse(argc, argv, &export), fd, signal_number;
-    sigset_t ends;
+    int status = export_parse(argc, argv, &export);
 
     if (status != STATUS_OK)
         return status;
     signal(SIGPIPE, SIG_IGN);
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* in the server's thread too */
-    fd = export_listen(&export);
-    if (fd < 0)
+    export.server.listener = export_listen(&export);
+    if (export.server.listener < 0)
         return complain(STATUS_FAILED, "cannot listen on %s: %s", export.listen, strerror(errno));
-    server = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_AUTO, 0, NULL, NULL,
-                              export_answer, &export, MHD_OPTION_LISTEN_SOCKET, fd,
-                              MHD_OPTION_CONNECTION_LIMIT, 32U, MHD_OPTION_CONNECTION_TIMEOUT, 30U,
-                              MHD_OPTION_END);
-    if (!server) {
-        close(fd);
-        return complain(STATUS_FAILED, "the server cannot be started");
-    }
+    export.server.answer = export_answer;
+    export.server.apart = export_is_heap;
+    export.server.arg = &export;
     export_announce(&export);
-    sigwait(&ends, &signal_number);
-    MHD_stop_daemon(server);
+    http_serve(&export.server);
+    close(export.server.listener);
     fleet_free(&export.fleet);
     return STATUS_OK;
 }
-#endif
 
 static const char export_help[] =
     "usage: stook export [OPTIONS]\n"
     "\n"
     "Serves numbers of this host's processes on Stook over HTTP, until it is ended by SIGINT or SIGTERM:\n"
-    "/metrics as OpenMetrics, for Prometheus; /debug/pprof/heap?pid=NUMBER as a pprof profile, by cache or (&by=site)\n"
+    "/metrics for Prometheus, as text or as OpenMetrics; /debug/pprof/heap?pid=NUMBER as a pprof profile, by cache or (&by=site)\n"
     "by call site; /targets: the processes as Prometheus's HTTP service discovery has them, for scrapers of profiles.\n"
     "Processes that the kernel does not let this user look into are counted.\n"
     "\n"
     "  --listen ADDR:PORT   default 127.0.0.1:9464; [ADDR]:PORT for IPv6; port 0: any, which is printed\n"
+    "  --host NAME          a name that clients may call this exporter by in Host, beside loopback names and the address\n"
+    "                       that they reach; up to 16 times\n"
     "  --pid NUMBER         only this process; may be given up to 64 times\n"
     "  --max-processes N    processes with rows of their own, default 50; the rest are summed up as \"other\"\n"
     "  --max-caches N       caches of a process, default 100, so\n"
