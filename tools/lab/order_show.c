@@ -80,12 +80,11 @@ int order_show(const struct lab *lab, const struct order *order, const struct or
 {
     struct writer writer;
 
-    writer_init(&writer, STDOUT_FILENO);
+    output_writer(&writer);
     if (lab->options->json)
         order_json(lab, order, result, file, &writer);
     else
         order_text(lab, order, result, file, &writer);
-    return writer_finish(&writer) == 0
-               ? 0
-               : complain(STATUS_FAILED, "standard output cannot be written: %s", strerror(errno));
+    (void)writer_finish(&writer);
+    return 0;
 }

@@ -375,12 +375,11 @@ int lab_print(const struct lab *lab)
 {
     struct writer writer;
 
-    writer_init(&writer, STDOUT_FILENO);
+    output_writer(&writer);
     if (lab->options->json)
         output_json(lab, &writer);
     else
         output_text(lab, &writer);
-    return writer_finish(&writer) == 0
-               ? 0
-               : complain(STATUS_FAILED, "standard output cannot be written: %s", strerror(errno));
+    (void)writer_finish(&writer);
+    return 0;
 }

@@ -290,7 +290,7 @@ int trace_show(const struct trace *trace, const char *file, const struct trace_o
 {
     struct writer writer, *w = &writer;
 
-    writer_init(w, STDOUT_FILENO);
+    output_writer(w);
     if (options->json) {
         show_json_trace(trace, file, row, w);
         show_word(w, "map", show_maps[options->map], ",\n ");
@@ -310,7 +310,6 @@ int trace_show(const struct trace *trace, const char *file, const struct trace_o
     }
     if (options->json)
         writer_print(w, "]}\n");
-    return writer_finish(w) == 0
-               ? 0
-               : complain(STATUS_FAILED, "standard output cannot be written: %s", strerror(errno));
+    (void)writer_finish(w);
+    return 0;
 }

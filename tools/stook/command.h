@@ -25,6 +25,15 @@ enum { /* exit statuses beside those of the program that `stook run` becomes */
        STATUS_NOT_FOUND = 127 /* run: there is no such program */
 };
 
+/* A writer to standard output, through stdio's buffer: standard_end() knows of all errors. */
+struct writer;
+void output_writer(struct writer *w);
+/* Of main().  Where a standard descriptor is closed, the next file would take its number, and be written to: another
+ * one stands in, which programs that this one becomes do not have. */
+void standard_begin(void);
+/* Every command ends by it: its output is written, or it has failed.  The exit status. */
+int standard_end(int status);
+
 /* Says "stook: MESSAGE" on stderr; the status, for `return complain(STATUS_..., ...)`. */
 int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -319,7 +319,7 @@ static int export_listen(struct export *export)
     return fd;
 }
 
-static void export_announce(const struct export *export)
+static bool export_announce(const struct export *export)
 {
     char host[128], port[16];
 
@@ -328,7 +328,7 @@ static void export_announce(const struct export *export)
         printf(strchr(host, ':') ? "serving http://[%s]:%s/metrics\n"
                                  : "serving http://%s:%s/metrics\n",
                host, port);
-    fflush(stdout);
+    return fflush(stdout) == 0;
 }
 
 static int export_run(int argc, char **argv)
@@ -345,8 +345,8 @@ static int export_run(int argc, char **argv)
     export.server.answer = export_answer;
     export.server.apart = export_is_heap;
     export.server.arg = &export;
-    export_announce(&export);
-    http_serve(&export.server);
+    if (export_announce(&export)) /* else main() says so */
+        http_serve(&export.server);
     close(export.server.listener);
     fleet_free(&export.fleet);
     return STATUS_OK;

@@ -95,13 +95,12 @@ static int list_run(int argc, char **argv)
     }
     if (optind < argc)
         return complain(STATUS_USAGE, "list takes no arguments");
-    writer_init(&list.w, STDOUT_FILENO);
+    output_writer(&list.w);
     list_head(&list);
     target_for_each_process(list_process, &list);
     if (list.json)
         writer_print(&list.w, "\n]\n");
-    if (writer_finish(&list.w) != 0)
-        return complain(STATUS_FAILED, "standard output cannot be written");
+    (void)writer_finish(&list.w);
     if (list.refused > 0)
         (void)complain(
             STATUS_OK,

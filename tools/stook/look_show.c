@@ -4,6 +4,7 @@
 #include "look/target_core.h"
 #include "stook/command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,13 +160,25 @@ uint64_t look_resident(int pid)
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-bool look_address(const char *text, uint64_t *address)
+static bool look_read(const char *text, int base, uint64_t *address)
 {
     char *end;
 
     errno = 0;
-    *address = strtoull(text, &end, 16);
-    return *text && !*end && errno == 0 && *text != '-' && *text != '+';
+    *address = strtoull(text, &end, base);
+    return !*end && errno == 0;
+}
+
+unsigned look_address(const char *text, uint64_t address[2])
+{
+    unsigned n;
+
+    if (!isxdigit((unsigned char)*text))
+        return 0;
+    n = look_read(text, 16, &address[0]);
+    if (strspn(text, "0123456789") == strlen(text) && look_read(text, 10, &address[n]))
+        n += n == 0 || address[0] != address[1];
+    return n;
 }
 
 const char *look_group(const struct heap *heap, uint32_t number, char text[HEAP_NAME])

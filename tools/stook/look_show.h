@@ -33,8 +33,11 @@ void look_json_process(struct writer *w, const struct heap *heap);
 
 /* Resident bytes of a process, as the kernel counts; 0: unknown. */
 uint64_t look_resident(int pid);
-/* "0x…" or hexadecimal digits; false: it is no address. */
-bool look_address(const char *text, uint64_t *address);
+/*
+ * What an address may be: "0x…" and digits with letters among them are hexadecimal; digits alone are that, or decimal,
+ * as Python's id() prints them.  How many readings there are: 2, the hexadecimal one first; 0: it is none.
+ */
+unsigned look_address(const char *text, uint64_t address[2]);
 /* The name of a group; its number where it has none. */
 const char *look_group(const struct heap *heap, uint32_t number, char text[HEAP_NAME]);
 

@@ -65,6 +65,7 @@ int main(int argc, char **argv)
     const struct command *command;
     int status;
 
+    standard_begin();
     shadow_begin(0); /* samples are taken at random, and replays count the same in each run */
     if (argc < 2) {
         main_overview(stderr);
@@ -83,7 +84,5 @@ int main(int argc, char **argv)
     } else {
         return complain(STATUS_USAGE, "there is no command %s; see stook help", argv[1]);
     }
-    if (fflush(stdout) != 0 || ferror(stdout))
-        return complain(STATUS_FAILED, "standard output cannot be written");
-    return status;
+    return standard_end(status);
 }

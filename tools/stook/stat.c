@@ -12,6 +12,7 @@
 
 #include <getopt.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -358,12 +359,13 @@ static int stat_repeat(const struct stat_options *options, struct heap *heap)
                 return complain(STATUS_FAILED, "cache %s was destroyed", options->cache);
         }
         now = stat_read(options, heap);
-        writer_init(&w, STDOUT_FILENO);
+        output_writer(&w);
         if (n % STAT_HEAD_EVERY == 0)
             stat_head(&w, &now);
         stat_show_line(&w, &now, &before);
-        if (writer_finish(&w) != 0)
-            return complain(STATUS_FAILED, "standard output cannot be written");
+        (void)writer_finish(&w);
+        if (fflush(stdout) != 0)
+            break; /* main() says so */
         before = now;
     }
     return STATUS_OK;
@@ -384,10 +386,9 @@ static int stat_run(int argc, char **argv)
     } else if (options.interval > 0) {
         status = stat_repeat(&options, heap);
     } else {
-        writer_init(&w, STDOUT_FILENO);
+        output_writer(&w);
         stat_once(&w, &options, heap);
-        if (writer_finish(&w) != 0)
-            status = complain(STATUS_FAILED, "standard output cannot be written");
+        (void)writer_finish(&w);
     }
     heap_close(heap);
     return status;

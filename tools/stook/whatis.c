@@ -8,12 +8,15 @@
 
 #include <getopt.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct whatis {
     struct heap *heap;
     struct look_names *names;
     uint64_t address;
+    const char *digits, *base; /* where the address was digits only: them, and how they were read here */
+    bool hidden;               /* only the other reading of the digits is Stook's */
     struct heap_what what;
     struct look_place place;
 };
@@ -67,7 +70,10 @@ static void whatis_text(struct writer *w, const struct whatis *one)
     uint64_t into = one->address - what->start;
     char group[HEAP_NAME];
 
-    writer_print(w, "0x%llx is ", whatis_number(one->address));
+    writer_print(w, "0x%llx ", whatis_number(one->address));
+    if (one->digits)
+        writer_print(w, "(%.32s, read as %s) ", one->digits, one->base);
+    writer_print(w, "is ");
     if (what->kind == HEAP_ELSEWHERE || what->kind == HEAP_NOTHING) {
         writer_print(w, what->kind == HEAP_NOTHING
                             ? "a free page of Stook's, or the library's own\n"
@@ -139,6 +145,8 @@ static void whatis_json(struct writer *w, const struct whatis *one)
 
     writer_print(w, "{");
     writer_key(w, "address", one->address, ", ");
+    if (one->digits)
+        writer_print(w, "\"read_as\": \"%s\", ", one->base);
     writer_print(w, "\"kind\": \"%s\"", kinds[what->kind]);
     if (what->cache) {
         writer_print(w, ", \"cache\": ");
@@ -182,10 +190,21 @@ static void whatis_json(struct writer *w, const struct whatis *one)
 
 /* ---- the command ------------------------------------------------------------------------------ */
 
+/* Of two readings of the same digits, those that are Stook's are shown, and both where none is. */
+static void whatis_choose(struct whatis *of, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        bool first = of[i - 1].what.kind != HEAP_ELSEWHERE, second = of[i].what.kind != HEAP_ELSEWHERE;
+        if (of[i].digits && of[i].digits == of[i - 1].digits && first != second)
+            of[first ? i : i - 1].hidden = true;
+    }
+}
+
 static void whatis_show(struct heap *heap, struct whatis *of, size_t n, bool json)
 {
     struct look_names *names = look_names_new(heap);
     struct writer w;
+    unsigned shown = 0;
 
     for (size_t i = 0; i < n; i++) {
         of[i].heap = heap;
@@ -197,14 +216,17 @@ static void whatis_show(struct heap *heap, struct whatis *of, size_t n, bool jso
                 look_names_want(names, of[i].what.who[j].frames[f]);
     }
     look_names_find(names);
-    writer_init(&w, STDOUT_FILENO);
+    whatis_choose(of, n);
+    output_writer(&w);
     if (json) {
         look_json_process(&w, heap);
         writer_print(&w, ",\n \"addresses\": [");
     }
     for (size_t i = 0; i < n; i++) {
+        if (of[i].hidden)
+            continue;
         if (json) {
-            writer_print(&w, i ? ",\n  " : "\n  ");
+            writer_print(&w, "%s\n  ", shown++ ? "," : "");
             whatis_json(&w, &of[i]);
         } else {
             whatis_text(&w, &of[i]);
@@ -214,6 +236,20 @@ static void whatis_show(struct heap *heap, struct whatis *of, size_t n, bool jso
         writer_print(&w, "]}\n");
     (void)writer_finish(&w);
     look_names_free(names);
+}
+
+static unsigned whatis_read(const char *text, struct whatis of[2])
+{
+    uint64_t address[2];
+    unsigned n = look_address(text, address);
+    bool digits = n > 0 && strspn(text, "0123456789") == strlen(text);
+
+    for (unsigned i = 0; i < n; i++) {
+        of[i].address = address[i];
+        of[i].digits = digits ? text : NULL;
+        of[i].base = address[i] == strtoull(text, NULL, 16) ? "hexadecimal" : "decimal";
+    }
+    return n;
 }
 
 static int whatis_run(int argc, char **argv)
@@ -235,14 +271,17 @@ static int whatis_run(int argc, char **argv)
     }
     if (argc - optind < 2)
         return complain(STATUS_USAGE, "whatis takes a process number and addresses");
-    of = calloc((size_t)argc, sizeof(*of));
+    of = calloc(2 * (size_t)argc, sizeof(*of));
     if (!of)
         return complain(STATUS_FAILED, "no memory");
-    for (int i = optind + 1; i < argc; i++)
-        if (!look_address(argv[i], &of[n++].address)) {
+    for (int i = optind + 1; i < argc; i++) {
+        unsigned readings = whatis_read(argv[i], &of[n]);
+        if (readings == 0) {
             free(of);
-            return complain(STATUS_USAGE, "%s is no address in hexadecimal", argv[i]);
+            return complain(STATUS_USAGE, "%s is no address", argv[i]);
         }
+        n += readings;
+    }
     status = look_open(argv[optind], &heap);
     if (status == STATUS_OK) {
         whatis_show(heap, of, n, json);
@@ -257,6 +296,8 @@ static const char whatis_help[] =
     "\n"
     "Says what addresses of a running process are, or of one that ended with a core file: which cache's object,\n"
     "where in it and in which slab, whether a user has it or which sheaf or barn, and who allocated it.\n"
+    "An address is hexadecimal where it begins with 0x or has letters.  One of digits only may also be decimal, as Python's\n"
+    "id() prints it: both readings are tried, and the answer says which one is of Stook.\n"
     "Call sites are known where the process counts them (STOOK_TAGS=1, stook run --profile); whole stacks, times,\n"
     "frees and sizes asked for where the cache has the debug letter U (STOOK_DEBUG=U).\n"
     "\n"

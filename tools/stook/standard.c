@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * standard.c - the descriptors 0 to 2 of every command.
+ */
+#include "stook/command.h"
+
+#include "base/writer.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int standard_put(void *unused, const char *text, size_t size)
+{
+    (void)unused;
+    return fwrite(text, 1, size, stdout) == size ? 0 : -1;
+}
+
+void output_writer(struct writer *w)
+{
+    writer_init_put(w, standard_put, NULL);
+}
+
+void standard_begin(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/", O_PATH | O_CLOEXEC); /* which nobody can read or write, nor open again to */
+}
+
+int standard_end(int status)
+{
+    bool written = fflush(stdout) == 0 && !ferror(stdout);
+
+    if (close(STDOUT_FILENO) == 0 && written)
+        return status;
+    fputs("stook: standard output cannot be written\n", stderr);
+    return status != STATUS_OK ? status : STATUS_FAILED;
+}
