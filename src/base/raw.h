@@ -14,14 +14,40 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
+static inline int raw_openat(int folder, const char *path, int flags, unsigned mode)
+{
+    return (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+
 static inline int raw_open(const char *path, int flags, unsigned mode)
 {
-    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+    return raw_openat(AT_FDCWD, path, flags, mode);
+}
+
+static inline int raw_fstat(int fd, struct stat *st)
+{
+    return (int)syscall(SYS_fstat, fd, st);
+}
+
+static inline int raw_fcntl(int fd, int command, long argument)
+{
+    return (int)syscall(SYS_fcntl, fd, command, argument);
+}
+
+static inline int raw_ftruncate(int fd, off_t size)
+{
+    return (int)syscall(SYS_ftruncate, fd, size);
+}
+
+static inline uid_t raw_geteuid(void)
+{
+    return (uid_t)syscall(SYS_geteuid);
 }
 
 static inline int raw_close(int fd)

@@ -2,6 +2,7 @@
 #include "debug/tools.h"
 #include "debug/report.h"
 
+#include "base/file.h"
 #include "base/grow.h"
 #include "base/placed.h"
 #include "base/raw.h"
@@ -82,7 +83,7 @@ static void report_append(const char *text, size_t size)
 
     if (!*report_file)
         return;
-    fd = raw_open(report_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+    fd = file_open_write(report_file, O_WRONLY | O_APPEND | O_CREAT, 0600);
     if (fd < 0)
         return;
     (void)report_write(fd, text, size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/symbols.h"
 
+#include "base/file.h"
 #include "base/raw.h"
 #include "os/maps.h"
 
@@ -164,7 +165,7 @@ void symbols_find(struct symbol *symbols, unsigned n)
         left -= here;
         if (here == 0 || entry.path[0] != '/')
             continue;
-        fd = raw_open(entry.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+        fd = file_open_read(entry.path);
         if (fd < 0)
             continue;
         symbols_of_file(fd, &entry, symbols, n);

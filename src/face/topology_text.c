@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "face/topology_text.h"
 
+#include "base/file.h"
 #include "base/init.h"
 #include "base/placed.h"
 #include "base/report.h"
@@ -476,14 +477,15 @@ bool topology_text_load(const char *text, struct topology *t)
     } *work = os_map(sizeof(*work));
     const char *name = text_is_text(text) ? NULL : text;
     bool ok = false;
-    int n = 0;
+    int n = 0, saved = errno;
 
     if (!work) {
         report_warn("topology: no memory to read it");
         return false;
     }
     if (name)
-        n = os_read_file(name, work->file, sizeof(work->file));
+        n = os_read_close(file_open_read(name), work->file, sizeof(work->file));
+    errno = saved;
     if (n < 0)
         report_warn("topology: \"%.200s\" is neither a text (node:2 core:4 ...) nor a file that "
                     "can be read",

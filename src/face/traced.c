@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "face/traced.h"
 
+#include "base/file.h"
 #include "base/placed.h"
 #include "charge/accounted.h"
 #include "trace/trace.h"
@@ -78,7 +79,7 @@ static bool traced_begin(const char *path, bool named)
         return traced_wish.all && traced_begin_numbered();
     if (error != 0)
         report_warn("%s: this process is not traced: %s", path,
-                    error == EBUSY ? "another one writes to that file" : strerror(error));
+                    error == EBUSY ? "another one writes to that file" : file_error(error));
     return error == 0;
 }
 

@@ -74,5 +74,7 @@ void os_wake(_Atomic uint32_t *word, int n);
 uint64_t os_random(void);
 /* Reads a small file into buf, NUL-terminated; bytes read or -1. */
 int os_read_file(const char *path, char *buf, size_t size);
+/* The same of an open file, which is closed; -1: of none. */
+int os_read_close(int fd, char *buf, size_t size);
 
 #endif

@@ -328,13 +328,19 @@ uint64_t os_random(void)
 
 int os_read_file(const char *path, char *buf, size_t size)
 {
-    int saved = errno, fd = raw_open(path, O_RDONLY | O_CLOEXEC, 0);
+    int saved = errno, fd = raw_open(path, O_RDONLY | O_CLOEXEC, 0), got;
+
+    got = os_read_close(fd, buf, size);
+    errno = saved;
+    return got;
+}
+
+int os_read_close(int fd, char *buf, size_t size)
+{
     size_t got = 0;
 
-    if (fd < 0) {
-        errno = saved;
+    if (fd < 0)
         return -1;
-    }
     while (got < size - 1) {
         ssize_t n = raw_read(fd, buf + got, size - 1 - got);
         if (n < 0 && errno == EINTR)
@@ -348,6 +354,5 @@ int os_read_file(const char *path, char *buf, size_t size)
     }
     (void)raw_close(fd);
     buf[got] = '\0';
-    errno = saved;
     return (int)got;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trace/trace_file.h"
 
+#include "base/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 
@@ -34,7 +35,7 @@ static struct {
 
 static int trace_file_openat(const char *path, int flags)
 {
-    return raw_open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+    return file_open_write(path, flags, 0600);
 }
 
 /* ---- making it ------------------------------------------------------------------------------ */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "watch/exit.h"
 
+#include "base/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"
@@ -181,11 +182,12 @@ static int exit_open(const char *pattern)
         report_warn("STOOK_REPORT_FILE is no usable path; the report goes to stderr");
         return -1;
     }
-    fd = raw_open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+    fd = file_open_write(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (fd >= 0)
         (void)flock(fd, LOCK_EX); /* processes that share a file write one after the other */
     else
-        report_warn("%s cannot be written (%s); the report goes to stderr", path, strerror(errno));
+        report_warn("%s cannot be written (%s); the report goes to stderr", path,
+                    file_error(errno));
     return fd;
 }
 

@@ -4,6 +4,7 @@
 #include "large/large.h"
 #include "site/tag.h"
 #include "watch/exit.h"
+#include "base/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"
@@ -121,9 +122,8 @@ static void profile_file_write(unsigned number)
         return;
     if (!profile_file_path(number, path, sizeof(path))) {
         report_warn("STOOK_PROFILE: the path is too long; no profile is written");
-    } else if ((fd = raw_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)) <
-               0) {
-        report_warn("the profile cannot be written to %s (%s)", path, strerror(errno));
+    } else if ((fd = file_open_write(path, O_WRONLY | O_CREAT | O_TRUNC, 0644)) < 0) {
+        report_warn("the profile cannot be written to %s (%s)", path, file_error(errno));
     } else {
         failed = stook_profile_write(fd) != 0 ? errno : 0;
         if (raw_close(fd) != 0 && failed == 0)

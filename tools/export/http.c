@@ -18,8 +18,8 @@
 enum {
     HTTP_CONNECTIONS = 128,
     HTTP_EACH = HTTP_CONNECTIONS / 2, /* of one address */
-    HTTP_BATCH = 16,                  /* accepted between two looks at requests; far below HTTP_EACH */
-    HTTP_HEAD = 8192,                 /* bytes of a request at most */
+    HTTP_BATCH = 16,  /* accepted between two looks at requests; far below HTTP_EACH */
+    HTTP_HEAD = 8192, /* bytes of a request at most */
     HTTP_CHILDREN = 4,
     HTTP_MOST = 1 << 28, /* bytes of an answer that a child makes */
 };
@@ -254,8 +254,8 @@ static void http_say(struct http_answer *answer, FILE *to, unsigned status, cons
 static void http_refuse(struct http_answer *answer, FILE *to, unsigned status)
 {
     http_say(answer, to, status,
-             status == 403   ? "Host is another name: stook export answers to loopback names, to the "
-                               "address that it is reached by, and to the names of --host"
+             status == 403 ? "Host is another name: stook export answers to loopback names, to the "
+                             "address that it is reached by, and to the names of --host"
              : status == 405 ? "GET and HEAD only"
              : status == 504 ? "the process could not be read in time"
                              : "this is no request that stook export knows");
@@ -281,10 +281,11 @@ static char *http_message(const struct http_server *server, const struct http_re
         server->answer(request, &answer, to, server->arg);
     if (fclose(to) == 0 && (to = open_memstream(&text, size)) != NULL) {
         (void)strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
-        fprintf(to,
-                "HTTP/1.1 %u %s\r\nDate: %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
-                "Connection: close\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",
-                answer.status, http_reason(answer.status), date, answer.type, n);
+        fprintf(
+            to,
+            "HTTP/1.1 %u %s\r\nDate: %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+            "Connection: close\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",
+            answer.status, http_reason(answer.status), date, answer.type, n);
         if (answer.file)
             fprintf(to, "Content-Disposition: %s\r\n", answer.file);
         fputs(answer.status == 405 ? "Allow: GET, HEAD\r\n\r\n" : "\r\n", to);
@@ -323,7 +324,8 @@ static void http_start(const struct http_server *server, struct http_connection 
         ssize_t n;
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(server->listener);
-        for (unsigned i = 0; i < HTTP_CONNECTIONS; i++) /* a connection ends when the server drops it */
+        for (unsigned i = 0; i < HTTP_CONNECTIONS;
+             i++) /* a connection ends when the server drops it */
             if (http_table[i].state != HTTP_FREE)
                 close(http_table[i].fd);
         text = at = http_message(server, &c->request, 0, &size);
@@ -344,7 +346,8 @@ static void http_start(const struct http_server *server, struct http_connection 
 /* The child has written something, or has ended.  `sent` is what came so far, its size in front included. */
 static void http_take(const struct http_server *server, struct http_connection *c)
 {
-    size_t head = sizeof(c->size), room = c->sent < head ? head - c->sent : c->size - (c->sent - head);
+    size_t head = sizeof(c->size),
+           room = c->sent < head ? head - c->sent : c->size - (c->sent - head);
     char *to = c->sent < head ? (char *)&c->size + c->sent : c->out + (c->sent - head);
     ssize_t n = read(c->pipe, to, room);
 
@@ -450,8 +453,8 @@ static bool http_accept(const struct http_server *server)
 {
     struct sockaddr_storage peer = {0}, local = {0};
     socklen_t size = sizeof(peer);
-    int fd = accept4(server->listener, (struct sockaddr *)&peer, &size,
-                     SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd =
+        accept4(server->listener, (struct sockaddr *)&peer, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct http_connection *c;
     unsigned char address[16];
     unsigned count;
@@ -523,12 +526,12 @@ static int http_poll(const struct http_server *server, int signals, struct pollf
     for (unsigned i = 0; i < HTTP_CONNECTIONS; i++) {
         const struct http_connection *c = &http_table[i];
         bool used = c->state != HTTP_FREE;
-        polls[2 + 2 * i] = (struct pollfd){
-            used ? c->fd : -1,
-            c->state == HTTP_SENDS                                ? POLLOUT
-            : c->state == HTTP_READS || c->state == HTTP_DRAINS ? POLLIN
-                                                                  : 0,
-            0};
+        polls[2 + 2 * i] =
+            (struct pollfd){used ? c->fd : -1,
+                            c->state == HTTP_SENDS                              ? POLLOUT
+                            : c->state == HTTP_READS || c->state == HTTP_DRAINS ? POLLIN
+                                                                                : 0,
+                            0};
         polls[3 + 2 * i] = (struct pollfd){used ? c->pipe : -1, POLLIN, 0};
         if (used && c->until < first)
             first = c->until;
@@ -537,7 +540,8 @@ static int http_poll(const struct http_server *server, int signals, struct pollf
     }
     if (waits && children < HTTP_CHILDREN)
         return poll(polls, 2 + 2 * HTTP_CONNECTIONS, 0);
-    return poll(polls, 2 + 2 * HTTP_CONNECTIONS, first > now ? (int)((first - now) / 1000000 + 1) : 0);
+    return poll(polls, 2 + 2 * HTTP_CONNECTIONS,
+                first > now ? (int)((first - now) / 1000000 + 1) : 0);
 }
 
 void http_serve(const struct http_server *server)

@@ -16,9 +16,10 @@
 enum { HTTP_NAMES = 16, HTTP_ACCEPTS = 4 };
 
 struct http_request {
-    const char *method, *path, *query, *host; /* host: NULL if there is none, which HTTP/1.0 permits */
-    const char *accept[HTTP_ACCEPTS];         /* values of Accept headers, NULL behind the last */
-    uint64_t came;                            /* when the client connected: CLOCK_MONOTONIC, ns */
+    const char *method, *path, *query,
+        *host;                        /* host: NULL if there is none, which HTTP/1.0 permits */
+    const char *accept[HTTP_ACCEPTS]; /* values of Accept headers, NULL behind the last */
+    uint64_t came;                    /* when the client connected: CLOCK_MONOTONIC, ns */
 };
 
 struct http_answer {
@@ -28,7 +29,8 @@ struct http_answer {
 
 struct http_server {
     int listener;
-    const char *name[HTTP_NAMES]; /* of Host, beside loopback names and the address that the client reached */
+    const char *name
+        [HTTP_NAMES]; /* of Host, beside loopback names and the address that the client reached */
     unsigned names;
     void (*answer)(const struct http_request *request, struct http_answer *answer, FILE *to,
                    void *arg);

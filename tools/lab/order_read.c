@@ -8,6 +8,8 @@
 
 #include "os/topology.h"
 
+#include "base/file.h"
+
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -100,7 +102,7 @@ static int order_read_all(struct order *order, const char *file, FILE *stream)
     int status;
 
     if (fstat(fileno(stream), &stat) != 0)
-        return order_refuse(file, strerror(errno));
+        return order_refuse(file, file_error(errno));
     if (!S_ISREG(stat.st_mode) || stat.st_size < (off_t)sizeof(*h) ||
         fread(h, sizeof(*h), 1, stream) != 1)
         return order_refuse(file, "this is no order file");
@@ -117,12 +119,12 @@ static int order_read_all(struct order *order, const char *file, FILE *stream)
 
 int order_read(struct order *order, const char *file)
 {
-    FILE *stream = fopen(file, "rbe");
+    FILE *stream = file_stream(file);
     int status;
 
     memset(order, 0, sizeof(*order));
     if (!stream)
-        return order_refuse(file, strerror(errno));
+        return order_refuse(file, file_error(errno));
     status = order_read_all(order, file, stream);
     fclose(stream);
     return status;

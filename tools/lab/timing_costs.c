@@ -6,6 +6,8 @@
 #include "lab/timing.h"
 #include "stook/command.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,11 +48,11 @@ int timing_read(const char *name, struct timing_costs *costs)
 {
     char line[256], key[32], end;
     double value;
-    FILE *file = fopen(name, "re");
+    FILE *file = file_stream(name);
     unsigned number = 0;
 
     if (!file)
-        return complain(STATUS_USAGE, "lab: %s: %s", name, strerror(errno));
+        return complain(STATUS_USAGE, "lab: %s: %s", name, file_error(errno));
     while (fgets(line, sizeof(line), file)) {
         number++;
         line[strcspn(line, "#\n")] = '\0';

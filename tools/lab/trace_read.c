@@ -486,7 +486,7 @@ bool trace_use(struct trace *trace, const void *file, uint64_t bytes)
 
 bool trace_open(struct trace *trace, const char *name)
 {
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    int fd = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     struct stat stat;
     void *map;
 

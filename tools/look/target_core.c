@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "look/target_core.h"
 
+#include "base/file.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +73,7 @@ static const void *core_at(const struct core *core, uint64_t offset, uint64_t si
 
 static const char *core_map(const char *path, size_t *size, struct stat *st)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = file_open_read(path);
     void *bytes = MAP_FAILED;
 
     if (fd < 0)
@@ -499,7 +501,7 @@ struct target *target_open_core(const char *path, const char *exe, struct target
     core->bytes = core_map(path, &core->size, &st);
     if (!core->bytes) {
         (void)target_fail(error, "%.200s: %s", path,
-                          errno == ENOEXEC ? "is no core file" : strerror(errno));
+                          errno == ENOEXEC ? "is no core file" : file_error(errno));
     } else if (!core_parse(core, target)) {
         (void)target_fail(error, "%.200s: is no core file of a 64-bit process", path);
     } else {

@@ -3,6 +3,8 @@
 
 #include "stook/command.h"
 
+#include "base/file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -234,7 +236,7 @@ static bool slabinfo_sys_text(const char *folder, const char *name, const char *
 
     if ((size_t)snprintf(path, sizeof(path), "%s/%s/%s", folder, name, what) >= sizeof(path))
         return false;
-    file = fopen(path, "re");
+    file = file_stream(path);
     if (!file)
         return false;
     good = fgets(text, (int)size, file) != NULL;
@@ -386,9 +388,9 @@ bool slabinfo_read(struct slabinfo *info, const char *path)
         return slabinfo_read_machine(info);
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         return slabinfo_read_folder(info, path);
-    file = fopen(path, "re");
+    file = file_stream(path);
     if (!file) {
-        complain(STATUS_FAILED, "plan: %s: %s", path, strerror(errno));
+        complain(STATUS_FAILED, "plan: %s: %s", path, file_error(errno));
         return false;
     }
     good = slabinfo_read_file(info, file, path);

@@ -10,6 +10,8 @@
 #include "slab/layout.h"
 #include "stook/command.h"
 
+#include "base/file.h"
+
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -225,14 +227,14 @@ static bool traces_word(struct traces_table *table, const char *word)
 /* The text of a file, or the words themselves; NULL after complain(). */
 static char *traces_words(const char *text)
 {
-    FILE *file = strspn(text, "0123456789:,") == strlen(text) ? NULL : fopen(text, "re");
+    FILE *file = strspn(text, "0123456789:,") == strlen(text) ? NULL : file_stream(text);
     char *words = NULL;
     size_t room = 0;
 
     if (strspn(text, "0123456789:,") == strlen(text))
         words = strdup(text);
     else if (!file)
-        complain(STATUS_USAGE, "plan: --classes %s: %s", text, strerror(errno));
+        complain(STATUS_USAGE, "plan: --classes %s: %s", text, file_error(errno));
     else if (getdelim(&words, &room, '\0', file) < 0) {
         complain(STATUS_USAGE, "plan: --classes %s: it has no classes", text);
         free(words); /* room for a line, with no line in it */

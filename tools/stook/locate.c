@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "stook/locate.h"
 
+#include "base/file.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -184,7 +186,7 @@ enum locate_kind locate_kind(const char *path, const char **why)
 
     snprintf(script, sizeof(script), "%s", path);
     for (int i = 0; i < LOCATE_SCRIPTS; i++) {
-        int fd = open(script, O_RDONLY | O_CLOEXEC);
+        int fd = file_open_read(script);
         ssize_t n = fd < 0 ? -1 : pread(fd, head, sizeof(head) - 1, 0);
         bool again = false;
         head[n > 0 ? n : 0] = '\0';

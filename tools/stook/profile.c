@@ -8,6 +8,8 @@
 #include "stook/command.h"
 #include "stook/option.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -274,10 +276,10 @@ static int profile_start(char **program, struct profile_options *options)
     int fd, status;
     pid_t child;
 
-    fd = options->save ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644)
+    fd = options->save ? file_open_write(path, O_WRONLY | O_CREAT | O_TRUNC, 0644)
                        : mkostemp(file, O_CLOEXEC);
     if (fd < 0)
-        return complain(STATUS_RUN, "%s cannot be written: %s", path, strerror(errno));
+        return complain(STATUS_RUN, "%s cannot be written: %s", path, file_error(errno));
     close(fd);
     if (!profile_pattern(path, pattern, sizeof(pattern))) {
         status = complain(STATUS_RUN, "%s: the path is too long", path);

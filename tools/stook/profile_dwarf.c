@@ -2,12 +2,15 @@
 #include "stook/profile.h"
 #include "stook/profile_code.h"
 
+#include "base/file.h"
+
 #ifdef STOOK_HAS_LIBDW
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const bool dwarf_is_there = true;
 
@@ -30,7 +33,8 @@ struct dwarf_file {
 /* Separate files of debugging information are looked for where Debian and others put them. */
 static const Dwfl_Callbacks dwarf_callbacks = {
     .find_elf = dwfl_build_id_find_elf,
-    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .find_debuginfo =
+        dwfl_build_id_find_debuginfo, /* not by a name that the file says, which may be a FIFO's */
     .section_address = dwfl_offline_section_address,
 };
 
@@ -43,7 +47,10 @@ struct dwarf_file *dwarf_open(const char *path)
         return NULL;
     file->dwfl = dwfl_begin(&dwarf_callbacks);
     if (file->dwfl) {
-        file->module = dwfl_report_offline(file->dwfl, path, path, -1);
+        int fd = file_open_read(path);
+        file->module = fd < 0 ? NULL : dwfl_report_offline(file->dwfl, path, path, fd);
+        if (!file->module && fd >= 0)
+            close(fd);
         dwfl_report_end(file->dwfl, NULL, NULL);
     }
     if (!file->module || !dwfl_module_getelf(file->module, &bias)) {

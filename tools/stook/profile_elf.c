@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "stook/profile_code.h"
 
+#include "base/file.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +13,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define ELF_MOST ((off_t)1 << 33) /* bytes of a file, sparse ones too */
 
 struct elf_symbol {
     uint64_t start, size;
@@ -79,11 +83,11 @@ struct elf_file *elf_open(const char *path)
 {
     struct elf_file *file = calloc(1, sizeof(*file));
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = file_open_read(path);
     void *bytes = MAP_FAILED;
 
     if (file && fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-        st.st_size >= (off_t)sizeof(ElfW(Ehdr)))
+        st.st_size >= (off_t)sizeof(ElfW(Ehdr)) && st.st_size <= ELF_MOST)
         bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     else if (fd >= 0)
         errno = ENOEXEC;

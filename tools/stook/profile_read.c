@@ -4,13 +4,17 @@
 #include "stook/command.h"
 #include "stook/json.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define PROFILE_FILE ((size_t)1 << 31) /* bytes of a profile at most */
+
 static char *profile_file(const char *path)
 {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    FILE *file = strcmp(path, "-") == 0 ? stdin : file_stream(path);
     size_t size = 0, room = 1 << 16, n;
     char *text = NULL, *more;
 
@@ -21,8 +25,12 @@ static char *profile_file(const char *path)
         if (size < room)
             break;
         room *= 2;
+        if (room > PROFILE_FILE) {
+            errno = EFBIG;
+            break;
+        }
     }
-    if (!file || ferror(file)) {
+    if (!file || ferror(file) || room > PROFILE_FILE) {
         int error = errno;
         free(text);
         text = NULL;
@@ -179,7 +187,7 @@ int profile_read(struct profile *profile, const char *path)
     memset(profile, 0, sizeof(*profile));
     profile->text = profile_file(path);
     if (!profile->text)
-        return complain(STATUS_FAILED, "%s cannot be read: %s", path, strerror(errno));
+        return complain(STATUS_FAILED, "%s cannot be read: %s", path, file_error(errno));
     profile->json = json_read(profile->text, &line);
     if (!profile->json)
         return complain(STATUS_FAILED, "%s is no profile: line %u is not JSON%s", path, line,

@@ -10,6 +10,8 @@
 #include "stook/locate.h"
 #include "stook/option.h"
 
+#include "base/file.h"
+
 #include <stook/stook.h>
 
 #include <errno.h>
@@ -227,10 +229,10 @@ static int run_report_file(const char *file)
             return complain(STATUS_RUN, "%s: the path is too long", file);
     }
     path[m] = '\0';
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+    fd = file_open_write(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     if (fd < 0)
         return complain(STATUS_RUN, "the report cannot be written to %s: %s", path,
-                        strerror(errno));
+                        file_error(errno));
     close(fd);
     return run_set(SETTING_REPORT_FILE, pattern);
 }
@@ -267,11 +269,10 @@ static int run_trace(const struct run_options *options)
     char self[32];
     int fd, status;
 
-    fd = open(options->trace, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
-              0600);
+    fd = file_open_write(options->trace, O_WRONLY | O_CREAT, 0600);
     if (fd < 0)
         return complain(STATUS_RUN, "the trace cannot be written to %s: %s", options->trace,
-                        strerror(errno));
+                        file_error(errno));
     close(fd);
     snprintf(self, sizeof(self), "%d", (int)getpid());
     status = run_set(SETTING_TRACE, options->trace);

@@ -26,7 +26,8 @@ void standard_begin(void)
 {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/", O_PATH | O_CLOEXEC); /* which nobody can read or write, nor open again to */
+            (void)open("/",
+                       O_PATH | O_CLOEXEC); /* which nobody can read or write, nor open again to */
 }
 
 int standard_end(int status)

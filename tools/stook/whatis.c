@@ -15,8 +15,9 @@ struct whatis {
     struct heap *heap;
     struct look_names *names;
     uint64_t address;
-    const char *digits, *base; /* where the address was digits only: them, and how they were read here */
-    bool hidden;               /* only the other reading of the digits is Stook's */
+    const char *digits,
+        *base;   /* where the address was digits only: them, and how they were read here */
+    bool hidden; /* only the other reading of the digits is Stook's */
     struct heap_what what;
     struct look_place place;
 };
@@ -194,7 +195,8 @@ static void whatis_json(struct writer *w, const struct whatis *one)
 static void whatis_choose(struct whatis *of, size_t n)
 {
     for (size_t i = 1; i < n; i++) {
-        bool first = of[i - 1].what.kind != HEAP_ELSEWHERE, second = of[i].what.kind != HEAP_ELSEWHERE;
+        bool first = of[i - 1].what.kind != HEAP_ELSEWHERE,
+             second = of[i].what.kind != HEAP_ELSEWHERE;
         if (of[i].digits && of[i].digits == of[i - 1].digits && first != second)
             of[first ? i : i - 1].hidden = true;
     }
