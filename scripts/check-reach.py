@@ -21,11 +21,11 @@ OPENS = re.compile(r"(?<![\w.])(?:raw_)?(?:open|openat|fopen|freopen|creat)\((?!
 # By file, what may stand in a line that is found, and why.
 MAY = {
     "tools/export/http.c": {"kill(c->child": "a child of its own, which it has not waited for"},
+    "tools/look/apart.c": {"kill(child": "the same", "fopen(path": "/proc/PID/stat"},
     "tools/look/target_pid.c": {"openat(folder, name": "the kernel's files of a process", 'openat(pid_folder(target), "maps"': "the same",
                                 "open(path, O_RDONLY | O_DIRECTORY": "/proc/PID"},
     "tools/look/leaks.c": {"open(path, O_RDONLY | O_CLOEXEC) : -1": "/proc/PID/pagemap"},
     "tools/stook/look_show.c": {"fopen(path": "/proc/PID/statm"},
-    "tools/export/fleet.c": {"fopen(path": "/proc/PID/stat"},
     "tools/export/metrics.c": {'fopen("/proc/stat"': "the kernel's"},
     "tools/plan/slabinfo.c": {"fopen(SLABINFO_PROC": "the kernel's"},
     "tools/plan/svg.c": {'fopen("/dev/null"': "the kernel's", "fopen(path": "output, by the user's own name"},

@@ -194,10 +194,8 @@ static void folders_of_everybody(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regular_files_are_read),
-        cmocka_unit_test(links_are_not_written_through),
-        cmocka_unit_test(opening_never_waits),
-        cmocka_unit_test(own_descriptors),
+        cmocka_unit_test(regular_files_are_read), cmocka_unit_test(links_are_not_written_through),
+        cmocka_unit_test(opening_never_waits),    cmocka_unit_test(own_descriptors),
         cmocka_unit_test(folders_of_everybody),
     };
 

@@ -4,6 +4,7 @@
  */
 #include "export/fleet.h"
 
+#include "look/apart.h"
 #include "stook/look_show.h"
 
 #include <stdlib.h>
@@ -112,40 +113,18 @@ static void fleet_add_groups(struct fleet_rows *rows, const struct heap *heap, b
     }
 }
 
-/* When a process started: field 22 of its stat, behind the name, which may hold anything. */
-static uint64_t fleet_start(int pid)
-{
-    char path[32], text[1024];
-    unsigned long long start = 0;
-    const char *at;
-    size_t n;
-    FILE *file;
+/* The child: all of a process; what it says is this, its caches and its groups. */
+struct fleet_seen {
+    bool refused, found;
+    struct fleet_process process;
+};
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    file = fopen(path, "re");
-    if (!file)
-        return 0;
-    n = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[n] = '\0';
-    at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    return at && sscanf(at, "%llu", &start) == 1 ? start : 0;
-}
-
-static void fleet_take(struct fleet *fleet, const struct heap *heap)
+static void fleet_fill(struct fleet_process *process, const struct heap *heap, bool group_names)
 {
-    struct fleet_process *process;
     struct fleet_row *large;
 
-    if (fleet->processes == fleet->room) {
-        fleet->room = 2 * fleet->room + 16;
-        fleet->process = fleet_need(realloc(fleet->process, fleet->room * sizeof(*fleet->process)));
-    }
-    process = &fleet->process[fleet->processes++];
     *process = (struct fleet_process){.pid = heap->target->pid,
-                                      .start = fleet_start(heap->target->pid),
+                                      .start = apart_started(heap->target->pid),
                                       .resident = look_resident(heap->target->pid),
                                       .warm = heap->arena.warm,
                                       .objects = heap->total.active,
@@ -159,21 +138,67 @@ static void fleet_take(struct fleet *fleet, const struct heap *heap)
     large->active = heap->large_objects;
     for (size_t i = 0; i < heap->caches; i++)
         fleet_add_cache(&process->cache, heap, &heap->cache[i]);
-    fleet_add_groups(&process->group, heap, fleet->group_names);
+    fleet_add_groups(&process->group, heap, group_names);
 }
 
-static bool fleet_look(int pid, void *arg)
+static void fleet_look(int pid, FILE *to, void *arg)
+{
+    const struct fleet *fleet = arg;
+    struct target_error error = {.refused = false};
+    struct heap *heap = heap_open(target_open_pid(pid, &error), &error);
+    struct fleet_seen seen = {.found = heap && heap_read(heap, &error)};
+    struct fleet_process *process = &seen.process;
+
+    if (seen.found)
+        fleet_fill(process, heap, fleet->group_names);
+    seen.refused = error.refused;
+    fwrite(&seen, sizeof(seen), 1, to);
+    fwrite(process->cache.row, sizeof(struct fleet_row), process->cache.rows, to);
+    fwrite(process->group.row, sizeof(struct fleet_row), process->group.rows, to);
+    heap_close(heap);
+}
+
+/* Rows that follow at *at; false: there are not so many. */
+static bool fleet_copy_rows(struct fleet_rows *rows, const char **at, const char *end)
+{
+    size_t n = rows->rows;
+
+    *rows = (struct fleet_rows){0};
+    if (n > (size_t)(end - *at) / sizeof(*rows->row))
+        return false;
+    rows->row = fleet_need(malloc(n * sizeof(*rows->row) + 1));
+    memcpy(rows->row, *at, n * sizeof(*rows->row));
+    rows->rows = rows->room = n;
+    *at += n * sizeof(*rows->row);
+    return true;
+}
+
+static void fleet_take(int pid, char *said, size_t size, void *arg)
 {
     struct fleet *fleet = arg;
-    struct target_error error = {.refused = false};
-    struct target *target = pid == (int)getpid() ? NULL : target_open_pid(pid, &error);
-    struct heap *heap = heap_open(target, &error);
+    const char *at = said + sizeof(struct fleet_seen), *end = said + size;
+    struct fleet_process *process;
+    struct fleet_seen seen;
 
-    if (heap && heap_read(heap, &error))
-        fleet_take(fleet, heap);
-    fleet->unreadable += error.refused;
-    heap_close(heap);
-    return true;
+    (void)pid;
+    if (size < sizeof(seen))
+        return;
+    memcpy(&seen, said, sizeof(seen));
+    fleet->unreadable += seen.refused;
+    if (!seen.found)
+        return;
+    if (fleet->processes == fleet->room) {
+        fleet->room = 2 * fleet->room + 16;
+        fleet->process = fleet_need(realloc(fleet->process, fleet->room * sizeof(*fleet->process)));
+    }
+    process = &fleet->process[fleet->processes];
+    *process = seen.process;
+    if (fleet_copy_rows(&process->cache, &at, end)) {
+        if (fleet_copy_rows(&process->group, &at, end))
+            fleet->processes++;
+        else
+            free(process->cache.row);
+    }
 }
 
 /* ---- which have rows ---------------------------------------------------------------------------- */
@@ -328,6 +353,7 @@ static void fleet_choose(struct fleet *fleet, const struct fleet *before)
 
 void fleet_read(struct fleet *fleet)
 {
+    const struct apart apart = {fleet_look, fleet_take, fleet};
     struct fleet before = *fleet;
     struct timespec begin, end;
 
@@ -335,10 +361,7 @@ void fleet_read(struct fleet *fleet)
     fleet->process = NULL;
     fleet->processes = fleet->room = fleet->shown = 0;
     fleet->unreadable = 0;
-    for (unsigned i = 0; i < fleet->pids; i++)
-        fleet_look(fleet->pid[i], fleet);
-    if (fleet->pids == 0)
-        target_for_each_process(fleet_look, fleet);
+    fleet->late = apart_each(&apart, fleet->pid, fleet->pids);
     fleet_choose(fleet, &before);
     fleet_free(&before);
     clock_gettime(CLOCK_MONOTONIC, &end);

@@ -72,7 +72,7 @@ struct fleet {
     size_t processes, room, shown;
     struct fleet_process other;
     bool rest;
-    unsigned unreadable;
+    unsigned unreadable, late;
     double seconds;
 };
 

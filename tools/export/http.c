@@ -35,7 +35,7 @@ enum http_state {
 };
 /* Seconds that a connection may be in a state. */
 static const unsigned http_seconds[HTTP_STATES] = {
-    [HTTP_READS] = 3, [HTTP_WAITS] = 30, [HTTP_MADE] = 30, [HTTP_SENDS] = 10, [HTTP_DRAINS] = 1};
+    [HTTP_READS] = 3, [HTTP_WAITS] = 30, [HTTP_MADE] = 10, [HTTP_SENDS] = 10, [HTTP_DRAINS] = 1};
 
 struct http_connection {
     enum http_state state;
@@ -257,7 +257,7 @@ static void http_refuse(struct http_answer *answer, FILE *to, unsigned status)
              status == 403 ? "Host is another name: stook export answers to loopback names, to the "
                              "address that it is reached by, and to the names of --host"
              : status == 405 ? "GET and HEAD only"
-             : status == 504 ? "the process could not be read in time"
+             : status >= 500 ? "the process could not be read in time, or not at all"
                              : "this is no request that stook export knows");
 }
 
@@ -300,9 +300,14 @@ static char *http_message(const struct http_server *server, const struct http_re
 
 static void http_send(const struct http_server *server, struct http_connection *c, unsigned status)
 {
+    uint64_t begin = http_now();
+
     free(c->out);
     c->sent = 0;
     c->out = http_message(server, &c->request, status, &c->size);
+    /* Nobody is late for what the server did meanwhile. */
+    for (struct http_connection *other = http_table; other < http_table + HTTP_CONNECTIONS; other++)
+        other->until += http_now() - begin;
     http_enter(c, HTTP_SENDS);
     if (c->size == 0)
         http_drop(c);
@@ -550,6 +555,7 @@ void http_serve(const struct http_server *server)
     sigset_t ends;
     int signals;
 
+    (void)signal(SIGCHLD, SIG_DFL); /* a child's number is its own until it was waited for */
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);

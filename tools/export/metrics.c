@@ -281,6 +281,10 @@ void metrics_write(const struct fleet *fleet, bool open, FILE *to)
         to, "stook_export_unreadable_processes", "gauge", NULL,
         "Processes that the kernel did not let the exporter look into, on Stook or not.");
     fprintf(to, "stook_export_unreadable_processes %u\n", fleet->unreadable);
+    metrics_family(
+        to, "stook_export_late_processes", "gauge", NULL,
+        "Processes that kept their reader waiting too long, or ended it, and are left out for a while.");
+    fprintf(to, "stook_export_late_processes %u\n", fleet->late);
     metrics_family(to, "stook_export_reading_seconds", "gauge", "seconds",
                    "How long this reading took.");
     fprintf(to, "stook_export_reading_seconds %.6f\n", fleet->seconds);

@@ -3,6 +3,7 @@
  * target_pid.c - a live process: process_vm_readv() and /proc.  The kernel stops no thread of it for that.
  */
 #include "look/target.h"
+#include "look/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +31,10 @@ static ssize_t pid_file(int folder, const char *name, char *text, size_t size)
 
     if (fd < 0)
         return -1;
+    watch_begin();
     while ((size_t)n < size - 1 && (more = read(fd, text + n, size - 1 - (size_t)n)) > 0)
         n += more;
+    watch_end();
     close(fd);
     text[n] = '\0';
     return more < 0 ? -1 : n;
@@ -69,8 +72,11 @@ static bool pid_alive(struct target *target)
 static size_t pid_read(struct target *target, uint64_t address, void *to, size_t n)
 {
     struct iovec local = {to, n}, remote = {(void *)(uintptr_t)address, n};
-    ssize_t got = process_vm_readv(target->pid, &local, 1, &remote, 1, 0);
+    ssize_t got;
 
+    watch_begin();
+    got = process_vm_readv(target->pid, &local, 1, &remote, 1, 0);
+    watch_end();
     target->reads++;
     target->read_bytes += got > 0 ? (size_t)got : 0;
     return got > 0 ? (size_t)got : 0;
@@ -96,7 +102,9 @@ static size_t pid_read_some(struct target *target, const uint64_t *pages, char *
         local[vectors] = (struct iovec){to[i], TARGET_PAGE};
         remote[vectors++] = (struct iovec){(void *)(uintptr_t)pages[i], TARGET_PAGE};
     }
+    watch_begin();
     got = process_vm_readv(target->pid, local, vectors, remote, vectors, 0);
+    watch_end();
     target->reads++;
     target->read_bytes += got > 0 ? (size_t)got : 0;
     *asked = i - first;
@@ -148,6 +156,7 @@ static bool pid_mappings(struct target *target,
 
     if (!file)
         return false;
+    watch_begin();
     while (more && getline(&line, &size, file) > 0) {
         line[strcspn(line, "\n")] = '\0';
         if (!pid_parse(line, &mapping))
@@ -155,6 +164,7 @@ static bool pid_mappings(struct target *target,
         any = true;
         more = fn(&mapping, arg);
     }
+    watch_end();
     free(line);
     fclose(file);
     return any;

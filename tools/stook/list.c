@@ -5,6 +5,8 @@
 #include "stook/command.h"
 #include "stook/look_show.h"
 
+#include "look/apart.h"
+
 #include "base/writer.h"
 
 #include <getopt.h>
@@ -13,20 +15,9 @@
 #include <unistd.h>
 
 struct list {
-    struct writer w;
     bool json;
     unsigned found, refused;
 };
-
-static void list_head(struct list *list)
-{
-    if (list->json)
-        writer_print(&list->w, "[");
-    else
-        writer_print(&list->w, "%8s %-15s %9s %9s %9s %9s %8s %7s  %-7s %s\n", "PID", "NAME",
-                     "RESIDENT", "ON STOOK", "IN USE", "CACHED", "OBJECTS", "CACHES", "MODE",
-                     "VERSION");
-}
 
 static void list_size(struct writer *w, uint64_t bytes)
 {
@@ -34,13 +25,12 @@ static void list_size(struct writer *w, uint64_t bytes)
     writer_size(w, bytes);
 }
 
-static void list_row(struct list *list, const struct heap *heap)
+static void list_row(const struct list *list, struct writer *w, const struct heap *heap)
 {
-    struct writer *w = &list->w;
     uint64_t resident = look_resident(heap->target->pid);
 
     if (list->json) {
-        writer_print(w, "%s{", list->found ? ",\n " : "\n ");
+        writer_print(w, "{");
         writer_key(w, "pid", (uint64_t)heap->target->pid, ", ");
         writer_print(w, "\"program\": ");
         writer_json(w, heap->target->name);
@@ -65,26 +55,51 @@ static void list_row(struct list *list, const struct heap *heap)
                  (unsigned)heap->caches, heap->mode, heap->version);
 }
 
-static bool list_process(int pid, void *arg)
+/* ---- in the child ----------------------------------------------------------------------------- */
+
+static int list_put(void *to, const char *text, size_t size)
+{
+    return fwrite(text, 1, size, to) == size ? 0 : -1;
+}
+
+/* Whether it is refused, and the row. */
+static void list_look(int pid, FILE *to, void *arg)
+{
+    struct target_error error = {.refused = false};
+    struct heap *heap = heap_open(target_open_pid(pid, &error), &error);
+    bool found = heap && heap_read(heap, &error);
+    struct writer w;
+
+    putc(error.refused, to);
+    writer_init_put(&w, list_put, to);
+    if (found)
+        list_row(arg, &w, heap);
+    (void)writer_finish(&w);
+    heap_close(heap);
+}
+
+/* ---- the command ------------------------------------------------------------------------------ */
+
+static void list_take(int pid, char *said, size_t size, void *arg)
 {
     struct list *list = arg;
-    struct target_error error = {.refused = false};
-    struct target *target = pid == (int)getpid() ? NULL : target_open_pid(pid, &error);
-    struct heap *heap = heap_open(target, &error);
 
-    if (heap && heap_read(heap, &error)) {
-        list_row(list, heap);
-        list->found++;
-    }
-    list->refused += error.refused;
-    heap_close(heap);
-    return true;
+    (void)pid;
+    list->refused += size > 0 && *said;
+    if (size <= 1)
+        return;
+    if (list->json)
+        fputs(list->found ? ",\n " : "\n ", stdout);
+    fwrite(said + 1, 1, size - 1, stdout);
+    list->found++;
 }
 
 static int list_run(int argc, char **argv)
 {
     static const struct option known[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
     static struct list list;
+    const struct apart apart = {list_look, list_take, &list};
+    unsigned late;
     int c;
 
     optind = 0;
@@ -95,12 +110,18 @@ static int list_run(int argc, char **argv)
     }
     if (optind < argc)
         return complain(STATUS_USAGE, "list takes no arguments");
-    output_writer(&list.w);
-    list_head(&list);
-    target_for_each_process(list_process, &list);
     if (list.json)
-        writer_print(&list.w, "\n]\n");
-    (void)writer_finish(&list.w);
+        fputs("[", stdout);
+    else
+        printf("%8s %-15s %9s %9s %9s %9s %8s %7s  %-7s %s\n", "PID", "NAME", "RESIDENT",
+               "ON STOOK", "IN USE", "CACHED", "OBJECTS", "CACHES", "MODE", "VERSION");
+    late = apart_each(&apart, NULL, 0);
+    if (list.json)
+        fputs("\n]\n", stdout);
+    if (late > 0)
+        (void)complain(STATUS_OK,
+                       "%u process%s left out: the reader had to wait too long, or ended", late,
+                       late == 1 ? " is" : "es are");
     if (list.refused > 0)
         (void)complain(
             STATUS_OK,

@@ -2,6 +2,7 @@
 #include "stook/look_names.h"
 
 #include "look/target_core.h"
+#include "look/watch.h"
 #include "stook/profile.h"
 
 #include <stook/stook.h>
@@ -72,7 +73,9 @@ struct look_names *look_names_new(struct heap *heap)
     struct look_names *names = names_need(calloc(1, sizeof(*names)));
 
     names->heap = heap;
+    watch_begin(); /* files are looked for */
     (void)target_for_each_mapping(heap->target, names_map, names);
+    watch_end();
     return names;
 }
 
@@ -120,7 +123,9 @@ void look_names_find(struct look_names *names)
     for (size_t i = 0; i < n; i++)
         if (!profile->places[i].map)
             profile_set_map(profile, &profile->places[i]);
+    watch_begin();
     profile_resolve(profile);
+    watch_end();
 }
 
 static const struct profile_site *names_site(const struct look_names *names, uint64_t address)

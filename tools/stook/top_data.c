@@ -3,6 +3,8 @@
 
 #include "stook/look_show.h"
 
+#include "look/apart.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,17 +140,25 @@ bool top_read_caches(struct top_data *data, struct target_error *error)
 
 /* ---- of the host ------------------------------------------------------------------------------ */
 
-static bool top_add_process(int pid, void *arg)
-{
-    struct top_data *data = arg;
-    struct target_error error = {.refused = false};
-    struct target *target = pid == (int)getpid() ? NULL : target_open_pid(pid, &error);
-    struct heap *heap = heap_open(target, &error);
-    struct top_row *row;
+/* What the child says of a process. */
+struct top_seen {
+    bool refused, found;
+    struct top_row row;
+    struct heap_count total;
+    uint64_t warm;
+};
 
-    if (heap && heap_read(heap, &error)) {
-        row = top_add(data);
-        memcpy(row->name, heap->target->name, sizeof(row->name));
+static void top_look(int pid, FILE *to, void *arg)
+{
+    struct target_error error = {.refused = false};
+    struct heap *heap = heap_open(target_open_pid(pid, &error), &error);
+    struct top_seen seen = {.found = heap && heap_read(heap, &error)};
+    struct top_row *row = &seen.row;
+
+    (void)arg;
+    seen.refused = error.refused;
+    if (seen.found) {
+        memcpy(row->name, heap->target->name, sizeof(heap->target->name));
         memcpy(row->mode, heap->mode, sizeof(row->mode));
         row->key = (uint64_t)pid;
         row->is_process = true;
@@ -159,30 +169,48 @@ static bool top_add_process(int pid, void *arg)
         row->in_use = heap->total.bytes.in_use;
         row->waste = row->resident - row->in_use;
         row->process_resident = look_resident(pid);
-        data->resident += row->process_resident;
-        data->warm += heap->arena.warm;
         for (size_t i = 0; i < heap->caches; i++)
             top_events(heap, &heap->cache[i], row);
-        data->total.active += heap->total.active;
-        data->total.in_sheaves += heap->total.in_sheaves;
-        data->total.in_slabs += heap->total.in_slabs;
-        data->total.bytes.resident += heap->total.bytes.resident;
-        data->total.bytes.in_use += heap->total.bytes.in_use;
-        data->total.bytes.cached += heap->total.bytes.cached;
-        data->total.bytes.wasted += heap->total.bytes.wasted;
+        seen.total = heap->total;
+        seen.warm = heap->arena.warm;
     }
-    data->refused += error.refused;
+    fwrite(&seen, sizeof(seen), 1, to);
     heap_close(heap);
-    return true;
+}
+
+static void top_take(int pid, char *said, size_t size, void *arg)
+{
+    struct top_data *data = arg;
+    struct top_seen seen;
+
+    (void)pid;
+    if (size != sizeof(seen))
+        return;
+    memcpy(&seen, said, sizeof(seen));
+    data->refused += seen.refused;
+    if (!seen.found)
+        return;
+    seen.row.name[sizeof(seen.row.name) - 1] = seen.row.mode[sizeof(seen.row.mode) - 1] = '\0';
+    *top_add(data) = seen.row;
+    data->resident += seen.row.process_resident;
+    data->warm += seen.warm;
+    data->total.active += seen.total.active;
+    data->total.in_sheaves += seen.total.in_sheaves;
+    data->total.in_slabs += seen.total.in_slabs;
+    data->total.bytes.resident += seen.total.bytes.resident;
+    data->total.bytes.in_use += seen.total.bytes.in_use;
+    data->total.bytes.cached += seen.total.bytes.cached;
+    data->total.bytes.wasted += seen.total.bytes.wasted;
 }
 
 void top_read_processes(struct top_data *data)
 {
+    const struct apart apart = {top_look, top_take, data};
     struct timespec now;
 
     top_begin(data);
     data->refused = 0;
-    target_for_each_process(top_add_process, data);
+    (void)apart_each(&apart, NULL, 0);
     clock_gettime(CLOCK_MONOTONIC, &now);
     top_end(data, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }

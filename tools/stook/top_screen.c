@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "stook/top_screen.h"
 
+#include "look/watch.h"
+
 #ifdef STOOK_HAS_CURSES
 #include <curses.h>
 
@@ -75,6 +77,7 @@ bool top_screen_begin(struct top_screen *screen, double delay, enum top_sort sor
                  stdin)) /* which, unlike initscr(), returns where the terminal is not known */
         return false;
     screen_is_on = true;
+    watch_at_end(top_screen_end);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
