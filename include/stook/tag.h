@@ -14,7 +14,7 @@
  * Environment, read once at start, ignored with raised privileges:
  *   STOOK_TAGS=1               tags for all caches from the start, those of malloc included
  *   STOOK_PROFILE=FILE         the profile, at the process's end; %p becomes the process number, %%
- *                              a percent sign; an existing file is replaced
+ *                              a percent sign; an existing file is replaced, a symbolic link is refused
  *   STOOK_PROFILE_STACKS=64K   of malloc's callers, a call stack every 64 KiB that a thread allocates
  *   STOOK_PROFILE_SIGNAL=USR2  besides, FILE.1, FILE.2, … at each such signal
  */
