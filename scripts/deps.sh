@@ -20,6 +20,7 @@ check       libcmocka-dev           pc:cmocka
 check       liburcu-dev             pc:liburcu-memb
 check       libdw-dev               pc:libdw
 check       libncurses-dev          pc:ncursesw
+check       libmicrohttpd-dev       pc:libmicrohttpd
 check       tmux                    tmux
 check       python3-prometheus-client /usr/lib/python3/dist-packages/prometheus_client/openmetrics/parser.py
 check       systemtap-sdt-dev       /usr/include/*/sys/sdt.h
@@ -50,6 +51,7 @@ coverage    libcmocka-dev           pc:cmocka
 coverage    liburcu-dev             pc:liburcu-memb
 coverage    libdw-dev               pc:libdw
 coverage    libncurses-dev          pc:ncursesw
+coverage    libmicrohttpd-dev       pc:libmicrohttpd
 coverage    tmux                    tmux
 coverage    python3                 python3
 coverage    gcovr                   gcovr
@@ -57,6 +59,7 @@ coverage    gcovr                   gcovr
 run         python3                 python3
 run         libdw-dev               pc:libdw
 run         libncurses-dev          pc:ncursesw
+run         libmicrohttpd-dev       pc:libmicrohttpd
 
 bench       python3                 python3
 bench       libmimalloc-dev         /usr/lib/*/libmimalloc.so
@@ -107,6 +110,7 @@ packages    libcmocka-dev           pc:cmocka
 packages    liburcu-dev             pc:liburcu-memb
 packages    libdw-dev               pc:libdw
 packages    libncurses-dev          pc:ncursesw
+packages    libmicrohttpd-dev       pc:libmicrohttpd
 packages    systemtap-sdt-dev       /usr/include/*/sys/sdt.h
 packages    autopkgtest             autopkgtest
 packages    debootstrap             debootstrap

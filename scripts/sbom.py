@@ -30,6 +30,7 @@ KNOWN = {
     "liburcu-memb": ("liburcu", "LGPL-2.1-or-later", "libstook-urcu: grace periods"),
     "liburcu-qsbr": ("liburcu", "LGPL-2.1-or-later", "libstook-urcu: grace periods"),
     "libdw": ("elfutils", "LGPL-3.0-or-later", "the command stook: lines of call sites"),
+    "libmicrohttpd": ("libmicrohttpd", "LGPL-2.1-or-later", "the command stook: stook export"),
     "ncursesw": ("ncurses", "X11", "the command stook: stook top"),
 }
 

@@ -1,4 +1,4 @@
-{ lib, stdenv, cmake, ninja, pkg-config, elfutils, liburcu, ncurses, src ? ../.. }:
+{ lib, stdenv, cmake, ninja, pkg-config, elfutils, libmicrohttpd, liburcu, ncurses, src ? ../.. }:
 
 stdenv.mkDerivation {
   pname = "stook";
@@ -7,7 +7,7 @@ stdenv.mkDerivation {
 
   outputs = [ "out" "dev" "man" ];
   nativeBuildInputs = [ cmake ninja pkg-config ];
-  buildInputs = [ elfutils liburcu ncurses ];
+  buildInputs = [ elfutils libmicrohttpd liburcu ncurses ];
   cmakeFlags = [ "-DSTOOK_TESTS=OFF" "-DSTOOK_BENCH=OFF" "-DSTOOK_ADAPTERS=OFF" ];
 
   meta = {

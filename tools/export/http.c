@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * http.c - connections and their deadlines around libmicrohttpd's parser.  The table of connections is this file's:
+ * libmicrohttpd has a limit of connections, but no place to end the oldest of them.  A connection ends by shutdown(),
+ * which libmicrohttpd notices and tells by http_notify().
+ */
 #include "export/http.h"
 
 #include <arpa/inet.h>
@@ -14,43 +19,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-enum {
-    HTTP_CONNECTIONS = 128,
-    HTTP_EACH = HTTP_CONNECTIONS / 2, /* of one address */
-    HTTP_BATCH = 16,  /* accepted between two looks at requests; far below HTTP_EACH */
-    HTTP_HEAD = 8192, /* bytes of a request at most */
-    HTTP_CHILDREN = 4,
-    HTTP_MOST = 1 << 28, /* bytes of an answer that a child makes */
-};
-
-enum http_state {
-    HTTP_FREE,
-    HTTP_READS,
-    HTTP_WAITS, /* for a child */
-    HTTP_MADE,  /* by a child */
-    HTTP_SENDS,
-    HTTP_DRAINS, /* answered: what the client still sends is dropped, since a reset could overtake the answer */
-    HTTP_STATES
-};
-/* Seconds that a connection may be in a state. */
-static const unsigned http_seconds[HTTP_STATES] = {
-    [HTTP_READS] = 3, [HTTP_WAITS] = 30, [HTTP_MADE] = 10, [HTTP_SENDS] = 10, [HTTP_DRAINS] = 1};
-
-struct http_connection {
-    enum http_state state;
-    int fd, pipe; /* -1: none */
-    pid_t child;
-    uint64_t until;
-    unsigned char peer[16], local[16];
-    size_t used;
-    char in[HTTP_HEAD + 1];
-    char *out;
-    size_t size, sent;
-    struct http_request request;
-};
-
-static struct http_connection http_table[HTTP_CONNECTIONS];
+#ifdef STOOK_HAS_MICROHTTPD
+#include <microhttpd.h>
+#endif
 
 uint64_t http_now(void)
 {
@@ -60,33 +31,104 @@ uint64_t http_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+#ifndef STOOK_HAS_MICROHTTPD
+bool http_serves(void)
+{
+    return false;
+}
+
+const char *http_query(const struct http_request *request, const char *key)
+{
+    (void)request, (void)key;
+    return NULL;
+}
+
+bool http_serve(const struct http_server *server)
+{
+    (void)server;
+    return false;
+}
+#else
+
+enum {
+    HTTP_CONNECTIONS = 128,
+    HTTP_EACH = HTTP_CONNECTIONS / 2,  /* of one address */
+    HTTP_TABLE = 2 * HTTP_CONNECTIONS, /* with those that are ended, and not closed yet */
+    HTTP_BATCH = 16,  /* accepted between two looks at requests; far below HTTP_EACH */
+    HTTP_HEAD = 8192, /* bytes of a request */
+    HTTP_CHILDREN = 4,
+    HTTP_MOST = 1 << 28, /* bytes of an answer that a child makes */
+};
+
+enum http_state {
+    HTTP_FREE,
+    HTTP_READS,
+    HTTP_WAITS, /* for a child */
+    HTTP_MAKES, /* a child */
+    HTTP_SENDS,
+    HTTP_ENDS, /* by shutdown() */
+    HTTP_STATES
+};
+/* Seconds that a connection may be in a state. */
+static const unsigned http_seconds[HTTP_STATES] = {
+    [HTTP_READS] = 3, [HTTP_WAITS] = 30, [HTTP_MAKES] = 10, [HTTP_SENDS] = 10, [HTTP_ENDS] = 60};
+
+struct http_connection {
+    enum http_state state;
+    int fd, pipe; /* pipe: -1, none */
+    pid_t child;
+    uint64_t until;
+    unsigned char peer[16], local[16];
+    FILE *to; /* where the child's answer goes: struct http_answer, then the body */
+    char *made;
+    size_t size;
+    unsigned status; /* of what the child failed to make */
+    struct http_request request;
+};
+
+static struct http_connection http_table[HTTP_TABLE];
+
+const char *http_query(const struct http_request *request, const char *key)
+{
+    return MHD_lookup_connection_value(request->connection, MHD_GET_ARGUMENT_KIND, key);
+}
+
 static void http_enter(struct http_connection *c, enum http_state state)
 {
     c->state = state;
     c->until = http_now() + http_seconds[state] * UINT64_C(1000000000);
 }
 
-static void http_end_child(struct http_connection *c)
+/* The child ends, and what it wrote is in `made`. */
+static bool http_end_child(struct http_connection *c)
 {
+    int status = 1;
+
     if (c->child > 0) {
         (void)kill(c->child, SIGKILL);
-        (void)waitpid(c->child, NULL, 0);
+        (void)waitpid(c->child, &status, 0);
     }
     if (c->pipe >= 0)
         close(c->pipe);
+    if (c->to && fclose(c->to) != 0)
+        status = 1;
     c->child = 0;
     c->pipe = -1;
+    c->to = NULL;
+    return status == 0;
 }
 
-static void http_drop(struct http_connection *c)
+static void http_end(struct http_connection *c)
 {
-    if (c->state == HTTP_FREE)
+    bool suspended = c->state == HTTP_WAITS || c->state == HTTP_MAKES;
+
+    if (c->state == HTTP_FREE || c->state == HTTP_ENDS)
         return;
-    http_end_child(c);
-    close(c->fd);
-    free(c->out);
-    c->out = NULL;
-    c->state = HTTP_FREE;
+    (void)http_end_child(c);
+    shutdown(c->fd, SHUT_RDWR);
+    http_enter(c, HTTP_ENDS);
+    if (suspended)
+        MHD_resume_connection(c->request.connection);
 }
 
 /* ---- addresses and names ------------------------------------------------------------------------ */
@@ -147,294 +189,237 @@ static bool http_is_us(const struct http_server *server, const struct http_conne
             (http_is_loopback(address) || memcmp(address, c->local, sizeof(address)) == 0));
 }
 
-/* ---- requests ----------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------------------ */
 
-/* The next line of *at without its end, cut off; NULL: there is none. */
-static char *http_line(char **at)
+static const char *http_refusal(unsigned status)
 {
-    char *line = *at, *end = strchr(line, '\n');
-
-    if (!end)
-        return NULL;
-    *at = end + 1;
-    if (end > line && end[-1] == '\r')
-        end--;
-    *end = '\0';
-    return line;
-}
-
-static bool http_parse_headers(struct http_request *request, char *at)
-{
-    unsigned accepts = 0;
-    char *line;
-
-    while ((line = http_line(&at)) && *line) {
-        size_t n = strcspn(line, " \t:");
-        char *value = line + n + 1, *end;
-        if (n == 0 || line[n] != ':')
-            return false;
-        value += strspn(value, " \t");
-        for (end = value + strlen(value); end > value && (end[-1] == ' ' || end[-1] == '\t');)
-            *--end = '\0';
-        line[n] = '\0';
-        if (strcasecmp(line, "Host") == 0) {
-            if (request->host)
-                return false;
-            request->host = value;
-        } else if (strcasecmp(line, "Accept") == 0 && accepts < HTTP_ACCEPTS) {
-            request->accept[accepts++] = value;
-        }
+    switch (status) {
+    case 403:
+        return "Host is another name: stook export answers to loopback names, to the address that it is reached by, "
+               "and to the names of --host\n";
+    case 405:
+        return "GET and HEAD only\n";
+    case 500:
+    case 504:
+        return "the process could not be read in time, or not at all\n";
+    default:
+        return "this is no request that stook export can answer\n";
     }
-    return line != NULL;
 }
 
-/* Of what was read, which ends with an empty line: a status if it is wrong, or 0. */
-static unsigned http_parse(struct http_connection *c)
+/* An answer's body; NULL: no memory. */
+static char *http_make(const struct http_server *server, const struct http_request *request,
+                       struct http_answer *answer, size_t *size)
 {
-    struct http_request *request = &c->request;
-    char *at = c->in + strspn(c->in, "\r\n"), *line = http_line(&at), *method, *path, *query;
+    char *body = NULL;
+    FILE *to = open_memstream(&body, size);
+    uint64_t begin = http_now();
 
-    method = line ? strsep(&line, " ") : NULL;
-    path = line ? strsep(&line, " ") : NULL;
-    if (!path || !line || *path != '/' || strlen(line) != 8 || strncmp(line, "HTTP/1.", 7) != 0)
-        return 400;
-    query = strchr(path, '?');
-    if (query)
-        *query++ = '\0';
-    request->method = method;
-    request->path = path;
-    request->query = query ? query : "";
-    if (!http_parse_headers(request, at) || (!request->host && line[7] != '0'))
-        return 400;
-    return 0;
-}
-
-const char *http_query(const char *query, const char *key, int *size)
-{
-    size_t n = strlen(key);
-
-    for (; *query; query += strcspn(query, "&"), query += *query == '&')
-        if (strncmp(query, key, n) == 0 && query[n] == '=') {
-            *size = (int)strcspn(query + n + 1, "&");
-            return query + n + 1;
-        }
+    *answer = (struct http_answer){200, "text/html; charset=utf-8", ""};
+    if (!to)
+        return NULL;
+    server->answer(request, answer, to, server->arg);
+    /* No connection is late for what the server did meanwhile. */
+    for (struct http_connection *c = http_table; c < http_table + HTTP_TABLE; c++)
+        c->until += http_now() - begin;
+    if (fclose(to) == 0)
+        return body;
+    free(body);
     return NULL;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
-
-static const char *http_reason(unsigned status)
+static enum MHD_Result http_queue(struct http_connection *c, const struct http_answer *answer,
+                                  size_t size, void *body, enum MHD_ResponseMemoryMode mode)
 {
-    switch (status) {
-    case 200:
-        return "OK";
-    case 400:
-        return "Bad Request";
-    case 403:
-        return "Forbidden";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 431:
-        return "Request Header Fields Too Large";
-    case 504:
-        return "Gateway Timeout";
-    default:
-        return "Internal Server Error";
+    struct MHD_Response *response = MHD_create_response_from_buffer(size, body, mode);
+    enum MHD_Result result;
+
+    if (!response)
+        return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (answer->file[0])
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION, answer->file);
+    if (answer->status == 405)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (c->state != HTTP_ENDS)
+        http_enter(c, HTTP_SENDS);
+    result = MHD_queue_response(c->request.connection, answer->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result http_refuse(struct http_connection *c, unsigned status)
+{
+    struct http_answer answer = {status, "text/plain; charset=utf-8", ""};
+    const char *text = http_refusal(status);
+
+    return http_queue(c, &answer, strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+}
+
+/* What a child made. */
+static enum MHD_Result http_queue_made(struct http_connection *c)
+{
+    struct http_answer answer;
+
+    if (c->status)
+        return http_refuse(c, c->status);
+    memcpy(&answer, c->made, sizeof(answer));
+    answer.type[sizeof(answer.type) - 1] = answer.file[sizeof(answer.file) - 1] = '\0';
+    return http_queue(c, &answer, c->size - sizeof(answer), c->made + sizeof(answer),
+                      MHD_RESPMEM_MUST_COPY);
+}
+
+static enum MHD_Result http_header(void *arg, enum MHD_ValueKind kind, const char *key,
+                                   const char *value)
+{
+    struct http_request *request = arg;
+    unsigned i = 0;
+
+    (void)kind;
+    if (strcasecmp(key, "Host") == 0 && request->host)
+        request->path = NULL; /* two names */
+    else if (strcasecmp(key, "Host") == 0)
+        request->host = value ? value : "";
+    else if (strcasecmp(key, "Accept") == 0 && value)
+        for (; i < HTTP_ACCEPTS; i++)
+            if (!request->accept[i]) {
+                request->accept[i] = value;
+                break;
+            }
+    return MHD_YES;
+}
+
+static struct http_connection *http_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* libmicrohttpd has read a request's head, or continues one that waited for a child. */
+static enum MHD_Result http_answer_to(void *arg, struct MHD_Connection *connection,
+                                      const char *path, const char *method, const char *version,
+                                      const char *upload, size_t *upload_size, void **own)
+{
+    const struct http_server *server = arg;
+    struct http_connection *c = http_of(connection);
+    struct http_answer answer;
+    size_t size;
+    char *body;
+
+    (void)upload, (void)upload_size, (void)own;
+    if (!c)
+        return MHD_NO;
+    if (c->made || c->status)
+        return http_queue_made(c);
+    if (c->state != HTTP_READS)
+        return MHD_NO;
+    c->request =
+        (struct http_request){.connection = connection, .path = path, .came = c->request.came};
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, http_header, &c->request);
+    if (!c->request.path || *path != '/' ||
+        (!c->request.host && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
+        return http_refuse(c, 400);
+    if (!http_is_us(server, c))
+        return http_refuse(c, 403);
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return http_refuse(c, 405);
+    if (server->apart(&c->request)) {
+        http_enter(c, HTTP_WAITS);
+        MHD_suspend_connection(connection);
+        return MHD_YES;
     }
+    body = http_make(server, &c->request, &answer, &size);
+    return body ? http_queue(c, &answer, size, body, MHD_RESPMEM_MUST_FREE) : http_refuse(c, 500);
 }
 
-static void http_say(struct http_answer *answer, FILE *to, unsigned status, const char *text)
+/* ---- children ----------------------------------------------------------------------------------- */
+
+static bool http_write(int fd, const void *bytes, size_t size)
 {
-    *answer = (struct http_answer){status, "text/plain; charset=utf-8", NULL};
-    fprintf(to, "%s\n", text);
+    const char *at = bytes;
+    ssize_t n;
+
+    for (; size > 0 && (n = write(fd, at, size)) > 0; size -= (size_t)n)
+        at += n;
+    return size == 0;
 }
 
-static void http_refuse(struct http_answer *answer, FILE *to, unsigned status)
+static _Noreturn void http_child(const struct http_server *server, const struct http_connection *c,
+                                 int to)
 {
-    http_say(answer, to, status,
-             status == 403 ? "Host is another name: stook export answers to loopback names, to the "
-                             "address that it is reached by, and to the names of --host"
-             : status == 405 ? "GET and HEAD only"
-             : status >= 500 ? "the process could not be read in time, or not at all"
-                             : "this is no request that stook export knows");
+    struct http_answer answer;
+    size_t size;
+    char *body;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(server->listener);
+    for (unsigned i = 0; i < HTTP_TABLE; i++) /* a connection ends when the server ends it */
+        if (http_table[i].state != HTTP_FREE)
+            close(http_table[i].fd);
+    body = http_make(server, &c->request, &answer, &size);
+    _exit(body && http_write(to, &answer, sizeof(answer)) && http_write(to, body, size) ? 0 : 1);
 }
 
-/* The whole answer, head and body; size 0: no memory.  status: what is wrong with the request, or 0. */
-static char *http_message(const struct http_server *server, const struct http_request *request,
-                          unsigned status, size_t *size)
+/* The connection has its answer, or the status instead of one. */
+static void http_made(struct http_connection *c, unsigned status)
 {
-    struct http_answer answer = {200, "text/html; charset=utf-8", NULL};
-    char *body = NULL, *text = NULL, date[64];
-    size_t n = 0;
-    FILE *to = open_memstream(&body, &n);
-    time_t now = time(NULL);
-    struct tm tm;
-
-    *size = 0;
-    if (!to)
-        return NULL;
-    if (status)
-        http_refuse(&answer, to, status);
-    else
-        server->answer(request, &answer, to, server->arg);
-    if (fclose(to) == 0 && (to = open_memstream(&text, size)) != NULL) {
-        (void)strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &tm));
-        fprintf(
-            to,
-            "HTTP/1.1 %u %s\r\nDate: %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
-            "Connection: close\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",
-            answer.status, http_reason(answer.status), date, answer.type, n);
-        if (answer.file)
-            fprintf(to, "Content-Disposition: %s\r\n", answer.file);
-        fputs(answer.status == 405 ? "Allow: GET, HEAD\r\n\r\n" : "\r\n", to);
-        if (!request->method || strcmp(request->method, "HEAD") != 0)
-            fwrite(body, 1, n, to);
-        if (fclose(to) != 0)
-            *size = 0;
-    }
-    free(body);
-    return text;
-}
-
-static void http_send(const struct http_server *server, struct http_connection *c, unsigned status)
-{
-    uint64_t begin = http_now();
-
-    free(c->out);
-    c->sent = 0;
-    c->out = http_message(server, &c->request, status, &c->size);
-    /* Nobody is late for what the server did meanwhile. */
-    for (struct http_connection *other = http_table; other < http_table + HTTP_CONNECTIONS; other++)
-        other->until += http_now() - begin;
+    c->status = status;
     http_enter(c, HTTP_SENDS);
-    if (c->size == 0)
-        http_drop(c);
+    MHD_resume_connection(c->request.connection);
 }
 
-/* The answer in a child: its size, and then the answer, come by a pipe. */
 static void http_start(const struct http_server *server, struct http_connection *c)
 {
     int ends[2];
-    size_t size;
 
     if (pipe(ends) != 0) {
-        http_drop(c);
+        http_made(c, 500);
         return;
     }
-    c->child = fork();
-    if (c->child == 0) {
-        char *text, *at;
-        ssize_t n;
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(server->listener);
-        for (unsigned i = 0; i < HTTP_CONNECTIONS;
-             i++) /* a connection ends when the server drops it */
-            if (http_table[i].state != HTTP_FREE)
-                close(http_table[i].fd);
-        text = at = http_message(server, &c->request, 0, &size);
-        if (write(ends[1], &size, sizeof(size)) == (ssize_t)sizeof(size))
-            for (; size > 0 && (n = write(ends[1], at, size)) > 0; size -= (size_t)n)
-                at += n;
-        free(text);
-        _exit(0);
-    }
+    c->to = open_memstream(&c->made, &c->size);
+    c->child = c->to ? fork() : -1;
+    if (c->child == 0)
+        http_child(server, c, ends[1]);
     close(ends[1]);
     c->pipe = ends[0];
-    c->sent = c->size = 0;
-    http_enter(c, HTTP_MADE);
-    if (c->child < 0)
-        http_drop(c);
+    http_enter(c, HTTP_MAKES);
+    if (c->child < 0) {
+        (void)http_end_child(c);
+        http_made(c, 500);
+    }
 }
 
-/* The child has written something, or has ended.  `sent` is what came so far, its size in front included. */
-static void http_take(const struct http_server *server, struct http_connection *c)
+/* The child has written something, or has ended. */
+static void http_take(struct http_connection *c)
 {
-    size_t head = sizeof(c->size),
-           room = c->sent < head ? head - c->sent : c->size - (c->sent - head);
-    char *to = c->sent < head ? (char *)&c->size + c->sent : c->out + (c->sent - head);
-    ssize_t n = read(c->pipe, to, room);
+    char part[65536];
+    ssize_t n = read(c->pipe, part, sizeof(part));
+    int status = 1;
 
-    if (n <= 0) {
-        http_end_child(c);
-        http_send(server, c, 500);
+    if (n > 0 && fwrite(part, 1, (size_t)n, c->to) == (size_t)n && ftell(c->to) <= HTTP_MOST)
         return;
-    }
-    c->sent += (size_t)n;
-    if (c->sent == head && (c->size == 0 || c->size > HTTP_MOST || !(c->out = malloc(c->size)))) {
-        http_drop(c);
-    } else if (c->sent == head + c->size) {
-        http_end_child(c);
-        c->sent = 0;
-        http_enter(c, HTTP_SENDS);
-    }
+    if (n == 0) /* it closed the pipe, so it ends at once */
+        c->child = waitpid(c->child, &status, 0) == c->child ? 0 : c->child;
+    (void)http_end_child(c);
+    http_made(c, status == 0 && c->size >= sizeof(struct http_answer) ? 0 : 500);
 }
 
 /* ---- connections -------------------------------------------------------------------------------- */
 
-static void http_read(const struct http_server *server, struct http_connection *c)
-{
-    ssize_t n = recv(c->fd, c->in + c->used, HTTP_HEAD - c->used, 0);
-    unsigned status = 0;
-
-    if (n <= 0) {
-        if (n == 0 || (errno != EAGAIN && errno != EINTR))
-            http_drop(c);
-        return;
-    }
-    c->used += (size_t)n;
-    c->in[c->used] = '\0';
-    if (strlen(c->in) != c->used)
-        status = 400;
-    else if (!strstr(c->in, "\r\n\r\n") && !strstr(c->in, "\n\n")) {
-        if (c->used < HTTP_HEAD)
-            return;
-        status = 431;
-    } else
-        status = http_parse(c);
-    if (status == 0 && !http_is_us(server, c))
-        status = 403;
-    if (status == 0 && strcmp(c->request.method, "GET") != 0 &&
-        strcmp(c->request.method, "HEAD") != 0)
-        status = 405;
-    if (status == 0 && server->apart(&c->request))
-        http_enter(c, HTTP_WAITS);
-    else
-        http_send(server, c, status);
-}
-
-static void http_write(struct http_connection *c)
-{
-    ssize_t n = send(c->fd, c->out + c->sent, c->size - c->sent, MSG_NOSIGNAL);
-
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    c->sent += n > 0 ? (size_t)n : 0;
-    if (n < 0 || (c->sent == c->size && shutdown(c->fd, SHUT_WR) != 0))
-        http_drop(c);
-    else if (c->sent == c->size)
-        http_enter(c, HTTP_DRAINS);
-}
-
-static void http_drain(struct http_connection *c)
-{
-    ssize_t n = recv(c->fd, c->in, HTTP_HEAD, 0);
-
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        http_drop(c);
-}
-
-/* The oldest connection, of an address or (NULL) of all, and how many these are; without one, a free place. */
+/* The oldest connection that is not ended, of an address or (NULL) of all, or NULL; and how many these are. */
 static struct http_connection *http_oldest(const unsigned char *peer, unsigned *count)
 {
-    struct http_connection *oldest = &http_table[0];
+    struct http_connection *oldest = NULL;
 
     *count = 0;
-    for (struct http_connection *c = http_table; c < http_table + HTTP_CONNECTIONS; c++) {
-        if (c->state == HTTP_FREE || (peer && memcmp(c->peer, peer, sizeof(c->peer)) != 0))
+    for (struct http_connection *c = http_table; c < http_table + HTTP_TABLE; c++) {
+        if (c->state == HTTP_FREE || c->state == HTTP_ENDS ||
+            (peer && memcmp(c->peer, peer, sizeof(c->peer)) != 0))
             continue;
-        if ((*count)++ == 0 || c->request.came < oldest->request.came)
+        (*count)++;
+        if (!oldest || c->request.came < oldest->request.came)
             oldest = c;
     }
     return oldest;
@@ -443,21 +428,41 @@ static struct http_connection *http_oldest(const unsigned char *peer, unsigned *
 static struct http_connection *http_place(const unsigned char peer[16])
 {
     unsigned same, all;
-    struct http_connection *own = http_oldest(peer, &same), *c = http_oldest(NULL, &all);
+    struct http_connection *own = http_oldest(peer, &same), *any = http_oldest(NULL, &all);
 
     if (same >= HTTP_EACH)
-        c = own;
-    else if (all < HTTP_CONNECTIONS)
-        for (c = http_table; c->state != HTTP_FREE;)
-            c++;
-    http_drop(c);
-    return c;
+        http_end(own);
+    else if (all >= HTTP_CONNECTIONS)
+        http_end(any);
+    for (struct http_connection *c = http_table; c < http_table + HTTP_TABLE; c++)
+        if (c->state == HTTP_FREE)
+            return c;
+    return NULL;
 }
 
-static bool http_accept(const struct http_server *server)
+/* libmicrohttpd has taken a connection, or closes it. */
+static void http_notify(void *arg, struct MHD_Connection *connection, void **own,
+                        enum MHD_ConnectionNotificationCode what)
+{
+    struct http_connection *c = *own;
+
+    (void)arg;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        for (c = http_table; c < http_table + HTTP_TABLE; c++)
+            if (c->state != HTTP_FREE && c->fd == fd)
+                *own = c;
+    } else if (c) {
+        (void)http_end_child(c);
+        free(c->made);
+        c->state = HTTP_FREE;
+    }
+}
+
+static bool http_accept(const struct http_server *server, struct MHD_Daemon *daemon)
 {
     struct sockaddr_storage peer = {0}, local = {0};
-    socklen_t size = sizeof(peer);
+    socklen_t size = sizeof(peer), local_size = sizeof(local);
     int fd =
         accept4(server->listener, (struct sockaddr *)&peer, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct http_connection *c;
@@ -465,54 +470,41 @@ static bool http_accept(const struct http_server *server)
     unsigned count;
 
     if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE) /* the next try finds room */
-            http_drop(http_oldest(NULL, &count));
+        if ((errno == EMFILE || errno == ENFILE) && (c = http_oldest(NULL, &count)) != NULL)
+            http_end(c); /* the next try finds room */
         return false;
     }
     http_address(&peer, address);
     c = http_place(address);
-    c->fd = fd;
-    c->pipe = -1;
-    c->used = 0;
-    c->request = (struct http_request){.came = http_now()};
+    if (!c) {
+        close(fd);
+        return false;
+    }
+    *c = (struct http_connection){.fd = fd, .pipe = -1, .request.came = http_now()};
     memcpy(c->peer, address, sizeof(address));
-    size = sizeof(local);
-    (void)getsockname(fd, (struct sockaddr *)&local, &size);
+    (void)getsockname(fd, (struct sockaddr *)&local, &local_size);
     http_address(&local, c->local);
     http_enter(c, HTTP_READS);
+    if (MHD_add_connection(daemon, fd, (struct sockaddr *)&peer, size) != MHD_YES)
+        c->state = HTTP_FREE; /* it is closed */
     return true;
 }
 
-static void http_act(const struct http_server *server, struct http_connection *c, short socket,
-                     short pipe)
-{
-    if (c->state == HTTP_MADE && pipe)
-        http_take(server, c);
-    else if (c->state == HTTP_READS && socket)
-        http_read(server, c);
-    else if ((c->state == HTTP_WAITS || c->state == HTTP_MADE) && (socket & (POLLHUP | POLLERR)))
-        http_drop(c);
-    else if (c->state == HTTP_DRAINS && socket)
-        http_drain(c);
-    if (c->state == HTTP_SENDS)
-        http_write(c);
-}
-
-/* Drops, or answers, what is at its deadline, and starts children for those that wait longest. */
+/* Ends, or answers, what is at its deadline, and starts children for those that wait longest. */
 static void http_tend(const struct http_server *server)
 {
     struct http_connection *first = NULL;
     uint64_t now = http_now();
     unsigned children = 0;
 
-    for (struct http_connection *c = http_table; c < http_table + HTTP_CONNECTIONS; c++) {
-        if (c->state == HTTP_MADE && now >= c->until) {
-            http_end_child(c);
-            http_send(server, c, 504);
-        } else if (c->state != HTTP_FREE && now >= c->until) {
-            http_drop(c);
+    for (struct http_connection *c = http_table; c < http_table + HTTP_TABLE; c++) {
+        if (c->state == HTTP_MAKES && now >= c->until) {
+            (void)http_end_child(c);
+            http_made(c, 504);
+        } else if (now >= c->until) {
+            http_end(c);
         }
-        children += c->state == HTTP_MADE;
+        children += c->state == HTTP_MAKES;
         if (c->state == HTTP_WAITS && (!first || c->request.came < first->request.came))
             first = c;
     }
@@ -520,59 +512,81 @@ static void http_tend(const struct http_server *server)
         http_start(server, first);
 }
 
-static int http_poll(const struct http_server *server, int signals, struct pollfd *polls)
+/* Sleeps until something is ready or due. */
+static int http_poll(struct MHD_Daemon *daemon, struct pollfd *polls)
 {
     uint64_t now = http_now(), first = now + UINT64_C(60000000000);
-    unsigned children = 0;
-    bool waits = false;
+    unsigned children = 0, waits = 0;
+    MHD_UNSIGNED_LONG_LONG due;
 
-    polls[0] = (struct pollfd){signals, POLLIN, 0};
-    polls[1] = (struct pollfd){server->listener, POLLIN, 0};
-    for (unsigned i = 0; i < HTTP_CONNECTIONS; i++) {
+    for (unsigned i = 0; i < HTTP_TABLE; i++) {
         const struct http_connection *c = &http_table[i];
-        bool used = c->state != HTTP_FREE;
-        polls[2 + 2 * i] =
-            (struct pollfd){used ? c->fd : -1,
-                            c->state == HTTP_SENDS                              ? POLLOUT
-                            : c->state == HTTP_READS || c->state == HTTP_DRAINS ? POLLIN
-                                                                                : 0,
-                            0};
-        polls[3 + 2 * i] = (struct pollfd){used ? c->pipe : -1, POLLIN, 0};
-        if (used && c->until < first)
+        polls[i] = (struct pollfd){c->state == HTTP_MAKES ? c->pipe : -1, POLLIN, 0};
+        if (c->state != HTTP_FREE && c->until < first)
             first = c->until;
-        children += c->state == HTTP_MADE;
-        waits |= c->state == HTTP_WAITS;
+        children += c->state == HTTP_MAKES;
+        waits += c->state == HTTP_WAITS;
     }
-    if (waits && children < HTTP_CHILDREN)
-        return poll(polls, 2 + 2 * HTTP_CONNECTIONS, 0);
-    return poll(polls, 2 + 2 * HTTP_CONNECTIONS,
-                first > now ? (int)((first - now) / 1000000 + 1) : 0);
+    if (waits > 0 && children < HTTP_CHILDREN)
+        first = now;
+    if (MHD_get_timeout(daemon, &due) == MHD_YES && now + due * 1000000 < first)
+        first = now + due * 1000000;
+    return poll(polls, HTTP_TABLE + 3, first > now ? (int)((first - now) / 1000000 + 1) : 0);
 }
 
-void http_serve(const struct http_server *server)
+static void http_loop(const struct http_server *server, struct MHD_Daemon *daemon, int signals)
 {
-    static struct pollfd polls[2 + 2 * HTTP_CONNECTIONS];
+    static struct pollfd polls[HTTP_TABLE + 3];
+    struct pollfd *more = polls + HTTP_TABLE;
+
+    more[0] = (struct pollfd){signals, POLLIN, 0};
+    more[1] = (struct pollfd){server->listener, POLLIN, 0};
+    more[2] =
+        (struct pollfd){MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, POLLIN, 0};
+    for (;;) {
+        int ready = http_poll(daemon, polls);
+        if (ready > 0 && more[0].revents)
+            break;
+        for (unsigned i = 0; ready > 0 && i < HTTP_TABLE; i++)
+            if (polls[i].revents && http_table[i].state == HTTP_MAKES)
+                http_take(&http_table[i]);
+        http_tend(server);
+        MHD_run(daemon);
+        for (unsigned i = 0; ready > 0 && more[1].revents && i < HTTP_BATCH; i++)
+            if (!http_accept(server, daemon))
+                break;
+    }
+    for (unsigned i = 0; i < HTTP_TABLE; i++)
+        http_end(&http_table[i]); /* a suspended connection must not be when the daemon ends */
+}
+
+bool http_serves(void)
+{
+    return true;
+}
+
+bool http_serve(const struct http_server *server)
+{
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+        http_answer_to, (void *)(uintptr_t)server, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)HTTP_TABLE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD,
+        MHD_OPTION_NOTIFY_CONNECTION, http_notify, NULL, MHD_OPTION_END);
     sigset_t ends;
     int signals;
 
+    if (!daemon)
+        return false;
     (void)signal(SIGCHLD, SIG_DFL); /* a child's number is its own until it was waited for */
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     signals = signalfd(-1, &ends, SFD_CLOEXEC);
-    for (;;) {
-        int ready = http_poll(server, signals, polls);
-        if (ready > 0 && polls[0].revents)
-            break;
-        for (unsigned i = 0; ready > 0 && i < HTTP_CONNECTIONS; i++)
-            http_act(server, &http_table[i], polls[2 + 2 * i].revents, polls[3 + 2 * i].revents);
-        http_tend(server);
-        for (unsigned i = 0; ready > 0 && polls[1].revents && i < HTTP_BATCH; i++)
-            if (!http_accept(server))
-                break;
-    }
-    for (unsigned i = 0; i < HTTP_CONNECTIONS; i++)
-        http_drop(&http_table[i]);
+    http_loop(server, daemon, signals);
+    MHD_run(daemon);
+    MHD_stop_daemon(daemon);
     close(signals);
+    return true;
 }
+#endif

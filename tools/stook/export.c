@@ -149,9 +149,14 @@ static const char export_index[] =
     "<p>/debug/pprof/heap?pid=NUMBER: what one of them has in use, as a pprof profile; by=site: by call site\n"
     "<p><a href=\"/targets\">/targets</a>: the processes, as targets for scrapers of profiles\n";
 
+static void export_type(struct http_answer *answer, const char *type)
+{
+    (void)snprintf(answer->type, sizeof(answer->type), "%s", type);
+}
+
 static void export_say(struct http_answer *answer, FILE *to, unsigned status, const char *text)
 {
-    *answer = (struct http_answer){status, "text/plain; charset=utf-8", NULL};
+    *answer = (struct http_answer){status, "text/plain; charset=utf-8", ""};
     fprintf(to, "%s\n", text);
 }
 
@@ -197,9 +202,9 @@ static void export_metrics(struct export *export, const struct http_request *req
 
     for (unsigned i = 0; i < HTTP_ACCEPTS && request->accept[i]; i++)
         export_weigh(request->accept[i], &open, &text);
-    answer->type = open > 0 && open >= text
-                       ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                       : "text/plain; version=0.0.4; charset=utf-8";
+    export_type(answer, open > 0 && open >= text
+                            ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                            : "text/plain; version=0.0.4; charset=utf-8");
     export_read(export, request);
     metrics_write(&export->fleet, open > 0 && open >= text, to);
 }
@@ -212,7 +217,7 @@ static void export_targets(struct export *export, const struct http_request *req
         export_say(answer, to, 400, "the request has no Host");
         return;
     }
-    answer->type = "application/json";
+    export_type(answer, "application/json");
     export_read(export, request);
     targets_write(&export->fleet, request->host, to);
 }
@@ -234,30 +239,26 @@ static void export_profile(struct heap *heap, bool sites, struct http_answer *an
                    "the process counts no call sites (STOOK_TAGS=1, STOOK_SAMPLE)");
         return;
     }
-    answer->type = "application/octet-stream";
-    answer->file = "attachment; filename=\"heap.pb.gz\"";
+    export_type(answer, "application/octet-stream");
+    (void)snprintf(answer->file, sizeof(answer->file), "attachment; filename=\"heap.pb.gz\"");
     if (said == HEAP_PROFILE_FAILED)
         answer->status = 500;
 }
 
-static void export_heap(struct export *export, const char *query, struct http_answer *answer,
-                        FILE *to)
+static void export_heap(struct export *export, const struct http_request *request,
+                        struct http_answer *answer, FILE *to)
 {
     struct target_error error = {.refused = false};
     unsigned number = export->fleet.pids == 1 ? (unsigned)export->fleet.pid[0] : 0;
     struct heap *heap;
-    char text[16];
-    int size = 0, by_size = 0;
-    const char *pid = http_query(query, "pid", &size), *by = http_query(query, "by", &by_size);
-    bool sites = by && by_size == 4 && strncmp(by, "site", 4) == 0;
+    const char *pid = http_query(request, "pid"), *by = http_query(request, "by");
+    bool sites = by && strcmp(by, "site") == 0;
 
-    (void)snprintf(text, sizeof(text), "%.*s", size, pid ? pid : "");
-    if (pid ? size >= (int)sizeof(text) || !export_number(text, 1, INT32_MAX, &number)
-            : number == 0) {
+    if (pid ? !export_number(pid, 1, INT32_MAX, &number) : number == 0) {
         export_say(answer, to, 400, "say which process: ?pid=NUMBER");
         return;
     }
-    if (by && !sites && !(by_size == 5 && strncmp(by, "cache", 5) == 0)) {
+    if (by && !sites && strcmp(by, "cache") != 0) {
         export_say(answer, to, 400, "by=cache or by=site");
         return;
     }
@@ -287,7 +288,7 @@ static void export_answer(const struct http_request *request, struct http_answer
     struct export *export = arg;
 
     if (export_is_heap(request))
-        export_heap(export, request->query, answer, to);
+        export_heap(export, request, answer, to);
     else if (strcmp(request->path, "/metrics") == 0)
         export_metrics(export, request, answer, to);
     else if (strcmp(request->path, "/targets") == 0)
@@ -338,6 +339,10 @@ static int export_run(int argc, char **argv)
 
     if (status != STATUS_OK)
         return status;
+    if (!http_serves())
+        return complain(STATUS_FAILED,
+                        "this stook was built without libmicrohttpd, which export needs; stook "
+                        "list --json and stook caches --json PID say the same");
     signal(SIGPIPE, SIG_IGN);
     export.server.listener = export_listen(&export);
     if (export.server.listener < 0)
@@ -345,11 +350,12 @@ static int export_run(int argc, char **argv)
     export.server.answer = export_answer;
     export.server.apart = export_is_heap;
     export.server.arg = &export;
-    if (export_announce(&export)) /* else main() says so */
-        http_serve(&export.server);
+    if (export_announce(&export) &&
+        !http_serve(&export.server)) /* without an output main() says so */
+        status = complain(STATUS_FAILED, "the server cannot be started");
     close(export.server.listener);
     fleet_free(&export.fleet);
-    return STATUS_OK;
+    return status;
 }
 
 static const char export_help[] =
