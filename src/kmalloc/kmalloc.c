@@ -339,6 +339,8 @@ size_t stook_usable_size(const void *object)
     cache = slab_user_cache(object);
     if (cache && __builtin_expect(cache->flags & CACHE_SHADOW, 0))
         return shadow_size(cache, object);
+    if (cache && !stook_private_live(object, "stook_usable_size"))
+        return 0;
     if (cache)
         return cache->flags & CACHE_DEBUG ? debug_usable(cache, object)
                                           : quarantine_usable(cache, object);
@@ -419,7 +421,7 @@ void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t wh
         stook_free_any(object);
         return STOOK_KMALLOC_NONE;
     }
-    if (!stook_private_live(object)) {
+    if (!stook_private_live(object, "stook_krealloc")) {
         errno = ENOMEM;
         return NULL;
     }

@@ -263,10 +263,10 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     if (__builtin_expect(cache->flags & CACHE_SHADOW, 0) && *start)
         *size = shadow_size(cache, object);
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
-        *size = *start ? debug_usable(cache, object) : cache->layout.room;
+        *size = *start && debug_is_live(cache, slab, index) ? debug_usable(cache, object) : 0;
         *start = true;
     } else if (__builtin_expect(cache->flags & STOOK_CACHE_QUARANTINE, 0) && *start) {
-        *size = quarantine_usable(cache, object);
+        *size = quarantine_is_live(cache, slab, index) ? quarantine_usable(cache, object) : 0;
     }
     return cache;
 }
@@ -299,6 +299,8 @@ void stook_private_resized(void *object, size_t size)
         pages_set(object, size);
         return;
     }
+    if (!(cache->flags & CACHE_SIZED)) /* a typed object is always whole */
+        return;
     if (cache->flags & CACHE_DEBUG)
         debug_resize(cache, object, size);
     else if (cache->flags & STOOK_CACHE_QUARANTINE)
@@ -310,12 +312,12 @@ void stook_private_resized(void *object, size_t size)
     trace_alloc(cache, &object, 1);
 }
 
-bool stook_private_live(void *object)
+bool stook_private_live(const void *object, const char *call)
 {
     const struct stook_cache *cache = slab_user_cache(object);
 
-    return !cache || (cache->flags & CACHE_DEBUG ? debug_live(cache, object)
-                                                 : quarantine_live(cache, object));
+    return !cache || (cache->flags & CACHE_DEBUG ? debug_live(cache, object, call)
+                                                 : quarantine_live(cache, object, call));
 }
 
 /* The largest power of two that all objects of the cache are aligned to. */
