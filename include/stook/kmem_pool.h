@@ -15,9 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 typedef void *(mempool_alloc_t)(gfp_t gfp, void *pool_data);
 typedef void(mempool_free_t)(void *element, void *pool_data);
@@ -340,8 +338,6 @@ static inline int mempool_init_page_pool(mempool_t *pool, int min_nr, int order)
 #define mempool_alloc_noprof mempool_alloc
 #define mempool_alloc_bulk_noprof mempool_alloc_bulk
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_POOL_H */

@@ -11,9 +11,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 #define STOOK_KMEM_BAG_MAX (1u << 24) /* pointers in a bag */
 
@@ -97,8 +95,6 @@ STOOK_API int stook_kmem_bag_resize(struct stook_kmem_bag *bag, unsigned limit) 
 STOOK_API unsigned stook_kmem_bag_count(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
 STOOK_API unsigned stook_kmem_bag_limit(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_PRIVATE_H */

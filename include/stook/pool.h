@@ -11,9 +11,7 @@
 #include <stddef.h>
 #include <time.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 struct timespec; /* of <time.h>, which strict C99 leaves without it */
 
@@ -117,9 +115,7 @@ STOOK_API int stook_pool_resize(struct stook_pool *pool, unsigned min_objects) S
  */
 STOOK_API unsigned stook_pool_available(const struct stook_pool *pool) STOOK_NONNULL(1);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #ifdef STOOK_SITE
 #define stook_pool_alloc(...) stook_pool_alloc_at(__VA_ARGS__, STOOK_SITE)

@@ -10,9 +10,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /*
  * The memory that an RCU needs to queue a callback.  It is the library's own memory, never an object's, since
@@ -96,8 +94,6 @@ STOOK_API void stook_free_any_rcu(void *object);
  */
 STOOK_API void stook_rcu_barrier(void);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_RCU_H */

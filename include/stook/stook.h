@@ -46,9 +46,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * Around the declarations of these headers.  In C++ they are C's, whose casts are C's, too, and stook_group_stat() and
+ * its like hide the constructor of the structure, as stat() does: no warning says so.
+ */
 #ifdef __cplusplus
-extern "C" {
+#ifdef __clang__
+#define STOOK_C_QUIET
+#else
+#define STOOK_C_QUIET _Pragma("GCC diagnostic ignored \"-Wuseless-cast\"")
 #endif
+#define STOOK_C_BEGIN                                                                              \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"")          \
+        _Pragma("GCC diagnostic ignored \"-Wshadow\"") STOOK_C_QUIET extern "C"                    \
+    {
+#define STOOK_C_END                                                                                \
+    }                                                                                              \
+    _Pragma("GCC diagnostic pop")
+#define STOOK_CAST(type, value) reinterpret_cast<type>(value)
+#else
+#define STOOK_C_BEGIN
+#define STOOK_C_END
+#define STOOK_CAST(type, value) ((type)(value))
+#endif
+
+STOOK_C_BEGIN
 
 /* The version of the headers; stook_version() has the library's. */
 #define STOOK_VERSION_MAJOR 0
@@ -662,9 +684,7 @@ STOOK_API unsigned stook_version_number(void);
 typedef void (*stook_message_fn)(int level, const char *text, size_t length, void *arg);
 STOOK_API void stook_message_set(stook_message_fn fn, void *arg);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #if defined(STOOK_SITES) && defined(__GNUC__)
 #define STOOK_SITE                                                                                 \

@@ -151,7 +151,7 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
         return kmalloc_large_refused(large.object);
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
-    pages_set(large.object, size);
+    pages_set(large.object, 0, size);
     pages_track_came(large.object, size, where);
     if (large.object && large_samples_wanted() && !account_large_counted())
         large_samples_came(large.object, large_size(large.object), size, where, group_current());

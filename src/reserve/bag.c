@@ -12,9 +12,12 @@
 #include "base/init.h"
 #include "charge/account.h"
 #include "debug/object.h"
+#include "debug/pages.h"
+#include "debug/tools.h"
 #include "kmalloc/private.h"
 #include "os/os.h"
 #include "slab/slab.h"
+#include "slab/wrong.h"
 
 #include <stook/kmem_private.h>
 
@@ -46,13 +49,24 @@ static void *bag_came(const struct stook_pool *pool, void *element)
 {
     struct stook_cache *cache = bag_cache(pool, element);
 
-    if (cache) {
+    if (cache)
         account_reserve(cache, &element);
-    } else if (pool->asked && stook_private_large_size(element) == 0) {
+    else if (pool->asked && stook_private_large_size(element) == 0) {
         stook_private_bad_pointer("mempool_free", element);
         element = NULL;
-    }
+    } else if (pool->asked)
+        tools_close(element, stook_private_large_size(element));
     return element;
+}
+
+/* An element of whole pages, which say nothing of that, is in the bag already. */
+static bool bag_repeats(struct stook_pool *pool, void *element)
+{
+    if (!pages_zoned || !pool->asked || bag_cache(pool, element) || !pool_has(pool, element))
+        return false;
+    wrong_found(&(struct debug_finding){
+        .what = DEBUG_NO_OBJECT, .done = DEBUG_REFUSED, .call = "mempool_free", .at = element});
+    return true;
 }
 
 static void bag_went(const struct stook_pool *pool, void *element, uint64_t where)
@@ -60,6 +74,8 @@ static void bag_went(const struct stook_pool *pool, void *element, uint64_t wher
     struct stook_cache *cache = bag_cache(pool, element);
     struct debug_asks before;
 
+    if (!cache && pool->asked)
+        tools_open(element, stook_private_large_size(element));
     if (!cache)
         return;
     before = debug_ask((struct debug_asks){pool->asked, DEBUG_CALL_ANY, NULL});
@@ -105,8 +121,8 @@ int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer)
     bool nested = context_enter(), put;
     uint32_t place;
 
-    put = pool_place(pool, &place, nested);
-    if (put)
+    put = bag_repeats(pool, pointer);
+    if (!put && (put = pool_place(pool, &place, nested)))
         pool_store(pool, place, bag_came(pool, pointer));
     context_leave();
     /* Also if the bag is full: a waiting thread may take what is in it. */

@@ -145,6 +145,14 @@ void pool_store(struct stook_pool *pool, uint32_t place, void *object)
     atomic_fetch_add(&pool->count, 1);
 }
 
+bool pool_has(struct stook_pool *pool, const void *object)
+{
+    for (uint32_t i = 0; i < atomic_load_explicit(&pool->words, memory_order_acquire); i++)
+        if (atomic_load_explicit(pool_word(pool, i), memory_order_relaxed) == object)
+            return true;
+    return false;
+}
+
 /* Within the context.  False: it has enough. */
 static bool pool_put(struct stook_pool *pool, void *object, bool nested)
 {

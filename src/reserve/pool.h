@@ -87,6 +87,8 @@ int pool_set_min(struct stook_pool *pool, unsigned min);
 /* A place in the reserve, within the context; false: it is full.  Then what is put there; NULL gives the place back. */
 bool pool_place(struct stook_pool *pool, uint32_t *place, bool nested);
 void pool_store(struct stook_pool *pool, uint32_t place, void *object);
+/* Whether the reserve holds it; racy. */
+bool pool_has(struct stook_pool *pool, const void *object);
 /* Out of the reserve while it holds more than `keep`, or NULL. */
 void *pool_take_outside(struct stook_pool *pool, uint32_t keep);
 
