@@ -74,7 +74,10 @@ STOOK_API void *stook_krealloc_array(void *object, size_t n, size_t size,
                                      unsigned flags) STOOK_WARN_UNUSED;
 
 /*
- * Bytes that stook_usable_size() returns for an object of a size.
+ * The size to ask for that takes no more memory than `size` does, and gives the most bytes.
+ *
+ * stook_usable_size() of an object that was asked for with it is exactly that.  Of one that was asked for with `size` it
+ * is this, too, but only `size` with red zones or a quarantine.
  *
  * returns: the bytes; `size` itself where they overflow
  * context: any

@@ -375,8 +375,11 @@ STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int 
 /*
  * Free one object of a known cache.
  *
- * NULL is accepted.  It cannot fail.  If the object is not of this cache, or is found to be free already, a
- * report says so and the process aborts; or the call does nothing (docs/debug.md).
+ * NULL is accepted.  It cannot fail.  If the object is found to be free already, or not to be of this cache, a report
+ * says so and the process aborts; or the call does nothing (docs/debug.md).  With debug flags, STOOK_CACHE_QUARANTINE,
+ * STOOK_CACHE_ZERO_ON_FREE, STOOK_CACHE_ACCOUNT or STOOK_CACHE_NOSHEAF, and in locked mode, this call finds an object of
+ * another cache.  Otherwise this CPU's sheaf takes it unseen: it is found when it goes on to a slab, unless the cache
+ * hands it out before.
  *
  * context: any
  * locks:   none while the CPU's sheaf has room; else barn, node and arena, in turn
@@ -413,7 +416,8 @@ STOOK_API int stook_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t
 /*
  * Free n objects of one cache, in any order.
  *
- * NULL entries are skipped.  The contents of the array are unspecified afterwards.
+ * NULL entries are skipped.  The contents of the array are unspecified afterwards.  Other objects are found as by
+ * stook_free().
  *
  * context: any
  * locks:   as stook_free()
@@ -426,9 +430,11 @@ STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objec
  * Bytes of any object of this library that the caller may use.
  *
  * They are at least the requested bytes, and exactly the object's size if the cache has a constructor or
- * destructor.  Any other pointer is reported as by stook_free_any().
+ * destructor.  With red zones or a quarantine they are exactly what was asked for: no byte of them is reported.  A pointer
+ * that is of no object is reported as by stook_free_any().  With debug flags or a quarantine so is an object that is free,
+ * and a pointer into one; otherwise the answer is its cache's.
  *
- * returns: the bytes; 0 for NULL and STOOK_KMALLOC_NONE
+ * returns: the bytes; 0 for NULL, STOOK_KMALLOC_NONE, and what was reported
  * context: any
  * locks:   none
  * cost:    some loads

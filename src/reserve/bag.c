@@ -3,8 +3,8 @@
  * bag.c - the reserve of mempool_t in stook/kmem.h: a pool whose pointers were made by functions of the caller.  How
  * pointers are put, taken and waited for: pool.h.
  *
- * If these functions are those of a cache or of kmalloc(), what the bag holds is free, as in a stook_pool: checked and
- * poisoned as if it were freed, and checked again when it is taken.  It stays charged.  Other pointers are not followed.
+ * If these functions are those of a cache or of kmalloc(), what the bag holds is free, as in a stook_pool.  It is checked
+ * and poisoned as if it were freed, and checked again when it is taken; it stays charged.  Other pointers are not followed.
  */
 #include "reserve/pool.h"
 

@@ -132,7 +132,7 @@ template <class T> class pool
         static_cast<void>(stook_pool_destroy(pool_));
     }
 
-    // Waits.  std::bad_alloc only where the thread may not sleep: in a reclaim callback.
+    // Waits.  std::bad_alloc only where the thread may not sleep, in a reclaim callback, and if its group is at a limit.
     template <class... A> [[nodiscard]] T *make(A &&...args)
     {
         void *object = (stook_pool_alloc)(pool_, STOOK_WAIT);
