@@ -127,10 +127,8 @@ static void *wrong[7];
 
 static void make_all(unsigned flags)
 {
-    static const struct stook_rcu_ops ops = {.size = sizeof(ops),
-                                             .call = rcu_call,
-                                             .barrier = rcu_nothing,
-                                             .synchronize = rcu_nothing};
+    static const struct stook_rcu_ops ops = {
+        .size = sizeof(ops), .call = rcu_call, .barrier = rcu_nothing, .synchronize = rcu_nothing};
     static char nothing[64];
 
     small = make("small", SMALL, flags);

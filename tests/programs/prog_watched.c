@@ -59,11 +59,20 @@ static void clean(void)
         if (grown[i] != (i < 10 ? 2 : 3))
             exit(4);
     stook_free_any(grown);
-    for (size_t size = 9000; size < 3000000; size *= 7) {
-        for (int i = 0; i < 40; i++)
-            memset(parcel[i] = stook_kmalloc(size, 0), 4, size);
-        for (int i = 0; i < 40; i++)
-            stook_free_any(parcel[i]);
+    stook_cache_destroy(zeroed);
+}
+
+/* Of whole pages: each that is held back after its free leaves in the end. */
+static void clean_pages(void)
+{
+    static char *pages[20];
+    char *grown;
+
+    for (size_t size = 9000; size < 1000000; size *= 30) {
+        for (int i = 0; i < 20; i++)
+            memset(pages[i] = stook_kmalloc(size, 0), 4, size);
+        for (int i = 0; i < 20; i++)
+            stook_free_any(pages[i]);
         grown = stook_kmalloc(size, STOOK_ZERO);
         grown = stook_krealloc(grown, size - 500, STOOK_ZERO);
         grown = stook_krealloc(grown, 2 * size, STOOK_ZERO);
@@ -72,7 +81,6 @@ static void clean(void)
                 exit(5);
         stook_free_any(grown);
     }
-    stook_cache_destroy(zeroed);
 }
 
 int main(int argc, char **argv)
@@ -82,6 +90,8 @@ int main(int argc, char **argv)
 
     parcels = stook_cache_create("parcels", 40, NULL);
     clean();
+    if (!strcmp(fault, "clean"))
+        clean_pages();
     parcel = make_parcel();
     if (!strcmp(fault, "over"))
         ((volatile char *)parcel)[43] = 1;
