@@ -90,10 +90,30 @@ static inline void mempool_kfree(void *element, void *pool_data)
     kfree(element);
 }
 
-/* The library knows the elements of these four functions alone: those of others may have a state that is to last. */
+/* Elements of 2^order pages; pool_data is the order. */
+#ifndef STOOK_KMEM_NO_PAGES
+static inline void *mempool_alloc_pages(gfp_t gfp, void *pool_data)
+{
+    return alloc_pages(gfp, (unsigned)(uintptr_t)pool_data);
+}
+
+static inline void mempool_free_pages(void *element, void *pool_data)
+{
+    __free_pages((struct page *)element, (unsigned)(uintptr_t)pool_data);
+}
+#endif
+
+/* The library knows the elements of these functions alone: those of others may have a state that is to last. */
 static inline struct stook_kmem_bag *kmem_mempool_bag(const mempool_t *pool)
 {
     unsigned limit = (unsigned)pool->min_nr;
+
+#ifndef STOOK_KMEM_NO_PAGES
+    if (pool->alloc == mempool_alloc_pages && pool->free == mempool_free_pages &&
+        (uintptr_t)pool->pool_data <= KMEM_PAGE_ORDER_MAX)
+        return stook_kmem_bag_create_of(
+            limit, NULL, (size_t)1 << (KMEM_PAGE_SHIFT + (uintptr_t)pool->pool_data));
+#endif
 
     if (pool->alloc == mempool_alloc_slab && pool->free == mempool_free_slab)
         return stook_kmem_bag_create_of(limit,
@@ -309,18 +329,7 @@ static inline int mempool_init_kmalloc_pool(mempool_t *pool, int min_nr, size_t 
     return mempool_init(pool, min_nr, mempool_kmalloc, mempool_kfree, (void *)(uintptr_t)size);
 }
 
-/* Elements of 2^order pages; pool_data is the order. */
 #ifndef STOOK_KMEM_NO_PAGES
-static inline void *mempool_alloc_pages(gfp_t gfp, void *pool_data)
-{
-    return alloc_pages(gfp, (unsigned)(uintptr_t)pool_data);
-}
-
-static inline void mempool_free_pages(void *element, void *pool_data)
-{
-    __free_pages((struct page *)element, (unsigned)(uintptr_t)pool_data);
-}
-
 static inline mempool_t *mempool_create_page_pool(int min_nr, int order)
 {
     return mempool_create(min_nr, mempool_alloc_pages, mempool_free_pages, (void *)(intptr_t)order);
