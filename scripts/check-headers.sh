@@ -3,7 +3,8 @@
 # Fails on a header that does not compile alone, or not twice.
 #
 #   check-headers.sh SOURCE        headers of src/ as gnu17, of include/ as C11, gnu17 and C++11; *.hpp as C++17;
-#                                  stook.hpp as C++20, and without RTTI and exceptions, too
+#                                  stook.hpp as C++20, and without RTTI and exceptions, too; in C++ with the
+#                                  warnings that careful projects turn on, by clang++ too where there is one
 #   check-headers.sh --self-test   planted violations must be found
 set -euo pipefail
 
@@ -14,19 +15,28 @@ compiles() { # HEADER COMPILER FLAGS...: the header alone, twice
     printf '#include "%s"\n#include "%s"\nextern int used;\n' "$1" "$1" | "${@:2}" "${warnings[@]}" -
 }
 
+compiles_cxx() { # HEADER FLAGS...: the same as C++
+    local cxx cast
+    for cxx in "$CXX" $(compgen -c clang++- | sort -u | grep -x 'clang++-[0-9]*' | tail -n 1); do
+        case $("$cxx" --version) in *clang*) cast=() ;; *) cast=(-Wuseless-cast) ;; esac
+        compiles "$1" "$cxx" -xc++ "${@:2}" -Wshadow -Wold-style-cast "${cast[@]}" || return
+        case $CXX in *-linux-gnu-*) break ;; esac # clang compiles for this machine
+    done
+}
+
 check_header() { # ROOT HEADER
     local include=(-I"$1/include") internal=(-I"$1/src" -D_GNU_SOURCE -DSTOOK_RSEQ=1)
     case $2 in
-    include/stook/cpp/*) compiles "$1/$2" "$CXX" -xc++ -std=c++17 "${include[@]}" ;;
+    include/stook/cpp/*) compiles_cxx "$1/$2" -std=c++17 "${include[@]}" ;;
     *.hpp)
-        compiles "$1/$2" "$CXX" -xc++ -std=c++17 "${include[@]}" &&
-            compiles "$1/$2" "$CXX" -xc++ -std=c++20 -O2 -Wshadow -Wconversion "${include[@]}" &&
-            compiles "$1/$2" "$CXX" -xc++ -std=c++17 -fno-rtti -fno-exceptions "${include[@]}"
+        compiles_cxx "$1/$2" -std=c++17 "${include[@]}" &&
+            compiles_cxx "$1/$2" -std=c++20 -O2 -Wconversion "${include[@]}" &&
+            compiles_cxx "$1/$2" -std=c++17 -fno-rtti -fno-exceptions "${include[@]}"
         ;;
     include/*)
         compiles "$1/$2" "$CC" -xc -std=c11 "${include[@]}" &&
             compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" &&
-            compiles "$1/$2" "$CXX" -xc++ -std=c++11 "${include[@]}"
+            compiles_cxx "$1/$2" -std=c++11 "${include[@]}"
         ;;
     *)
         compiles "$1/$2" "$CC" -xc -std=gnu17 "${include[@]}" "${internal[@]}" &&
@@ -93,6 +103,13 @@ self_test() {
         inline int a_f(std::string_view) { return 0; }'
     must bad include/stook/a.hpp '#pragma once
         inline void a_f() { throw 1; }'
+    must bad include/stook/a.h '#pragma once
+        static inline long a_f(int i) { return (long)i; }'
+    must bad include/stook/a.h '#pragma once
+        struct a { int x; };
+        void a(struct a *to);'
+    must bad include/stook/a.hpp '#pragma once
+        inline int a_f(int i) { return static_cast<int>(i); }'
 }
 
 case $1 in

@@ -7,9 +7,7 @@
 
 #include <stook/stook.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /*
  * Count the corruptions that were reported so far.
@@ -89,8 +87,6 @@ STOOK_API int stook_object_track(const void *object, int which, struct stook_obj
  */
 STOOK_API long stook_leaks(int fd, unsigned format);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_DEBUG_H */

@@ -15,8 +15,7 @@
  * A struct with a number names a group, and is passed by value.  The library detects the number of a group
  * that was destroyed: calls refuse it with EINVAL, or their comment says what they do instead.
  *
- * stook/stook.h has the conventions.  In C++ stook_group_stat() hides the constructor of the structure, as stat() does:
- * hence the pragma below.
+ * stook/stook.h has the conventions.
  */
 #ifndef STOOK_GROUP_H
 #define STOOK_GROUP_H
@@ -26,11 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow"
-#endif
+STOOK_C_BEGIN
 
 #define STOOK_GROUPS_MAX 4095u /* groups at one time, with those destroyed that are still charged */
 #define STOOK_GROUP_DEPTH_MAX 8u           /* a group and its ancestors */
@@ -248,9 +243,6 @@ STOOK_API struct stook_group stook_group_parent(struct stook_group group);
  */
 STOOK_API struct stook_group stook_group_next(struct stook_group previous);
 
-#ifdef __cplusplus
-#pragma GCC diagnostic pop
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_GROUP_H */

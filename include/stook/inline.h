@@ -17,9 +17,7 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 #define STOOK_INLINE_LAYOUT 2
 #define STOOK_AREA_SHIFT 18 /* CPU n's area lies n << 18 behind CPU 0's */
@@ -140,9 +138,7 @@ STOOK_INLINE __attribute__((always_inline)) void *stook_alloc_inline_at(struct s
     return stook_inline_take(cache, flags, &object) ? object : stook_alloc_at(cache, flags, site);
 }
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #ifdef STOOK_SITE
 #define stook_alloc_inline(...) stook_alloc_inline_at(__VA_ARGS__, STOOK_SITE)

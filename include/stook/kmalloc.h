@@ -14,9 +14,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 #define STOOK_KMALLOC_CACHE_MAX 8192u
 
@@ -24,7 +22,7 @@ extern "C" {
 #define STOOK_NOFAIL 0x100u
 
 /* What stook_kmalloc(0) returns: not NULL, not to be read, and nothing to free. */
-#define STOOK_KMALLOC_NONE ((void *)16)
+#define STOOK_KMALLOC_NONE STOOK_CAST(void *, 16)
 
 /*
  * Allocate memory of any size.
@@ -76,7 +74,10 @@ STOOK_API void *stook_krealloc_array(void *object, size_t n, size_t size,
                                      unsigned flags) STOOK_WARN_UNUSED;
 
 /*
- * Bytes that stook_usable_size() returns for an object of a size.
+ * The size to ask for that takes no more memory than `size` does, and gives the most bytes.
+ *
+ * stook_usable_size() of an object that was asked for with it is exactly that.  Of one that was asked for with `size` it
+ * is this, too, but only `size` with red zones or a quarantine.
  *
  * returns: the bytes; `size` itself where they overflow
  * context: any
@@ -84,9 +85,7 @@ STOOK_API void *stook_krealloc_array(void *object, size_t n, size_t size,
  */
 STOOK_API size_t stook_kmalloc_size(size_t size);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #ifdef STOOK_SITE
 #define stook_kmalloc(...) stook_kmalloc_at(__VA_ARGS__, STOOK_SITE)

@@ -13,9 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /* ---- caches ---------------------------------------------------------------------------------- */
 
@@ -160,8 +158,8 @@ static inline struct kmem_cache *kmem_cache_create_usercopy(const char *name, si
     kmem_create_with_ctor(#type, sizeof(struct type), __alignof__(struct type), flags, NULL)
 #define KMEM_CACHE_USERCOPY(type, flags, field)                                                    \
     kmem_cache_create_usercopy(#type, sizeof(struct type), __alignof__(struct type), flags,        \
-                               offsetof(struct type, field), sizeof(((struct type *)0)->field),    \
-                               NULL)
+                               offsetof(struct type, field),                                       \
+                               sizeof(STOOK_CAST(struct type *, 0)->field), NULL)
 
 /* While objects are out the cache stays, and a report says so.  Waits for deferred frees. */
 static inline void kmem_cache_destroy(struct kmem_cache *cache)
@@ -371,9 +369,9 @@ static inline unsigned kmem_cache_sheaf_size(struct slab_sheaf *sheaf)
 #define kmem_cache_alloc_bulk_noprof kmem_cache_alloc_bulk
 #define kmem_cache_alloc_from_sheaf_noprof kmem_cache_alloc_from_sheaf
 
-#ifdef __cplusplus
-}
+STOOK_C_END
 
+#ifdef __cplusplus
 static inline struct kmem_cache *kmem_cache_create(const char *name, size_t size,
                                                    const struct kmem_cache_args *args,
                                                    slab_flags_t flags)

@@ -30,52 +30,48 @@
 #endif
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 typedef unsigned gfp_t;
 
 #ifndef GFP_KERNEL
 
 /* The zones: no meaning here. */
-#define __GFP_DMA ((gfp_t)0x1u)
-#define __GFP_HIGHMEM ((gfp_t)0x2u)
-#define __GFP_DMA32 ((gfp_t)0x4u)
-#define __GFP_MOVABLE ((gfp_t)0x8u)
+#define __GFP_DMA 0x1u
+#define __GFP_HIGHMEM 0x2u
+#define __GFP_DMA32 0x4u
+#define __GFP_MOVABLE 0x8u
 #define GFP_ZONEMASK (__GFP_DMA | __GFP_HIGHMEM | __GFP_DMA32 | __GFP_MOVABLE)
 
 /* Those with a meaning here. */
-#define __GFP_IO ((gfp_t)0x40u) /* reclaim callbacks run only with all of DIRECT_RECLAIM, … */
-#define __GFP_FS ((gfp_t)0x80u) /* … IO and FS: they cannot tell which locks the caller holds */
-#define __GFP_ZERO ((gfp_t)0x100u)           /* STOOK_ZERO */
-#define __GFP_DIRECT_RECLAIM ((gfp_t)0x400u) /* may wait: for pools, for memory that must be had */
-#define __GFP_KSWAPD_RECLAIM                                                                       \
-    ((gfp_t)0x800u) /* may take locks; with neither of the two STOOK_SIGNAL_SAFE */
-#define __GFP_NOFAIL                                                                               \
-    ((gfp_t)0x8000u) /* with DIRECT_RECLAIM: naps and tries until there is memory */
-#define __GFP_THISNODE ((gfp_t)0x200000u) /* STOOK_THISNODE, where a node is named */
-#define __GFP_ACCOUNT ((gfp_t)0x400000u)  /* the object is charged to the thread's group */
+#define __GFP_IO 0x40u    /* reclaim callbacks run only with all of DIRECT_RECLAIM, … */
+#define __GFP_FS 0x80u    /* … IO and FS: they cannot tell which locks the caller holds */
+#define __GFP_ZERO 0x100u /* STOOK_ZERO */
+#define __GFP_DIRECT_RECLAIM 0x400u /* may wait: for pools, for memory that must be had */
+#define __GFP_KSWAPD_RECLAIM 0x800u /* may take locks; with neither of the two STOOK_SIGNAL_SAFE */
+#define __GFP_NOFAIL 0x8000u        /* with DIRECT_RECLAIM: naps and tries until there is memory */
+#define __GFP_THISNODE 0x200000u    /* STOOK_THISNODE, where a node is named */
+#define __GFP_ACCOUNT 0x400000u     /* the object is charged to the thread's group */
 
 /* Those without: accepted everywhere.  A failed allocation prints nothing, with __GFP_NOWARN or without. */
-#define __GFP_RECLAIMABLE ((gfp_t)0x10u)
-#define __GFP_HIGH ((gfp_t)0x20u)
-#define __GFP_WRITE ((gfp_t)0x1000u)
-#define __GFP_NOWARN ((gfp_t)0x2000u)
-#define __GFP_RETRY_MAYFAIL ((gfp_t)0x4000u)
-#define __GFP_NORETRY ((gfp_t)0x10000u)
-#define __GFP_MEMALLOC ((gfp_t)0x20000u)
-#define __GFP_COMP ((gfp_t)0x40000u)
-#define __GFP_NOMEMALLOC ((gfp_t)0x80000u)
-#define __GFP_HARDWALL ((gfp_t)0x100000u)
-#define __GFP_ZEROTAGS ((gfp_t)0x800000u)
-#define __GFP_NO_OBJ_EXT ((gfp_t)0x1000000u)
-#define __GFP_SKIP_ZERO ((gfp_t)0)
-#define __GFP_SKIP_KASAN ((gfp_t)0)
-#define __GFP_NOLOCKDEP ((gfp_t)0)
+#define __GFP_RECLAIMABLE 0x10u
+#define __GFP_HIGH 0x20u
+#define __GFP_WRITE 0x1000u
+#define __GFP_NOWARN 0x2000u
+#define __GFP_RETRY_MAYFAIL 0x4000u
+#define __GFP_NORETRY 0x10000u
+#define __GFP_MEMALLOC 0x20000u
+#define __GFP_COMP 0x40000u
+#define __GFP_NOMEMALLOC 0x80000u
+#define __GFP_HARDWALL 0x100000u
+#define __GFP_ZEROTAGS 0x800000u
+#define __GFP_NO_OBJ_EXT 0x1000000u
+#define __GFP_SKIP_ZERO 0u
+#define __GFP_SKIP_KASAN 0u
+#define __GFP_NOLOCKDEP 0u
 
 #define __GFP_BITS_SHIFT 25
-#define __GFP_BITS_MASK ((gfp_t)((1u << __GFP_BITS_SHIFT) - 1))
+#define __GFP_BITS_MASK ((1u << __GFP_BITS_SHIFT) - 1)
 
 #define __GFP_RECLAIM (__GFP_DIRECT_RECLAIM | __GFP_KSWAPD_RECLAIM)
 #define GFP_KERNEL (__GFP_RECLAIM | __GFP_IO | __GFP_FS) /* STOOK_WAIT */
@@ -103,17 +99,17 @@ typedef unsigned gfp_t;
 #ifdef __GFP_THISNODE
 #define KMEM_GFP_THISNODE __GFP_THISNODE
 #else
-#define KMEM_GFP_THISNODE ((gfp_t)0)
+#define KMEM_GFP_THISNODE 0u
 #endif
 #if defined(__GFP_ACCOUNT) && !defined(STOOK_KMEM_NO_ACCOUNT)
 #define KMEM_GFP_ACCOUNT __GFP_ACCOUNT
 #else
-#define KMEM_GFP_ACCOUNT ((gfp_t)0)
+#define KMEM_GFP_ACCOUNT 0u
 #endif
 #if defined(__GFP_NOWARN) && defined(__GFP_NORETRY) && defined(__GFP_NOMEMALLOC)
 #define KMEM_GFP_MODEST (__GFP_NOWARN | __GFP_NORETRY | __GFP_NOMEMALLOC)
 #else
-#define KMEM_GFP_MODEST ((gfp_t)0)
+#define KMEM_GFP_MODEST 0u
 #endif
 
 static inline bool gfpflags_allow_blocking(const gfp_t gfp)
@@ -188,8 +184,6 @@ static inline void kmem_stook_done(const struct kmem_tries *tries)
         stook_group_leave(tries->group);
 }
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_GFP_H */

@@ -12,9 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 #ifndef NUMA_NO_NODE
 #define NUMA_NO_NODE (-1)
@@ -31,7 +29,7 @@ extern "C" {
     (4UL << 20) /* what the kernel has at most; here larger ones are fine too */
 #define ARCH_KMALLOC_MINALIGN 8
 #define ZERO_SIZE_PTR STOOK_KMALLOC_NONE /* kmalloc(0) */
-#define ZERO_OR_NULL_PTR(object) ((uintptr_t)(object) <= (uintptr_t)ZERO_SIZE_PTR)
+#define ZERO_OR_NULL_PTR(object) (STOOK_CAST(uintptr_t, object) <= 16)
 
 static inline unsigned kmem_kmalloc_flags(gfp_t gfp)
 {
@@ -268,8 +266,6 @@ static inline void kvfree_sensitive(const void *object, size_t size)
 #define kvcalloc_node_noprof kvcalloc_node
 #define kvrealloc_node_align_noprof kvrealloc_node_align
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_KMALLOC_H */

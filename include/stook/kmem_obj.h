@@ -13,9 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /* ---- by type --------------------------------------------------------------------------------- */
 
@@ -33,7 +31,7 @@ extern "C" {
 #define kmem_gfp_or_kernel_(...) kmem_gfp_second_(__VA_ARGS__, GFP_KERNEL, )
 
 #define kmem_objs_(call, type, n, gfp)                                                             \
-    ((__typeof__(type) *)call(kmem_product(n, sizeof(type)), gfp))
+    STOOK_CAST(__typeof__(type) *, call(kmem_product(n, sizeof(type)), gfp))
 
 static inline size_t kmem_flex_size(size_t head, size_t n, size_t element)
 {
@@ -56,8 +54,9 @@ static inline size_t kmem_flex_size(size_t head, size_t n, size_t element)
 #define kmem_flex_(call, type, member, count, gfp)                                                 \
     (__extension__({                                                                               \
         const size_t kmem_n_ = (count);                                                            \
-        __typeof__(type) *kmem_flex_object_ = (__typeof__(type) *)call(                            \
-            kmem_flex_size(sizeof(type), kmem_n_, sizeof(*kmem_flex_object_->member)), gfp);       \
+        __typeof__(type) *kmem_flex_object_ = STOOK_CAST(                                          \
+            __typeof__(type) *,                                                                    \
+            call(kmem_flex_size(sizeof(type), kmem_n_, sizeof(*kmem_flex_object_->member)), gfp)); \
         if (kmem_flex_object_)                                                                     \
             kmem_flex_count_(kmem_flex_object_->member, kmem_n_);                                  \
         kmem_flex_object_;                                                                         \
@@ -189,8 +188,6 @@ DEFINE_FREE(kvfree_atomic, void *, if (kmem_is_object(_T)) kvfree_atomic(_T))
 
 #endif /* STOOK_KMEM_NO_CLEANUP */
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_OBJ_H */

@@ -15,9 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 #define KMEM_PAGE_SHIFT 12
 #define KMEM_PAGE_ORDER_MAX 10
@@ -53,8 +51,6 @@ static inline struct page *virt_to_page(const void *address)
 #define __free_page(page) __free_pages(page, 0)
 #define alloc_pages_noprof alloc_pages
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_PAGE_H */

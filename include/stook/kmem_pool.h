@@ -15,9 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 typedef void *(mempool_alloc_t)(gfp_t gfp, void *pool_data);
 typedef void(mempool_free_t)(void *element, void *pool_data);
@@ -70,6 +68,61 @@ static inline bool kmem_mempool_fill(mempool_t *pool, gfp_t gfp)
     return true;
 }
 
+/* Elements of a cache without constructor (pool_data), or of kmalloc() (pool_data is their size). */
+static inline void *mempool_alloc_slab(gfp_t gfp, void *pool_data)
+{
+    return kmem_cache_alloc((struct kmem_cache *)pool_data, gfp);
+}
+
+static inline void mempool_free_slab(void *element, void *pool_data)
+{
+    kmem_cache_free((struct kmem_cache *)pool_data, element);
+}
+
+static inline void *mempool_kmalloc(gfp_t gfp, void *pool_data)
+{
+    return kmalloc((size_t)(uintptr_t)pool_data, gfp);
+}
+
+static inline void mempool_kfree(void *element, void *pool_data)
+{
+    (void)pool_data;
+    kfree(element);
+}
+
+/* Elements of 2^order pages; pool_data is the order. */
+#ifndef STOOK_KMEM_NO_PAGES
+static inline void *mempool_alloc_pages(gfp_t gfp, void *pool_data)
+{
+    return alloc_pages(gfp, (unsigned)(uintptr_t)pool_data);
+}
+
+static inline void mempool_free_pages(void *element, void *pool_data)
+{
+    __free_pages((struct page *)element, (unsigned)(uintptr_t)pool_data);
+}
+#endif
+
+/* The library knows the elements of these functions alone: those of others may have a state that is to last. */
+static inline struct stook_kmem_bag *kmem_mempool_bag(const mempool_t *pool)
+{
+    unsigned limit = (unsigned)pool->min_nr;
+
+#ifndef STOOK_KMEM_NO_PAGES
+    if (pool->alloc == mempool_alloc_pages && pool->free == mempool_free_pages &&
+        (uintptr_t)pool->pool_data <= KMEM_PAGE_ORDER_MAX)
+        return stook_kmem_bag_create_of(
+            limit, NULL, (size_t)1 << (KMEM_PAGE_SHIFT + (uintptr_t)pool->pool_data));
+#endif
+
+    if (pool->alloc == mempool_alloc_slab && pool->free == mempool_free_slab)
+        return stook_kmem_bag_create_of(limit,
+                                        kmem_stook_cache((struct kmem_cache *)pool->pool_data), 0);
+    if (pool->alloc == mempool_kmalloc && pool->free == mempool_kfree)
+        return stook_kmem_bag_create_of(limit, NULL, (size_t)(uintptr_t)pool->pool_data);
+    return stook_kmem_bag_create(limit);
+}
+
 /* 0, -ENOMEM or -EINVAL; nothing is kept then.  The reserve is filled with gfp; the node is that of no element. */
 static inline int mempool_init_node(mempool_t *pool, int min_nr, mempool_alloc_t *alloc_fn,
                                     mempool_free_t *free_fn, void *pool_data, gfp_t gfp, int node)
@@ -81,7 +134,7 @@ static inline int mempool_init_node(mempool_t *pool, int min_nr, mempool_alloc_t
     pool->pool_data = pool_data;
     pool->alloc = alloc_fn;
     pool->free = free_fn;
-    pool->bag = stook_kmem_bag_create((unsigned)min_nr);
+    pool->bag = kmem_mempool_bag(pool);
     if (pool->bag && kmem_mempool_fill(pool, gfp))
         return 0;
     mempool_exit(pool);
@@ -256,28 +309,6 @@ static inline int mempool_resize(mempool_t *pool, int min_nr)
     return 0;
 }
 
-/* Elements of a cache without constructor (pool_data), or of kmalloc() (pool_data is their size). */
-static inline void *mempool_alloc_slab(gfp_t gfp, void *pool_data)
-{
-    return kmem_cache_alloc((struct kmem_cache *)pool_data, gfp);
-}
-
-static inline void mempool_free_slab(void *element, void *pool_data)
-{
-    kmem_cache_free((struct kmem_cache *)pool_data, element);
-}
-
-static inline void *mempool_kmalloc(gfp_t gfp, void *pool_data)
-{
-    return kmalloc((size_t)(uintptr_t)pool_data, gfp);
-}
-
-static inline void mempool_kfree(void *element, void *pool_data)
-{
-    (void)pool_data;
-    kfree(element);
-}
-
 static inline mempool_t *mempool_create_slab_pool(int min_nr, struct kmem_cache *cache)
 {
     return mempool_create(min_nr, mempool_alloc_slab, mempool_free_slab, cache);
@@ -298,18 +329,7 @@ static inline int mempool_init_kmalloc_pool(mempool_t *pool, int min_nr, size_t 
     return mempool_init(pool, min_nr, mempool_kmalloc, mempool_kfree, (void *)(uintptr_t)size);
 }
 
-/* Elements of 2^order pages; pool_data is the order. */
 #ifndef STOOK_KMEM_NO_PAGES
-static inline void *mempool_alloc_pages(gfp_t gfp, void *pool_data)
-{
-    return alloc_pages(gfp, (unsigned)(uintptr_t)pool_data);
-}
-
-static inline void mempool_free_pages(void *element, void *pool_data)
-{
-    __free_pages((struct page *)element, (unsigned)(uintptr_t)pool_data);
-}
-
 static inline mempool_t *mempool_create_page_pool(int min_nr, int order)
 {
     return mempool_create(min_nr, mempool_alloc_pages, mempool_free_pages, (void *)(intptr_t)order);
@@ -327,8 +347,6 @@ static inline int mempool_init_page_pool(mempool_t *pool, int min_nr, int order)
 #define mempool_alloc_noprof mempool_alloc
 #define mempool_alloc_bulk_noprof mempool_alloc_bulk
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_POOL_H */

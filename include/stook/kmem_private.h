@@ -11,9 +11,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 #define STOOK_KMEM_BAG_MAX (1u << 24) /* pointers in a bag */
 
@@ -68,14 +66,19 @@ STOOK_API struct stook_cache *stook_kmem_accounted(struct stook_cache *cache, un
 STOOK_API void stook_kmem_panic(const char *name, int error) __attribute__((noreturn));
 
 /*
- * A bag of at most `limit` pointers: the reserve of a mempool with allocation functions of its own.  It never
- * follows the pointers.  (For the reserve of one cache there is stook_pool_create().)  Any number of threads
- * may use it, signal handlers and forked children too: it has no lock.
+ * A bag of at most `limit` pointers: the reserve of a mempool.  Any number of threads may use it, signal handlers and
+ * forked children too: it has no lock.
+ *
+ * The pointers of stook_kmem_bag_create_of() are objects of `cache`, or (NULL) of stook_kmalloc() with `size`.  They count
+ * as free in it: debug and hardened caches, AddressSanitizer and Valgrind see their use, and a pointer that is no such object,
+ * or is free already, is reported and goes nowhere.  Other bags never follow a pointer.
  */
 struct stook_kmem_bag;
 
 /* NULL with errno: ENOMEM; E2BIG beyond STOOK_KMEM_BAG_MAX.  Not from a signal handler. */
 STOOK_API struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit) STOOK_WARN_UNUSED;
+STOOK_API struct stook_kmem_bag *stook_kmem_bag_create_of(unsigned limit, struct stook_cache *cache,
+                                                          size_t size) STOOK_WARN_UNUSED;
 /* Drops the pointers that are still in it; take them out before.  NULL is accepted. */
 STOOK_API void stook_kmem_bag_destroy(struct stook_kmem_bag *bag);
 
@@ -92,8 +95,6 @@ STOOK_API int stook_kmem_bag_resize(struct stook_kmem_bag *bag, unsigned limit) 
 STOOK_API unsigned stook_kmem_bag_count(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
 STOOK_API unsigned stook_kmem_bag_limit(const struct stook_kmem_bag *bag) STOOK_NONNULL(1);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_PRIVATE_H */

@@ -11,9 +11,7 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 struct rcu_head;
 
@@ -25,7 +23,7 @@ struct rcu_head;
 #define kvfree_rcu(object, field)                                                                  \
     do {                                                                                           \
         __typeof__(object) kmem_object_ = (object);                                                \
-        (void)sizeof((struct rcu_head *)0 == &kmem_object_->field);                                \
+        (void)sizeof(STOOK_CAST(struct rcu_head *, 0) == &kmem_object_->field);                    \
         stook_free_any_rcu(kmem_object_);                                                          \
     } while (0)
 #endif
@@ -34,10 +32,12 @@ struct rcu_head;
 #endif
 /* Without a field.  They wait only where there is no memory at all. */
 #ifndef kvfree_rcu_mightsleep
-#define kvfree_rcu_mightsleep(object) stook_free_any_rcu((void *)(uintptr_t)(object))
+#define kvfree_rcu_mightsleep(object)                                                              \
+    stook_free_any_rcu(STOOK_CAST(void *, STOOK_CAST(uintptr_t, object)))
 #endif
 #ifndef kfree_rcu_mightsleep
-#define kfree_rcu_mightsleep(object) stook_free_any_rcu((void *)(uintptr_t)(object))
+#define kfree_rcu_mightsleep(object)                                                               \
+    stook_free_any_rcu(STOOK_CAST(void *, STOOK_CAST(uintptr_t, object)))
 #endif
 
 /* Wait until the objects are free that were deferred before: stook_rcu_barrier(). */
@@ -54,8 +54,6 @@ static inline void kvfree_rcu_barrier_on_cache(struct kmem_cache *cache)
     stook_rcu_barrier();
 }
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_RCU_H */

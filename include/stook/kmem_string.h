@@ -11,9 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
@@ -103,8 +101,6 @@ static inline __attribute__((format(printf, 2, 3))) char *kasprintf(gfp_t gfp, c
 #define kmemdup_noprof kmemdup
 #define kmemdup_array_noprof kmemdup_array
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_KMEM_STRING_H */

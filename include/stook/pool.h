@@ -11,9 +11,7 @@
 #include <stddef.h>
 #include <time.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 struct timespec; /* of <time.h>, which strict C99 leaves without it */
 
@@ -57,8 +55,9 @@ STOOK_API int stook_pool_destroy(struct stook_pool *pool);
  *
  * The pool takes it from the cache, as with STOOK_NORECLAIM; else from the reserve; else, with
  * STOOK_WAIT, it reclaims and then sleeps until an object is freed to the pool.  Each second it tries the
- * cache again, since memory may become free elsewhere.  With STOOK_WAIT it fails only where it may not
- * sleep: in a reclaim callback, and in a handler that interrupted the library.  A thread that holds objects
+ * cache again, since memory may become free elsewhere.  With STOOK_WAIT it fails where it may not
+ * sleep: in a reclaim callback, and in a handler that interrupted the library.  It also fails, with EDQUOT and at once, if
+ * the thread's group is at a limit: it waits for objects, and not for room in a group.  A thread that holds objects
  * of a pool must be able to free them without another one of that pool.
  *
  * stook_pool_alloc_until() waits until `deadline` at most, an absolute time of CLOCK_MONOTONIC.  If that
@@ -68,7 +67,7 @@ STOOK_API int stook_pool_destroy(struct stook_pool *pool);
  * returns: the object, or NULL
  * errors:  ENOMEM     nothing in the cache and in the reserve, and this call does not wait
  *          EINVAL     as stook_alloc(); tv_nsec is not in [0, 1000000000)
- *          EDQUOT     as stook_alloc()
+ *          EDQUOT     as stook_alloc(); STOOK_WAIT does not wait then
  *          ETIMEDOUT  the deadline has passed
  * context: any with STOOK_SIGNAL_SAFE, wherever it interrupted a call on the same pool; else not in a
  *          signal handler
@@ -88,7 +87,8 @@ STOOK_API void *stook_pool_alloc_at(struct stook_pool *pool, unsigned flags,
  * Free one object of a pool.
  *
  * It goes to the reserve while that has fewer than min_objects, else to the cache; a waiting thread is
- * woken.  NULL is accepted.  It cannot fail.
+ * woken.  NULL is accepted.  It cannot fail.  In the reserve it is free: a second free, another cache's object and a pointer
+ * into one are found as by stook_free(), the last two always where the reserve takes them.
  *
  * context: any
  * locks:   as stook_free()
@@ -117,9 +117,7 @@ STOOK_API int stook_pool_resize(struct stook_pool *pool, unsigned min_objects) S
  */
 STOOK_API unsigned stook_pool_available(const struct stook_pool *pool) STOOK_NONNULL(1);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #ifdef STOOK_SITE
 #define stook_pool_alloc(...) stook_pool_alloc_at(__VA_ARGS__, STOOK_SITE)

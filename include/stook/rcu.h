@@ -10,9 +10,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /*
  * The memory that an RCU needs to queue a callback.  It is the library's own memory, never an object's, since
@@ -67,7 +65,8 @@ STOOK_API int stook_rcu_set_ops(const struct stook_rcu_ops *ops);
  * callback, and then goes to the barn of the node it was filled on, or to the slabs.  A sheaf that is not full
  * waits for more objects, or for stook_rcu_barrier(), stook_cache_shrink() or stook_cache_destroy().  NULL
  * is accepted.  The calls cannot fail: if an object is not of this cache, or no RCU was set, a message says
- * so and the process aborts.
+ * so and the process aborts.  An object of another cache is always found by the call; a pointer into one of this cache's
+ * as by stook_free().
  *
  * If there is no memory for a sheaf, some 1000 objects wait in other places.  When these are taken too, the
  * call waits for a grace period if ops->reading says that it may.  Otherwise a message says so and the process
@@ -96,8 +95,6 @@ STOOK_API void stook_free_any_rcu(void *object);
  */
 STOOK_API void stook_rcu_barrier(void);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_RCU_H */

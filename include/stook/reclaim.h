@@ -10,9 +10,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 #define STOOK_RECLAIM_MAX 64u /* reclaim callbacks at one time */
 
@@ -43,8 +41,6 @@ typedef size_t (*stook_reclaim_fn)(size_t wanted, void *arg);
 STOOK_API int stook_reclaim_register(stook_reclaim_fn fn, void *arg);
 STOOK_API int stook_reclaim_unregister(stook_reclaim_fn fn, void *arg);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_RECLAIM_H */

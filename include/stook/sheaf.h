@@ -10,9 +10,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /*
  * A prefilled sheaf.  It and its objects belong to the caller; one thread or handler uses it at a time.
@@ -88,9 +86,7 @@ STOOK_API void *stook_sheaf_alloc_at(struct stook_cache *cache, unsigned flags,
 STOOK_API void stook_sheaf_return(struct stook_cache *cache, struct stook_sheaf *sheaf)
     STOOK_NONNULL(1);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #ifdef STOOK_SITE
 #define stook_sheaf_alloc(...) stook_sheaf_alloc_at(__VA_ARGS__, STOOK_SITE)

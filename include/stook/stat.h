@@ -15,9 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /*
  * Every counter: its name, and the events or objects that it counts.  New ones are only added at the end;
@@ -141,8 +139,6 @@ STOOK_API const char *stook_cache_show_name(unsigned number);
  */
 STOOK_API int stook_cache_show_json(struct stook_cache *cache, int fd);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_STAT_H */

@@ -46,9 +46,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * Around the declarations of these headers.  In C++ they are C's, whose casts are C's, too, and stook_group_stat() and
+ * its like hide the constructor of the structure, as stat() does: no warning says so.
+ */
 #ifdef __cplusplus
-extern "C" {
+#ifdef __clang__
+#define STOOK_C_QUIET
+#else
+#define STOOK_C_QUIET _Pragma("GCC diagnostic ignored \"-Wuseless-cast\"")
 #endif
+#define STOOK_C_BEGIN                                                                              \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wold-style-cast\"")          \
+        _Pragma("GCC diagnostic ignored \"-Wshadow\"") STOOK_C_QUIET extern "C"                    \
+    {
+#define STOOK_C_END                                                                                \
+    }                                                                                              \
+    _Pragma("GCC diagnostic pop")
+#define STOOK_CAST(type, value) reinterpret_cast<type>(value)
+#else
+#define STOOK_C_BEGIN
+#define STOOK_C_END
+#define STOOK_CAST(type, value) ((type)(value))
+#endif
+
+STOOK_C_BEGIN
 
 /* The version of the headers; stook_version() has the library's. */
 #define STOOK_VERSION_MAJOR 0
@@ -353,8 +375,11 @@ STOOK_API void *stook_alloc_node(struct stook_cache *cache, unsigned flags, int 
 /*
  * Free one object of a known cache.
  *
- * NULL is accepted.  It cannot fail.  If the object is not of this cache, or is found to be free already, a
- * report says so and the process aborts; or the call does nothing (docs/debug.md).
+ * NULL is accepted.  It cannot fail.  If the object is found to be free already, or not to be of this cache, a report
+ * says so and the process aborts; or the call does nothing (docs/debug.md).  With debug flags, STOOK_CACHE_QUARANTINE,
+ * STOOK_CACHE_ZERO_ON_FREE, STOOK_CACHE_ACCOUNT or STOOK_CACHE_NOSHEAF, and in locked mode, this call finds an object of
+ * another cache.  Otherwise this CPU's sheaf takes it unseen: it is found when it goes on to a slab, unless the cache
+ * hands it out before.
  *
  * context: any
  * locks:   none while the CPU's sheaf has room; else barn, node and arena, in turn
@@ -391,7 +416,8 @@ STOOK_API int stook_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t
 /*
  * Free n objects of one cache, in any order.
  *
- * NULL entries are skipped.  The contents of the array are unspecified afterwards.
+ * NULL entries are skipped.  The contents of the array are unspecified afterwards.  Other objects are found as by
+ * stook_free().
  *
  * context: any
  * locks:   as stook_free()
@@ -404,9 +430,11 @@ STOOK_API void stook_free_bulk(struct stook_cache *cache, size_t n, void **objec
  * Bytes of any object of this library that the caller may use.
  *
  * They are at least the requested bytes, and exactly the object's size if the cache has a constructor or
- * destructor.  Any other pointer is reported as by stook_free_any().
+ * destructor.  With red zones or a quarantine they are exactly what was asked for: no byte of them is reported.  A pointer
+ * that is of no object is reported as by stook_free_any().  With debug flags or a quarantine so is an object that is free,
+ * and a pointer into one; otherwise the answer is its cache's.
  *
- * returns: the bytes; 0 for NULL and STOOK_KMALLOC_NONE
+ * returns: the bytes; 0 for NULL, STOOK_KMALLOC_NONE, and what was reported
  * context: any
  * locks:   none
  * cost:    some loads
@@ -662,9 +690,7 @@ STOOK_API unsigned stook_version_number(void);
 typedef void (*stook_message_fn)(int level, const char *text, size_t length, void *arg);
 STOOK_API void stook_message_set(stook_message_fn fn, void *arg);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #if defined(STOOK_SITES) && defined(__GNUC__)
 #define STOOK_SITE                                                                                 \

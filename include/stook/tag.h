@@ -26,9 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /* The largest tag; objects that are allocated at further sites have none. */
 #define STOOK_TAGS_MAX 65535u
@@ -129,8 +127,6 @@ STOOK_API unsigned stook_tag_of(const void *object);
  */
 STOOK_API int stook_profile_write(int fd);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_TAG_H */

@@ -10,9 +10,7 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /*
  * Check now whether the machine, or the part of it that the process may use, has changed.
@@ -95,8 +93,6 @@ STOOK_API int stook_topology_cpu(int cpu);
 STOOK_API int stook_topology_cpu_online(int cpu, int online);
 STOOK_API int stook_topology_memory_online(int node, int online);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_TOPOLOGY_H */

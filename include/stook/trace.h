@@ -19,13 +19,11 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /* A limit that suits most traces (STOOK_TRACE sets it), and the least one. */
-#define STOOK_TRACE_LIMIT ((size_t)1 << 30)
-#define STOOK_TRACE_LIMIT_MIN ((size_t)4096 + 65536)
+#define STOOK_TRACE_LIMIT (1ul << 30)
+#define STOOK_TRACE_LIMIT_MIN (4096ul + 65536)
 
 /*
  * Begin a trace of all caches and of malloc.
@@ -58,8 +56,6 @@ STOOK_API int stook_trace_start(const char *path, size_t limit);
  */
 STOOK_API int stook_trace_stop(void);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_TRACE_H */

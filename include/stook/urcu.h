@@ -19,9 +19,7 @@
 
 #include <stook/stook.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+STOOK_C_BEGIN
 
 /*
  * Use liburcu as the program's RCU.
@@ -40,8 +38,6 @@ extern "C" {
 STOOK_API int stook_urcu_use_memb(void);
 STOOK_API int stook_urcu_use_qsbr(void);
 
-#ifdef __cplusplus
-}
-#endif
+STOOK_C_END
 
 #endif /* STOOK_URCU_H */

@@ -34,6 +34,9 @@ void *alloc_on_node(struct stook_cache *cache, unsigned flags, int node, uint64_
 /* Past this CPU's sheaves, of a node that has memory. */
 void *alloc_from_node(struct stook_cache *cache, unsigned flags, unsigned node);
 void free_object(struct stook_cache *cache, void *object);
+/* Whether an object may be freed to a cache: it is one of the cache's, and is not back in its slab.  Else the report,
+ * and the free is refused. */
+bool free_checks(const struct stook_cache *cache, const void *object);
 
 /* The same of a cache whose objects are not accounted, or are already. */
 void *alloc_plain(struct stook_cache *cache, unsigned flags);

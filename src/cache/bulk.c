@@ -131,6 +131,10 @@ static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *c
 
     if (cache_hooks(cache))
         hooks.free_bulk(cache, objects, n);
+    else if (!percpu.rseq) /* no section takes any of them unseen */
+        for (size_t i = 0; i < n; i++)
+            if (objects[i] && !free_checks(cache, objects[i]))
+                objects[i] = NULL;
     nested = context_enter();
     for (size_t i = 0; i < n; i += BULK_CHUNK)
         slot_free(cache, objects + i, n - i < BULK_CHUNK ? (uint32_t)(n - i) : BULK_CHUNK, nested);

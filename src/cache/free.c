@@ -19,14 +19,12 @@ __attribute__((noinline, cold)) void free_slow(struct stook_cache *cache, void *
     adapt_heed(cache, nested);
 }
 
-static void free_checked(struct stook_cache *cache, void *object)
+bool free_checks(const struct stook_cache *cache, const void *object)
 {
     uint32_t index;
-    const struct slab *slab =
-        slab_of(cache, object, &index); /* the report, if it is none of ours */
+    const struct slab *slab = slab_of(cache, object, &index);
 
-    if (__builtin_expect(slab && mark_check(cache, slab, index), 1))
-        free_slow(cache, object);
+    return __builtin_expect(slab && mark_check(cache, slab, index), 1);
 }
 
 /* Everything but "the main sheaf has room".  errno is kept. */
@@ -36,8 +34,8 @@ __attribute__((noinline, aligned(64))) void free_object(struct stook_cache *cach
         return;
     if (cache_hooks(cache))
         hooks.free(cache, object);
-    else
-        free_checked(cache, object);
+    else if (free_checks(cache, object))
+        free_slow(cache, object);
 }
 
 __attribute__((aligned(64))) void stook_free(struct stook_cache *cache, void *object)

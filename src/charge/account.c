@@ -6,6 +6,7 @@
 #include "base/context.h"
 #include "base/placed.h"
 #include "base/report.h"
+#include "cache/alloc.h"
 #include "cache/cache_list.h"
 #include "debug/object.h"
 #include "harden/quarantine.h"
@@ -194,16 +195,21 @@ void account_end(const struct stook_cache *cache, const struct account *account,
         trace_alloc(cache, objects, got);
 }
 
+void account_unreserve(const struct stook_cache *cache, void *object, uint64_t where)
+{
+    if (cache->flags & CACHE_DEBUG)
+        (void)debug_take(cache, object, where);
+    else if (cache->flags & STOOK_CACHE_QUARANTINE)
+        quarantine_take_reserved(cache, object);
+}
+
 void account_retag(const struct stook_cache *cache, const void *object, uint64_t where)
 {
     uint32_t index, tag;
     struct slab *slab = slab_find(cache, object, &index);
     uint64_t *column = column_at(cache, slab, LAYOUT_TAG, index);
 
-    if (cache->flags & CACHE_DEBUG)
-        (void)debug_take(cache, (void *)(uintptr_t)object, where);
-    else if (cache->flags & STOOK_CACHE_QUARANTINE)
-        quarantine_take_reserved(cache, (void *)(uintptr_t)object);
+    account_unreserve(cache, (void *)(uintptr_t)object, where);
     if (cache_hooks(cache) & CACHE_CLOSED_TRACE) {
         void *taken = (void *)(uintptr_t)object;
         trace_alloc(cache, &taken, 1);
@@ -343,13 +349,27 @@ SAMPLED_TEXT static void account_gone(const struct stook_cache *cache, void **ob
         trace_free(objects, n);
 }
 
-SAMPLED_TEXT static void account_come(const struct stook_cache *cache, void **objects, size_t n)
+SAMPLED_TEXT static void account_check(const struct stook_cache *cache, void **objects, size_t n)
 {
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
         debug_free(cache, objects, n);
     else if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
         quarantine_check(cache, objects, n);
+}
+
+SAMPLED_TEXT static void account_come(const struct stook_cache *cache, void **objects, size_t n)
+{
+    account_check(cache, objects, n);
     account_gone(cache, objects, n);
+}
+
+void account_reserve(const struct stook_cache *cache, void **object)
+{
+    account_check(cache, object, 1);
+    if (*object && !free_checks(cache, *object))
+        *object = NULL;
+    if (cache->flags & CACHE_HARDENED)
+        quarantine_fill(cache, object, 1);
 }
 
 void account_clear(const struct stook_cache *cache, void **objects, size_t n)

@@ -49,6 +49,11 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
 void account_end(const struct stook_cache *cache, const struct account *account,
                  void *const *objects, size_t got, size_t n);
 
+/* An object goes to a reserve, charged as it is: checked as if it were freed, and NULL if it is refused.  It is handed out
+ * again by the call at `where`. */
+void account_reserve(const struct stook_cache *cache, void **object);
+void account_unreserve(const struct stook_cache *cache, void *object, uint64_t where);
+
 /* An object that is charged already is taken by the call at `where`, which is counted. */
 void account_retag(const struct stook_cache *cache, const void *object, uint64_t where);
 

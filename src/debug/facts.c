@@ -225,6 +225,18 @@ static void facts_tracks(struct facts *facts)
         facts_trim(facts, which);
 }
 
+static size_t facts_requested(const struct facts *facts)
+{
+    const struct debug_finding *finding = facts->finding;
+    const struct track_head *head = NULL;
+
+    if (finding->requested)
+        return finding->requested;
+    if (finding->object && facts->owner && facts->owner->flags & CACHE_DEBUG)
+        head = track_head(facts->owner, finding->slab, finding->index);
+    return head && head->requested ? head->requested : facts->size;
+}
+
 void facts_gather(struct facts *facts, const struct debug_finding *finding)
 {
     memset(facts, 0, offsetof(struct facts, symbol));
@@ -239,7 +251,7 @@ void facts_gather(struct facts *facts, const struct debug_finding *finding)
         facts->word = atomic_load_explicit(&finding->slab->state, memory_order_relaxed);
     }
     facts->size = finding->size ? finding->size : facts->owner ? facts->owner->object_size : 0;
-    facts->requested = finding->requested ? finding->requested : facts->size;
+    facts->requested = facts_requested(facts);
     (void)wrong_sentence(finding, facts->sentence, sizeof(facts->sentence));
     facts_bytes(facts);
     facts_tracks(facts);

@@ -50,13 +50,16 @@ FIRST_TEXT void debug_flags_start(void)
 {
     const char *text = setting_text(SETTING_DEBUG);
 
+    uint32_t large;
+
     tools_start();
-    if (!text)
-        return;
-    debug_is_set = true;
-    memcpy(debug_text, text, strnlen(text, PARSE_LETTERS_MAX));
-    debug_flags_large = debug_flags_set("large") & DEBUG_Z;
-    debug_large_users = debug_flags_set("large") & DEBUG_U;
+    if (text) {
+        debug_is_set = true;
+        memcpy(debug_text, text, strnlen(text, PARSE_LETTERS_MAX));
+    }
+    large = debug_flags_of("large", 0);
+    debug_flags_large = large & DEBUG_Z;
+    debug_large_users = large & DEBUG_U;
 }
 
 FIRST_TEXT bool debug_flags_large_users(void)

@@ -43,7 +43,7 @@ uint32_t debug_flags_of(const char *name, uint32_t asked);
 /* Whether STOOK_DEBUG names flags for all caches. */
 bool debug_flags_everywhere(void);
 
-/* Whether it gives Z to large objects: by that name, or to all.  Written once, before the first object. */
+/* Whether it, or a tool that watches, gives Z to large objects: by that name, or to all.  Written once, before the first object. */
 extern bool debug_flags_large __attribute__((visibility("hidden")));
 
 /* The same of U: they have no tracks, but a call site each. */

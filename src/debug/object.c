@@ -342,40 +342,15 @@ bool debug_take(const struct stook_cache *cache, void *pointer, uint64_t where)
 
 /* ---- back ----------------------------------------------------------------------------------- */
 
-/* The object of a pointer that a user frees; false: it is none of the cache, which is reported. */
-static bool object_find(const struct stook_cache *cache, void *pointer, struct object *object)
+/* The object of a pointer that a user frees or resizes; false: it is none of the cache, which is reported. */
+static bool object_find(const struct stook_cache *cache, const void *pointer, struct object *object)
 {
-    struct debug_finding finding = {
-        .what = DEBUG_FOREIGN, .done = DEBUG_REFUSED, .cache = cache, .at = pointer};
-    const struct stook_cache *other;
-    uint32_t offset, index;
-    struct slab *slab;
+    uint32_t index;
+    const struct slab *slab = slab_of(cache, pointer, &index);
 
-    if (pagemap_covers(pointer)) {
-        other = slab_cache_of(pointer);
-        if (other == cache) {
-            slab = slab_at(pointer, *pagemap_at(pointer));
-            offset = (uint32_t)((char *)pointer - slab_first(cache, slab));
-            index = layout_index(&cache->layout, offset);
-            if (index <
-                slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed))) {
-                *object = object_of(cache, slab, index);
-                if (index * cache->layout.stride == offset)
-                    return true;
-                finding = object_finding(object, DEBUG_INTERIOR, DEBUG_REFUSED, 0);
-                finding.at = pointer;
-            } else {
-                finding.what = DEBUG_INTERIOR;
-                finding.slab = slab;
-            }
-        } else {
-            finding.what = !other                          ? DEBUG_NO_OBJECT
-                           : other->flags & CACHE_INTERNAL ? DEBUG_LIBRARY
-                                                           : DEBUG_WRONG_CACHE;
-        }
-    }
-    (void)debug_report(&finding);
-    return false;
+    if (slab)
+        *object = object_of(cache, slab, index);
+    return slab != NULL;
 }
 
 static const char *object_call_name(enum debug_call call, bool frees)
@@ -482,25 +457,23 @@ size_t debug_usable(const struct stook_cache *cache, const void *pointer)
 {
     struct object object;
 
-    if (!(debug_of(cache) & DEBUG_Z) || !(cache->flags & CACHE_SIZED))
+    if (!(debug_of(cache) & DEBUG_Z))
         return slab_usable(cache);
     object = object_at(cache, pointer);
     return object_requested(&object);
 }
 
-bool debug_live(const struct stook_cache *cache, void *pointer)
+bool debug_live(const struct stook_cache *cache, const void *pointer, const char *call)
 {
     struct debug_finding finding;
     struct object object;
-    uint32_t word;
 
     if (!object_find(cache, pointer, &object))
         return false;
-    word =
-        atomic_load_explicit(object_word(cache, object.slab, object.index), memory_order_acquire);
-    if ((word & OBJECT_STATE) == OBJECT_LIVE)
+    if (debug_is_live(cache, object.slab, object.index))
         return true;
     finding = object_finding(&object, DEBUG_REALLOC_FREED, DEBUG_REFUSED, 0);
+    finding.call = call;
     (void)debug_report(&finding);
     return false;
 }

@@ -73,9 +73,10 @@ void debug_deferred(const struct stook_cache *cache, void *object);
 
 /* Bytes of a live object that its user may write to: with Z, what was asked for. */
 size_t debug_usable(const struct stook_cache *cache, const void *object);
-/* Whether the object of a pointer is with a user, as one must be that is resized; else that is reported. */
-bool debug_live(const struct stook_cache *cache, void *object);
-/* A live object is used for so many bytes from now on, which its cache's objects have. */
+/* Whether the object of a pointer is with a user, as one must be whose size is asked for, or changed; else that is
+ * reported as found by `call`. */
+bool debug_live(const struct stook_cache *cache, const void *object, const char *call);
+/* A live object of a cache that is CACHE_SIZED is used for so many bytes from now on, which its cache's objects have. */
 void debug_resize(const struct stook_cache *cache, void *object, size_t size);
 
 /* ---- for the checks of whole slabs (slabs.c) ---------------------------------------------------- */
@@ -84,6 +85,13 @@ static inline _Atomic uint32_t *object_word(const struct stook_cache *cache,
                                             const struct slab *slab, uint32_t index)
 {
     return (_Atomic uint32_t *)(void *)&track_head(cache, slab, index)->kind;
+}
+
+static inline bool debug_is_live(const struct stook_cache *cache, const struct slab *slab,
+                                 uint32_t index)
+{
+    return (atomic_load_explicit(object_word(cache, slab, index), memory_order_acquire) &
+            OBJECT_STATE) == OBJECT_LIVE;
 }
 
 /* A new object's, which no other thread sees. */

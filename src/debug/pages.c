@@ -9,6 +9,7 @@
 #include "large/large.h"
 #include "os/os.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum {
@@ -56,10 +57,12 @@ static size_t pages_zone(size_t large, size_t size)
     return zone < PAGES_ZONE ? zone : PAGES_ZONE;
 }
 
-void pages_mark(void *object, size_t size)
+void pages_mark(void *object, size_t had, size_t size)
 {
     size_t large = large_size(object);
     struct pages_mark mark;
+
+    tools_open((char *)object + had, large - had);
 
     size += size == 0; /* 0 is the size of no object */
     mark = (struct pages_mark){size, size ^ pages_key(object)};
@@ -67,14 +70,21 @@ void pages_mark(void *object, size_t size)
         return;
     memset((char *)object + size, ZONE_LIVE, pages_zone(large, size));
     memcpy(pages_at(object, large), &mark, sizeof(mark));
+    tools_pages(object, had, size, large);
 }
 
 size_t pages_marked(const void *object)
 {
     size_t large = large_size(object);
     struct pages_mark mark;
+    bool valid;
 
-    return pages_valid(object, large, &mark) ? mark.size : large;
+    if (pages_holds(object))
+        return 0;
+    tools_quiet(true);
+    valid = pages_valid(object, large, &mark);
+    tools_quiet(false);
+    return valid ? mark.size : large;
 }
 
 void pages_look(void *object, uint64_t where)
@@ -105,5 +115,34 @@ void pages_look(void *object, uint64_t where)
     }
     (void)debug_report(&finding);
     if (finding.done == DEBUG_RESTORED)
-        pages_mark(object, mark.size);
+        pages_mark(object, mark.size, mark.size);
+}
+
+/* ---- held back ------------------------------------------------------------------------------ */
+
+static _Atomic(void *) pages_held[PAGES_HELD];
+static atomic_uint pages_turn;
+
+bool pages_holds_slow(const void *object)
+{
+    for (unsigned i = 0; i < PAGES_HELD; i++)
+        if (object && atomic_load_explicit(&pages_held[i], memory_order_relaxed) == object)
+            return true;
+    return false;
+}
+
+void *pages_hold_slow(void *object)
+{
+    size_t large = pages_zoned ? large_size(object) : 0;
+    void *leaves = object;
+
+    if (large == 0)
+        return object;
+    tools_pages_gone(object, large);
+    if (large <= PAGES_HELD_MAX)
+        leaves =
+            atomic_exchange(&pages_held[atomic_fetch_add(&pages_turn, 1) % PAGES_HELD], object);
+    if (leaves)
+        tools_open(leaves, large_size(leaves));
+    return leaves;
 }

@@ -85,6 +85,33 @@ void tools_slab_gone_slow(struct slab *slab, size_t bytes)
     tools_open_slow(base, bytes);
 }
 
+void tools_pages_slow(const void *object, size_t had, size_t size, size_t large)
+{
+    if ((tools_watch & TOOLS_ASAN) && __lsan_register_root_region && had == 0)
+        __lsan_register_root_region(object, large);
+    if (tools_watch & TOOLS_ASAN)
+        __asan_unpoison_memory_region(object, size);
+#ifdef TOOLS_HAS_VALGRIND
+    /* Its bytes count as written: they may be zeros that were asked for. */
+    if ((tools_watch & TOOLS_VALGRIND) && had == 0)
+        VALGRIND_MALLOCLIKE_BLOCK(object, size, 0, 1);
+    else if (tools_watch & TOOLS_VALGRIND)
+        VALGRIND_RESIZEINPLACE_BLOCK(object, had, size, 0);
+#endif
+    tools_close_slow((const char *)object + size, large - size);
+}
+
+void tools_pages_gone(const void *object, size_t large)
+{
+    if ((tools_watch & TOOLS_ASAN) && __lsan_unregister_root_region)
+        __lsan_unregister_root_region(object, large);
+#ifdef TOOLS_HAS_VALGRIND
+    if (tools_watch & TOOLS_VALGRIND)
+        VALGRIND_FREELIKE_BLOCK(object, 0);
+#endif
+    tools_close_slow(object, large);
+}
+
 void tools_alloc_slow(const struct stook_cache *cache, const void *object, size_t size)
 {
     const char *zone = (const char *)object - zone_left(cache);

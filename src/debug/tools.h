@@ -36,6 +36,15 @@ void tools_alloc_slow(const struct stook_cache *cache, const void *object, size_
 void tools_resize_slow(const struct stook_cache *cache, const void *object, size_t had,
                        size_t size);
 void tools_free_slow(const struct stook_cache *cache, const void *object);
+/* A large object is used for `size` bytes of its pages, was for `had`, 0: is a new one; and all of it is closed, freed. */
+void tools_pages_slow(const void *object, size_t had, size_t size, size_t large);
+void tools_pages_gone(const void *object, size_t large);
+
+static inline void tools_pages(const void *object, size_t had, size_t size, size_t large)
+{
+    if (__builtin_expect(tools_watch, 0))
+        tools_pages_slow(object, had, size, large);
+}
 
 /* A slab's pages are closed; and are as any others again. */
 static inline void tools_slab_made(const struct stook_cache *cache, struct slab *slab, size_t bytes)

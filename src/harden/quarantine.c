@@ -243,10 +243,13 @@ bool quarantine_is_live(const struct stook_cache *cache, const struct slab *slab
                                                  memory_order_relaxed)) == QUARANTINE_LIVE;
 }
 
-bool quarantine_live(const struct stook_cache *cache, const void *object)
+bool quarantine_live(const struct stook_cache *cache, const void *object, const char *call)
 {
-    struct debug_finding finding = {
-        .what = DEBUG_REALLOC_FREED, .done = DEBUG_REFUSED, .cache = cache, .object = object};
+    struct debug_finding finding = {.what = DEBUG_REALLOC_FREED,
+                                    .done = DEBUG_REFUSED,
+                                    .cache = cache,
+                                    .object = object,
+                                    .call = call};
     uint32_t index;
 
     if (!(cache->flags & STOOK_CACHE_QUARANTINE))

@@ -48,8 +48,9 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n);
 /* The same of objects that stay with the caller. */
 void quarantine_fill(const struct stook_cache *cache, void *const *objects, size_t n);
 
-/* Whether an object may be resized: it is with a user; else that is reported. */
-bool quarantine_live(const struct stook_cache *cache, const void *object);
+/* Whether an object is with a user, as one must be whose size is asked for, or changed; else that is reported as found
+ * by `call`. */
+bool quarantine_live(const struct stook_cache *cache, const void *object, const char *call);
 
 /* Bytes of it that are its user's. */
 size_t quarantine_usable(const struct stook_cache *cache, const void *object);

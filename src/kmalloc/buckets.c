@@ -279,7 +279,7 @@ void *stook_kmem_realloc(const void *old, size_t size, size_t align, unsigned fl
     wanted = size > PTRDIFF_MAX ? size : buckets_aligned(size, align);
     if (wanted == 0)
         return NULL;
-    if (!stook_private_live(object)) {
+    if (!stook_private_live(object, "stook_krealloc")) {
         errno = ENOMEM;
         return NULL;
     }

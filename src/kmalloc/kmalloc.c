@@ -151,7 +151,7 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
         return kmalloc_large_refused(large.object);
     if (large.object && (flags & STOOK_ZERO) && !large.zeroed)
         memset(large.object, 0, large_size(large.object));
-    pages_set(large.object, size);
+    pages_set(large.object, 0, size);
     pages_track_came(large.object, size, where);
     if (large.object && large_samples_wanted() && !account_large_counted())
         large_samples_came(large.object, large_size(large.object), size, where, group_current());
@@ -339,6 +339,8 @@ size_t stook_usable_size(const void *object)
     cache = slab_user_cache(object);
     if (cache && __builtin_expect(cache->flags & CACHE_SHADOW, 0))
         return shadow_size(cache, object);
+    if (cache && !stook_private_live(object, "stook_usable_size"))
+        return 0;
     if (cache)
         return cache->flags & CACHE_DEBUG ? debug_usable(cache, object)
                                           : quarantine_usable(cache, object);
@@ -419,7 +421,7 @@ void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t wh
         stook_free_any(object);
         return STOOK_KMALLOC_NONE;
     }
-    if (!stook_private_live(object)) {
+    if (!stook_private_live(object, "stook_krealloc")) {
         errno = ENOMEM;
         return NULL;
     }

@@ -263,10 +263,10 @@ struct stook_cache *stook_private_cache_of(const void *object, size_t *size, boo
     if (__builtin_expect(cache->flags & CACHE_SHADOW, 0) && *start)
         *size = shadow_size(cache, object);
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0)) {
-        *size = *start ? debug_usable(cache, object) : cache->layout.room;
+        *size = *start && debug_is_live(cache, slab, index) ? debug_usable(cache, object) : 0;
         *start = true;
     } else if (__builtin_expect(cache->flags & STOOK_CACHE_QUARANTINE, 0) && *start) {
-        *size = quarantine_usable(cache, object);
+        *size = quarantine_is_live(cache, slab, index) ? quarantine_usable(cache, object) : 0;
     }
     return cache;
 }
@@ -296,9 +296,11 @@ void stook_private_resized(void *object, size_t size)
 
     if (!cache) {
         pages_check(object);
-        pages_set(object, size);
+        pages_set(object, stook_private_large_size(object), size);
         return;
     }
+    if (!(cache->flags & CACHE_SIZED)) /* a typed object is always whole */
+        return;
     if (cache->flags & CACHE_DEBUG)
         debug_resize(cache, object, size);
     else if (cache->flags & STOOK_CACHE_QUARANTINE)
@@ -310,12 +312,12 @@ void stook_private_resized(void *object, size_t size)
     trace_alloc(cache, &object, 1);
 }
 
-bool stook_private_live(void *object)
+bool stook_private_live(const void *object, const char *call)
 {
     const struct stook_cache *cache = slab_user_cache(object);
 
-    return !cache || (cache->flags & CACHE_DEBUG ? debug_live(cache, object)
-                                                 : quarantine_live(cache, object));
+    return !cache || (cache->flags & CACHE_DEBUG ? debug_live(cache, object, call)
+                                                 : quarantine_live(cache, object, call));
 }
 
 /* The largest power of two that all objects of the cache are aligned to. */
@@ -404,7 +406,7 @@ void *stook_private_large_alloc(size_t size, size_t align, bool *zeroed, const v
         errno = ENOMEM; /* that is all that malloc may say */
         return NULL;
     }
-    pages_set(object, size);
+    pages_set(object, 0, size);
     pages_track_came(object, size, private_where(from));
     if (object)
         private_large_came(object, size, from);
@@ -422,13 +424,16 @@ bool stook_private_large_free(void *object)
         guard_free(object, "free");
         return true;
     }
+    if (pages_holds(object))
+        return false;
     pages_check(object);
     pages_track_went(object);
     large_samples_went(object);
     if (atomic_load_explicit(&large_noted, memory_order_relaxed) ||
         atomic_load_explicit(&account_large_hooks, memory_order_relaxed) != 0)
         account_large_clear(object);
-    return private_large_free(object);
+    object = pages_hold(object);
+    return !object || private_large_free(object);
 }
 
 static bool private_resize(void *object, size_t size)
@@ -444,13 +449,15 @@ bool stook_private_large_resize(void *object, size_t size, const void *from)
     size_t had = large_bytes(object), used = stook_private_large_size(object);
     bool done;
 
+    if (tools_watch) /* whose reports are the better, the more often an object moves */
+        return false;
     pages_check(object);
     if (!private_resize(object, pages_wanted(size)))
         return false;
     done = account_large_resized(object, had, STOOK_WAIT);
     if (!done)
         (void)private_resize(object, had);
-    pages_set(object, done ? size : used);
+    pages_set(object, used, done ? size : used);
     if (done && large_bytes(object) != had) {
         large_samples_went(object);
         private_large_came(object, size, from);
@@ -469,7 +476,7 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
     if (atomic_load_explicit(&account_large_hooks, memory_order_relaxed) & CACHE_CLOSED_TRACE)
         time = trace_time();
     /* Both are charged while a copy is made, and both have tracks. */
-    if (!note || note->owner || pages_track_on)
+    if (!note || note->owner || pages_track_on || tools_watch)
         return NULL;
     pages_check(object);
     if (__builtin_expect(atomic_load_explicit(&large_samples_live, memory_order_relaxed) != 0, 0))
@@ -480,7 +487,7 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
     context_leave();
     if (sample.weight > 0)
         large_samples_end(object, &sample, !moved);
-    pages_set(moved, size);
+    pages_set(moved, 0, size);
     if (moved) {
         account_large_moved(object, moved, had, time);
         private_large_came(moved, size, from);
@@ -610,6 +617,8 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
         finding.text = cache->name;
     } else if ((uintptr_t)pointer - pagemap.base >= pagemap.size) {
         finding.what = DEBUG_FOREIGN;
+    } else if (pages_holds(pointer)) {
+        /* freed already */
     } else if (large_size(pointer) > 0) {
         finding.what = DEBUG_AT_ONCE;
     } else if ((finding.object = private_large_around(pointer)) != NULL) {

@@ -19,7 +19,7 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 5u
+#define STOOK_PRIVATE_INTERFACE 6u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -118,8 +118,9 @@ STOOK_API void stook_private_freed(const struct stook_cache *cache, const void *
                                    const char *call, bool is_free);
 /* The same object is used for `size` bytes from now on: for traces and debug caches. */
 STOOK_API void stook_private_resized(void *object, size_t size);
-/* False: it is of a debug cache and free, which is reported. */
-STOOK_API bool stook_private_live(void *object);
+/* Whether the object of a cache is with its user, as far as its cache knows: with debug flags or a quarantine.  False: it
+ * is free, or the pointer is not its start, which is reported as found by `call`. */
+STOOK_API bool stook_private_live(const void *object, const char *call);
 
 /* The report as a table, by pieces, under no lock; 0 or -1 with errno, put()'s if that failed. */
 STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),
@@ -151,8 +152,8 @@ STOOK_API void stook_private_slabs(const struct stook_cache *cache,
 STOOK_API void stook_private_free(struct stook_cache *cache, void *object,
                                   enum stook_private_call call, size_t size);
 
-/* The cache of an object, its size and whether the pointer is the object's start, or the cache a debug cache,
- * which decides that itself; or NULL: of none, or the library's own. */
+/* The cache of an object, its size, and whether the pointer is the object's start; or NULL: of none, or the library's own.
+ * A debug cache says that it is, and decides that itself.  The size is 0 where stook_private_live() has a report. */
 STOOK_API struct stook_cache *stook_private_cache_of(const void *object, size_t *size, bool *start);
 
 /* Large objects (large/large.h), and guarded ones (guard/guard.h), which are of no cache either: these have a

@@ -3,6 +3,7 @@
 
 #include "cache/cache_list.h"
 #include "debug/object.h"
+#include "debug/pages.h"
 #include "large/begin.h"
 #include "page/zone.h"
 #include "sheaf/sheaf.h"
@@ -44,7 +45,7 @@ static struct inventory_item inventory_at(uintptr_t address)
     uint64_t word;
 
     if (pagemap_cache(entry) == 0)
-        return (struct inventory_item){.pages = begin_find(page).pages};
+        return (struct inventory_item){.pages = pages_holds(page) ? 0 : begin_find(page).pages};
     if (!cache)
         return (struct inventory_item){0};
     slab = slab_at(page, entry);

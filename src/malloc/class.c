@@ -465,6 +465,8 @@ size_t class_size(const void *object, const char *call)
     start_malloc();
     cache = stook_private_cache_of(object, &size, &start);
     if (cache) {
+        if (start && __builtin_expect(size == 0, 0))
+            return (void)stook_private_live(object, call), size; /* the report */
         if (start)
             return class_is_freed(cache, object, call, false) ? 0 : size;
         stook_private_bad_pointer(call, object);

@@ -70,10 +70,6 @@ void *realloc_object(void *object, size_t size, const void *from)
         errno = EINVAL;
         return NULL;
     }
-    if (__builtin_expect(fast_is_closed(), 0) && !stook_private_live(object)) {
-        errno = EINVAL;
-        return NULL;
-    }
     if (had > SIZES_MAX || size > SIZES_MAX) {
         if (had > SIZES_MAX && size > SIZES_MAX)
             return realloc_large(object, had, size, from);

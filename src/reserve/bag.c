@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bag.c - the reserve of mempool_t in stook/kmem.h: a pool without a cache, whose pointers were made by
- * functions of the caller.  How pointers are put, taken and waited for: pool.h.
+ * bag.c - the reserve of mempool_t in stook/kmem.h: a pool whose pointers were made by functions of the caller.  How
+ * pointers are put, taken and waited for: pool.h.
+ *
+ * If these functions are those of a cache or of kmalloc(), what the bag holds is free, as in a stook_pool.  It is checked
+ * and poisoned as if it were freed, and checked again when it is taken; it stays charged.  Other pointers are not followed.
  */
 #include "reserve/pool.h"
 
+#include "base/context.h"
 #include "base/init.h"
+#include "charge/account.h"
+#include "debug/object.h"
+#include "debug/pages.h"
+#include "debug/tools.h"
+#include "kmalloc/private.h"
 #include "os/os.h"
+#include "slab/slab.h"
+#include "slab/wrong.h"
 
 #include <stook/kmem_private.h>
 
@@ -20,10 +31,82 @@ static struct stook_pool *bag_pool(const struct stook_kmem_bag *bag)
     return (struct stook_pool *)(uintptr_t)bag;
 }
 
+/* The cache that an element must be of; NULL: it may be anything. */
+static struct stook_cache *bag_cache(const struct stook_pool *pool, const void *element)
+{
+    struct stook_cache *cache = pool->cache, *own;
+
+    if (!cache && !pool->asked)
+        return NULL;
+    own = slab_user_cache(element);
+    if (!cache || (own && own == atomic_load_explicit(&cache->twin, memory_order_acquire)))
+        return own;
+    return cache;
+}
+
+/* An element comes; NULL: it is refused, which was reported. */
+static void *bag_came(const struct stook_pool *pool, void *element)
+{
+    struct stook_cache *cache = bag_cache(pool, element);
+
+    if (cache)
+        account_reserve(cache, &element);
+    else if (pool->asked && stook_private_large_size(element) == 0) {
+        stook_private_bad_pointer("mempool_free", element);
+        element = NULL;
+    } else if (pool->asked)
+        tools_close(element, stook_private_large_size(element));
+    return element;
+}
+
+/* An element of whole pages, which say nothing of that, is in the bag already. */
+static bool bag_repeats(struct stook_pool *pool, void *element)
+{
+    if (!pages_zoned || !pool->asked || bag_cache(pool, element) || !pool_has(pool, element))
+        return false;
+    wrong_found(&(struct debug_finding){
+        .what = DEBUG_NO_OBJECT, .done = DEBUG_REFUSED, .call = "mempool_free", .at = element});
+    return true;
+}
+
+static void bag_went(const struct stook_pool *pool, void *element, uint64_t where)
+{
+    struct stook_cache *cache = bag_cache(pool, element);
+    struct debug_asks before;
+
+    if (!cache && pool->asked)
+        tools_open(element, stook_private_large_size(element));
+    if (!cache)
+        return;
+    before = debug_ask((struct debug_asks){pool->asked, DEBUG_CALL_ANY, NULL});
+    account_unreserve(cache, element, where);
+    (void)debug_ask(before);
+}
+
+static void *bag_take(struct stook_pool *pool, uint32_t keep, const void *from)
+{
+    void *element = pool_take_outside(pool, keep);
+
+    if (element)
+        bag_went(pool, element, where_address(from));
+    return element;
+}
+
+struct stook_kmem_bag *stook_kmem_bag_create_of(unsigned limit, struct stook_cache *cache,
+                                                size_t size)
+{
+    struct stook_pool *pool;
+
+    init_once();
+    pool = pool_make(cache, limit);
+    if (pool)
+        pool->asked = size;
+    return (struct stook_kmem_bag *)(void *)pool;
+}
+
 struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit)
 {
-    init_once();
-    return (struct stook_kmem_bag *)(void *)pool_make(NULL, limit);
+    return stook_kmem_bag_create_of(limit, NULL, 0);
 }
 
 void stook_kmem_bag_destroy(struct stook_kmem_bag *bag)
@@ -34,22 +117,28 @@ void stook_kmem_bag_destroy(struct stook_kmem_bag *bag)
 
 int stook_kmem_bag_put(struct stook_kmem_bag *bag, void *pointer)
 {
-    bool put = pool_put_outside(bag_pool(bag), pointer);
+    struct stook_pool *pool = bag_pool(bag);
+    bool nested = context_enter(), put;
+    uint32_t place;
 
+    put = bag_repeats(pool, pointer);
+    if (!put && (put = pool_place(pool, &place, nested)))
+        pool_store(pool, place, bag_came(pool, pointer));
+    context_leave();
     /* Also if the bag is full: a waiting thread may take what is in it. */
-    if (pool_waiting(bag_pool(bag)) > 0)
-        pool_wake(bag_pool(bag), 1);
+    if (pool_waiting(pool) > 0)
+        pool_wake(pool, 1);
     return put;
 }
 
 void *stook_kmem_bag_take(struct stook_kmem_bag *bag)
 {
-    return pool_take_outside(bag_pool(bag), 0);
+    return bag_take(bag_pool(bag), 0, __builtin_return_address(0));
 }
 
 void *stook_kmem_bag_spill(struct stook_kmem_bag *bag)
 {
-    return pool_take_outside(bag_pool(bag), stook_kmem_bag_limit(bag));
+    return bag_take(bag_pool(bag), stook_kmem_bag_limit(bag), __builtin_return_address(0));
 }
 
 void *stook_kmem_bag_wait(struct stook_kmem_bag *bag)
@@ -70,6 +159,8 @@ void *stook_kmem_bag_wait(struct stook_kmem_bag *bag)
         /* This thread was woken, but another thread was faster. */
     } while (!pointer && atomic_load(&pool->turn) != turn);
     pool_withdraw(pool, process);
+    if (pointer)
+        bag_went(pool, pointer, where_address(__builtin_return_address(0)));
     errno = saved;
     return pointer;
 }

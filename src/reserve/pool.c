@@ -4,8 +4,6 @@
 #include "base/context.h"
 #include "base/report.h"
 #include "charge/accounted.h"
-#include "debug/object.h"
-#include "harden/quarantine.h"
 #include "base/init.h"
 #include "cache/init.h"
 #include "cache/reclaim.h"
@@ -116,19 +114,27 @@ static uint32_t pool_limit(const struct stook_pool *pool)
     return min > 0 ? min : pool_waiting(pool) > 0;
 }
 
-/* Within the context.  False: it has enough. */
-static bool pool_put(struct stook_pool *pool, void *object, bool nested)
+bool pool_place(struct stook_pool *pool, uint32_t *place, bool nested)
 {
-    uint32_t place = atomic_load_explicit(&pool->places, memory_order_relaxed), i, words;
-
+    *place = atomic_load_explicit(&pool->places, memory_order_relaxed);
     if (!pool_is_current(pool, nested))
         return false;
     do {
-        if (place >= pool_limit(pool))
+        if (*place >= pool_limit(pool))
             return false;
-    } while (!atomic_compare_exchange_weak(&pool->places, &place, place + 1));
-    words = atomic_load_explicit(&pool->words, memory_order_acquire);
-    for (i = place % words;; i = i + 1 < words ? i + 1 : 0) {
+    } while (!atomic_compare_exchange_weak(&pool->places, place, *place + 1));
+    return true;
+}
+
+void pool_store(struct stook_pool *pool, uint32_t place, void *object)
+{
+    uint32_t words = atomic_load_explicit(&pool->words, memory_order_acquire);
+
+    if (!object) {
+        atomic_fetch_sub(&pool->places, 1);
+        return;
+    }
+    for (uint32_t i = place % words;; i = i + 1 < words ? i + 1 : 0) {
         void *none = NULL;
         /* Release: what the user wrote to it, for who takes it. */
         if (!atomic_load_explicit(pool_word(pool, i), memory_order_relaxed) &&
@@ -137,7 +143,25 @@ static bool pool_put(struct stook_pool *pool, void *object, bool nested)
             break;
     }
     atomic_fetch_add(&pool->count, 1);
-    return true;
+}
+
+bool pool_has(struct stook_pool *pool, const void *object)
+{
+    for (uint32_t i = 0; i < atomic_load_explicit(&pool->words, memory_order_acquire); i++)
+        if (atomic_load_explicit(pool_word(pool, i), memory_order_relaxed) == object)
+            return true;
+    return false;
+}
+
+/* Within the context.  False: it has enough. */
+static bool pool_put(struct stook_pool *pool, void *object, bool nested)
+{
+    uint32_t place;
+    bool put = pool_place(pool, &place, nested);
+
+    if (put)
+        pool_store(pool, place, object);
+    return put;
 }
 
 /* Within the context; NULL: it has none.  `keep`: so many stay. */
@@ -170,7 +194,7 @@ void *pool_take_outside(struct stook_pool *pool, uint32_t keep)
     return object;
 }
 
-bool pool_put_outside(struct stook_pool *pool, void *object)
+static bool pool_put_outside(struct stook_pool *pool, void *object)
 {
     bool nested = context_enter(), put = pool_put(pool, object, nested);
 
@@ -275,10 +299,8 @@ static void *pool_alloc_reserve(struct stook_pool *pool, unsigned flags, uint64_
     context_leave();
     if (!object && reclaim_may(flags, nested))
         object = pool_wait(pool, until), late = !object;
-    if (object && (pool->cache->flags & CACHE_DEBUG))
-        (void)debug_take(pool->cache, object, where);
-    else if (object && (pool->cache->flags & STOOK_CACHE_QUARANTINE))
-        quarantine_take_reserved(pool->cache, object);
+    if (object)
+        account_unreserve(pool->cache, object, where);
     if (hooked)
         account_end(pool->cache, &account, &object, object != NULL, 1);
     if (!object)
@@ -382,11 +404,9 @@ static void pool_give_back(struct stook_cache *cache, uint32_t n, void **objects
 /* The reserve lacks something, somebody waits, or this is a child. */
 static __attribute__((noinline, cold)) void pool_free_slow(struct stook_pool *pool, void *object)
 {
-    uint32_t index;
-
     if (cache_hooks(pool->cache))
         account_clear(pool->cache, &object, 1);
-    else if (!slab_of(pool->cache, object, &index)) /* the report, if it is none of ours */
+    else if (!free_checks(pool->cache, object))
         object = NULL;
     if (__builtin_expect(!object, 0)) {
         rows_add(pool_counter(pool, POOL_WENT), ROWS_LINE, (uint64_t)-1);

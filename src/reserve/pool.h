@@ -45,7 +45,7 @@ enum {
 
 struct stook_pool {
     /* What a call reads that meets no shortage; rarely written. */
-    struct stook_cache *cache; /* NULL: of a bag (bag.c) */
+    struct stook_cache *cache; /* NULL: of a bag (bag.c) of something else */
     _Atomic uint32_t turn;     /* a futex: changes when there may be something for a waiter */
     _Atomic uint32_t
         count; /* 8 to 15: nothing here that a call reads (percpu/percpu.h, struct sheaf) */
@@ -56,6 +56,7 @@ struct stook_pool {
 
     _Atomic uint32_t words __attribute__((aligned(64))); /* of the array */
     _Atomic(_Atomic(void *) *) chunk[POOL_CHUNKS];
+    size_t asked; /* of a bag: bytes of each, objects of stook_kmalloc(); 0: they are not */
     _Atomic(void *) first[POOL_FIRST] __attribute__((aligned(64)));
     uint64_t out[]
         __attribute__((aligned(64))); /* rows of ROWS_LINE: objects taken, objects freed */
@@ -83,8 +84,11 @@ void pool_unmake(struct stook_pool *pool);
 /* Another limit; 0, or -1 with errno E2BIG or ENOMEM. */
 int pool_set_min(struct stook_pool *pool, unsigned min);
 
-/* Into the reserve; false: it is full. */
-bool pool_put_outside(struct stook_pool *pool, void *object);
+/* A place in the reserve, within the context; false: it is full.  Then what is put there; NULL gives the place back. */
+bool pool_place(struct stook_pool *pool, uint32_t *place, bool nested);
+void pool_store(struct stook_pool *pool, uint32_t place, void *object);
+/* Whether the reserve holds it; racy. */
+bool pool_has(struct stook_pool *pool, const void *object);
 /* Out of the reserve while it holds more than `keep`, or NULL. */
 void *pool_take_outside(struct stook_pool *pool, uint32_t keep);
 

@@ -7,6 +7,7 @@
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/report.h"
+#include "cache/alloc.h"
 #include "cache/cache_list.h"
 #include "debug/object.h"
 #include "harden/quarantine.h"
@@ -302,14 +303,12 @@ static __attribute__((noinline, cold)) void rcu_free_slow(struct stook_cache *ca
     if (__builtin_expect(!rcu_is_set(), 0))
         report_fatal("cache %s: stook_free_rcu() before stook_rcu_set_ops(): no RCU is set",
                      cache->name);
-    if (__builtin_expect(slab_cache_of(object) != cache, 0)) {
-        wrong_free(cache, object, DEBUG_WRONG_CACHE);
-        return;
-    }
     if (__builtin_expect(cache_hooks(cache) != 0, 0)) {
         account_defer(cache, &object); /* while it waits for readers it is charged to no group */
         if (!object)
             return;
+    } else if (!free_checks(cache, object)) {
+        return;
     }
     nested = context_enter();
     if (__builtin_expect(!atomic_load_explicit(&counts->used, memory_order_relaxed), 0))

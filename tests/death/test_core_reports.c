@@ -94,6 +94,22 @@ static void wrong_cache_in_sheaf(void)
     stook_cache_shrink(leaves);
 }
 
+/* At once, by a cache with debug flags, which goes on, and by a hardened one. */
+static void wrong_cache_debug(void)
+{
+    struct stook_cache *trees = make("trees", 64, STOOK_CACHE_DEBUG_CHECKS);
+
+    stook_free(make("leaves", 64, STOOK_CACHE_DEBUG_CHECKS), take(trees));
+}
+
+static void wrong_cache_hardened(void)
+{
+    struct stook_cache *trees = make("trees", 64, STOOK_CACHE_ZERO_ON_FREE);
+    void *objects[] = {take(trees)};
+
+    stook_free_bulk(make("leaves", 64, STOOK_CACHE_ZERO_ON_FREE), 1, objects);
+}
+
 static void double_free_of_the_last(void)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
@@ -313,6 +329,8 @@ static const struct death deaths[] = {
     {"interior_pointer", interior_pointer, 0},
     {"wrong_cache", wrong_cache, 0},
     {"wrong_cache_in_sheaf", wrong_cache_in_sheaf, 0},
+    {"wrong_cache_debug", wrong_cache_debug, 1},
+    {"wrong_cache_hardened", wrong_cache_hardened, 0},
     {"double_free_of_the_last", double_free_of_the_last, 0},
     {"double_free_in_bulk", double_free_in_bulk, 0},
     {"free_of_the_library", free_of_the_library, 0},

@@ -152,6 +152,49 @@ static int kmalloc_zone(void *unused)
     return 0;
 }
 
+/* What usable size says of an object that is free is nothing, and is reported. */
+static int size_of_freed(void *unused)
+{
+    uint8_t *p = kmalloc(100, GFP_KERNEL), *q = kmalloc(20000, GFP_KERNEL);
+
+    (void)unused;
+    NEED(kmalloc_size_roundup(100) == 128 && ksize(p) == 100);
+    kfree(p);
+    kfree(q);
+    NEED(ksize(p) == 0);
+    NEED(ksize(q) == 0);
+    return 0;
+}
+
+/* Elements in the reserve of a memory pool are free, of kmalloc() and of whole pages. */
+static int mempool(void *unused)
+{
+    mempool_t *pool = mempool_create_kmalloc_pool(2, 40),
+              *large = mempool_create_kmalloc_pool(2, 20000);
+    uint8_t *p, *q;
+
+    (void)unused;
+    NEED(pool && large);
+    p = mempool_alloc_preallocated(pool);
+    q = mempool_alloc_preallocated(large);
+    NEED(p && q && ksize(p) == 40 && ksize(q) == 20000);
+    p[40] = 1; /* behind it */
+    mempool_free(p, pool);
+    p[5] = 1; /* after its free */
+    NEED(mempool_alloc_preallocated(pool) == p);
+    mempool_free(p + 8, pool);
+    mempool_free(p, pool);
+    mempool_free(p, pool);
+    mempool_free(q + 64, large);
+    mempool_free(q, large);
+    mempool_free(q, large);
+    NEED(stook_reports() == 6);
+    mempool_destroy(pool);
+    mempool_destroy(large);
+    NEED(stook_reports() == 6);
+    return 0;
+}
+
 /* Of whole pages that were freed, too, a report says who did, until others have their place. */
 static int large_twice(void *unused)
 {
@@ -357,6 +400,8 @@ static const struct {
     {"byte_50", byte_50},
     {"zone_after_free", zone_after_free},
     {"kmalloc_zone", kmalloc_zone},
+    {"size_of_freed", size_of_freed},
+    {"mempool", mempool},
     {"large_zone", large_zone},
     {"large_twice", large_twice},
     {"destroy_with_one_out", destroy_with_one_out},

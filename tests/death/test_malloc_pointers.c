@@ -372,9 +372,23 @@ static void test_each_is_reported(void **state)
     }
 }
 
+/* Descriptors, sheaves in use and kept, and what lies between them. */
+static void test_no_memory_of_the_library_is_taken(void **state)
+{
+    enum { AROUND = 128 << 10, STEP = 13 * 64 };
+    char *own = (char *)stook_cache_create("mine", 40, NULL);
+
+    (void)state;
+    assert_non_null(own);
+    for (ptrdiff_t at = -AROUND; at < AROUND; at += STEP)
+        if (freed_quietly(own + at))
+            fail_msg("%p is taken, %td bytes from a cache", (void *)(own + at), at);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_is_reported)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_is_reported),
+                                       cmocka_unit_test(test_no_memory_of_the_library_is_taken)};
 
     calls_make_classes();
     return cmocka_run_group_tests(tests, NULL, NULL);

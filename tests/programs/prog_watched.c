@@ -2,11 +2,10 @@
 /* link: shared */
 /*
  * One fault with a typed object of 40 bytes, for test_tools.py, which compiles this with AddressSanitizer too and runs
- * it under Valgrind: prog_watched clean|over|under|after|leak|size.
+ * it under Valgrind: prog_watched clean|over|under|after|leak|size|pages|freed_pages|reserve.
  */
 #include <stook/inline.h>
-#include <stook/kmalloc.h>
-#include <stook/stook.h>
+#include <stook/kmem.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +62,27 @@ static void clean(void)
     stook_cache_destroy(zeroed);
 }
 
+/* Of whole pages: each that is held back after its free leaves in the end. */
+static void clean_pages(void)
+{
+    static char *pages[20];
+    char *grown;
+
+    for (size_t size = 9000; size < 1000000; size *= 30) {
+        for (int i = 0; i < 20; i++)
+            memset(pages[i] = stook_kmalloc(size, 0), 4, size);
+        for (int i = 0; i < 20; i++)
+            stook_free_any(pages[i]);
+        grown = stook_kmalloc(size, STOOK_ZERO);
+        grown = stook_krealloc(grown, size - 500, STOOK_ZERO);
+        grown = stook_krealloc(grown, 2 * size, STOOK_ZERO);
+        for (size_t i = 0; i < 2 * size; i++)
+            if (grown[i])
+                exit(5);
+        stook_free_any(grown);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *fault = argc > 1 ? argv[1] : "";
@@ -70,6 +90,8 @@ int main(int argc, char **argv)
 
     parcels = stook_cache_create("parcels", 40, NULL);
     clean();
+    if (!strcmp(fault, "clean"))
+        clean_pages();
     parcel = make_parcel();
     if (!strcmp(fault, "over"))
         ((volatile char *)parcel)[43] = 1;
@@ -79,6 +101,22 @@ int main(int argc, char **argv)
         volatile char *asked = stook_kmalloc(18, 0);
         asked[18] = 1;
         stook_free_any((void *)asked);
+    }
+    if (!strcmp(fault, "pages") || !strcmp(fault, "freed_pages")) {
+        volatile char *asked = stook_kmalloc(20000, 0);
+        asked[19999] = 1;
+        if (!strcmp(fault, "pages"))
+            asked[20000] = 1;
+        stook_free_any((void *)asked);
+        if (!strcmp(fault, "freed_pages"))
+            asked[7] = 1;
+    }
+    if (!strcmp(fault, "reserve")) {
+        mempool_t *pool = mempool_create_kmalloc_pool(1, 24);
+        volatile char *element = mempool_alloc_preallocated(pool);
+        mempool_free((void *)element, pool);
+        element[7] = 1;
+        mempool_destroy(pool);
     }
     if (!strcmp(fault, "leak"))
         parcel = NULL;

@@ -44,6 +44,11 @@ def address_sanitizer(folder):
         assert re.search(rf"^allocated by thread \d+, \d+ ms ago:\n    #0 0x\w+ in {maker} ", done.stderr, re.M), done
         freed = re.search(r"^freed by thread \d+, \d+ ms ago:\n    #0 0x\w+ in drop_parcel ", done.stderr, re.M)
         assert bool(freed) == (fault == "after"), done
+    for fault in ("pages", "freed_pages", "reserve"):
+        done = run([watched, fault])
+        assert done.returncode != 0 and done.stdout == "", (fault, done)
+        assert re.search(r"ERROR: AddressSanitizer: use-after-poison on address (0x\w+) .*\nWRITE of size 1 at \1 thread T0\n"
+                         r"    #0 0x\w+ in main ", done.stderr), (fault, done)
     # A leak is for the library's own search: the sanitizer's knows its own malloc only.
     done = run([watched, "leak"], STOOK_LEAKS="1", ASAN_OPTIONS="detect_leaks=0")
     assert re.search(r"^lost: 1 object, 40 bytes of cache parcels, such as 0x\w+\n  allocated in make_parcel", done.stderr, re.M), done
@@ -79,6 +84,11 @@ def valgrind():
                          rf" Address 0x\w+ is {place} a (recently re-allocated )?block of size {size} (alloc'd|free'd|client-defined)\n", text, re.M), text
         assert re.search(rf"   by 0x\w+: {maker} ", text), text
         assert ("free'd" in text and "drop_parcel" in text) == (fault == "after"), text
+    for fault, place in (("pages", "0 bytes after a .*block of size 20,000 "), ("freed_pages", "7 bytes inside a block of size 20,000 free'd"),
+                         ("reserve", "7 bytes inside ")):
+        status, text = watch(fault)
+        assert status == 9 and re.search(r"^Invalid write of size 1\n   at 0x\w+: main \(prog_watched.c:\d+\)\n"
+                                         rf" Address 0x\w+ is {place}", text, re.M), (fault, text)
     status, text = watch("leak")
     assert status == 9, text
     assert re.search(r"^40 bytes in 1 blocks are definitely lost in loss record .*\n(   .*\n)+   by 0x\w+: make_parcel ", text, re.M), text

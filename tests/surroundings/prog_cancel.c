@@ -92,12 +92,15 @@ static void forked(void)
         sched_yield();
 }
 
+/* So often that in all rounds a scan for CPUs is due on each CPU several times, which reads files. */
 static void typed(void)
 {
-    for (int i = 0; i < OBJECTS; i++)
-        object[i] = stook_alloc(cache, 0);
-    for (int i = 0; i < OBJECTS; i++)
-        stook_free(cache, object[i]);
+    for (int turn = 0; turn < 6; turn++) {
+        for (int i = 0; i < OBJECTS; i++)
+            object[i] = stook_alloc(cache, 0);
+        for (int i = 0; i < OBJECTS; i++)
+            stook_free(cache, object[i]);
+    }
 }
 
 static void typed_bulk(void)

@@ -13,6 +13,7 @@
 #include "support/check.h"
 #include "support/child.h"
 
+#include <stook/group.h>
 #include <stook/pool.h>
 #include <stook/reclaim.h>
 #include <stook/stook.h>
@@ -456,6 +457,38 @@ static void deadlines(void **unused)
     assert_int_equal(stook_pool_destroy(waited), 0);
 }
 
+/* A call that may wait waits for objects, and not for room in its group: it fails at once, and no thread waits. */
+static void at_a_limit(void **unused)
+{
+    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_ACCOUNT};
+    struct stook_cache *charged = stook_cache_create("charged", SIZE, &args);
+    struct stook_group one = stook_group_create("one", STOOK_NO_GROUP, 0), before;
+    struct stook_pool *pool = charged ? stook_pool_create(charged, 2) : NULL;
+    struct timespec deadline;
+    void *object;
+
+    (void)unused;
+    assert_true(pool && one.id);
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += 1000;
+    before = stook_group_enter(one);
+    errno = 0;
+    assert_null(stook_pool_alloc(pool, STOOK_WAIT));
+    assert_int_equal(errno, EDQUOT);
+    errno = 0;
+    assert_null(stook_pool_alloc_until(pool, STOOK_WAIT, &deadline));
+    assert_int_equal(errno, EDQUOT);
+    assert_int_equal((uint32_t)atomic_load(&pool->waiters), 0);
+    assert_int_equal(stook_pool_available(pool), 2);
+    stook_group_leave(before);
+    object = stook_pool_alloc(pool, STOOK_WAIT);
+    assert_non_null(object);
+    stook_pool_free(pool, object);
+    assert_int_equal(stook_pool_destroy(pool), 0);
+    assert_int_equal(stook_group_destroy(one), 0);
+    assert_int_equal(stook_cache_destroy(charged), 0);
+}
+
 /* ---- forks ---------------------------------------------------------------------------------- */
 
 /* What threads were in the middle of is lost with them; the child counts what there is. */
@@ -551,6 +584,7 @@ int main(void)
         WITH(freed_before_the_sleep),
         WITH(looks_again),
         WITH(deadlines),
+        WITH(at_a_limit),
         WITH(fork_in_the_middle),
         WITH(fork_from_a_handler),
     };

@@ -132,7 +132,7 @@ template <class T> class pool
         static_cast<void>(stook_pool_destroy(pool_));
     }
 
-    // Waits.  std::bad_alloc only where the thread may not sleep: in a reclaim callback.
+    // Waits.  std::bad_alloc only where the thread may not sleep, in a reclaim callback, and if its group is at a limit.
     template <class... A> [[nodiscard]] T *make(A &&...args)
     {
         void *object = (stook_pool_alloc)(pool_, STOOK_WAIT);
@@ -164,8 +164,8 @@ template <class T> class pool
         const std::chrono::nanoseconds rest = until - whole;
         struct timespec deadline = {};
 
-        deadline.tv_sec = static_cast<time_t>(whole.time_since_epoch().count());
-        deadline.tv_nsec = static_cast<long>(rest.count());
+        deadline.tv_sec = whole.time_since_epoch().count();
+        deadline.tv_nsec = rest.count();
         void *object = stook_pool_alloc_until(pool_, STOOK_WAIT, &deadline);
         return object ? construct(object, std::forward<A>(args)...) : nullptr;
     }
