@@ -35,8 +35,13 @@ static void *aligned_object(size_t align, size_t size, const void *from)
     return fast_alloc(size, &object) ? object : class_alloc(size, from);
 }
 
+/* What is no power of two is rounded up to one, as glibc does. */
 void *MALLOC_NAME(memalign)(size_t align, size_t size)
 {
+    if (align <= SIZES_STEP)
+        align = 1;
+    else if (align - 1 < PTRDIFF_MAX)
+        align = (size_t)1 << (64 - __builtin_clzll(align - 1));
     return aligned_object(align, size, CLASS_FROM);
 }
 
@@ -54,9 +59,9 @@ int MALLOC_NAME(posix_memalign)(void **result, size_t align, size_t size)
     if (!aligned_power(align) || align % sizeof(void *) != 0)
         return EINVAL;
     object = aligned_object(align, size, CLASS_FROM);
-    errno = saved;
     if (!object)
-        return ENOMEM;
+        return ENOMEM; /* as is errno, like glibc's */
+    errno = saved;
     *result = object;
     return 0;
 }
