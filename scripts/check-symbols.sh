@@ -42,7 +42,7 @@ noun_of() {
 
 malloc_family='malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|memalign'
 malloc_family+='|valloc|pvalloc|malloc_usable_size|malloc_trim|mallinfo2?|mallopt|malloc_info'
-malloc_family+='|free_sized|free_aligned_sized|cfree|malloc_stats'
+malloc_family+='|free_sized|free_aligned_sized|cfree|malloc_stats|__libc_(malloc|calloc|realloc|free|memalign|p?valloc)'
 operators='_Z(nw|na|dl|da)[A-Za-z0-9_]+'
 # clang's AllocToken calls these, with the token behind the arguments.
 tokens='__alloc_token_(malloc|calloc|realloc|reallocarray|aligned_alloc|memalign'

@@ -587,6 +587,11 @@ static const void *private_large_around(const void *pointer)
     return NULL;
 }
 
+bool stook_private_is_foreign(const void *pointer)
+{
+    return (uintptr_t)pointer - pagemap.base >= pagemap.size && !guard_covers(pointer);
+}
+
 void stook_private_bad_pointer(const char *call, const void *pointer)
 {
     struct debug_finding finding = {.done = DEBUG_REFUSED, .call = call, .at = pointer};
@@ -608,7 +613,7 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
     if (cache) {
         finding.what = DEBUG_LIBRARY;
         finding.text = cache->name;
-    } else if ((uintptr_t)pointer - pagemap.base >= pagemap.size) {
+    } else if (stook_private_is_foreign(pointer)) {
         finding.what = DEBUG_FOREIGN;
     } else if (large_size(pointer) > 0) {
         finding.what = DEBUG_AT_ONCE;

@@ -19,7 +19,7 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 5u
+#define STOOK_PRIVATE_INTERFACE 6u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
@@ -189,6 +189,8 @@ STOOK_API unsigned char stook_private_perturb(void);
 /* Says why the program cannot go on, and aborts. */
 STOOK_API _Noreturn void stook_private_fatal(const char *why);
 
+/* Whether a pointer lies where no object of the library's can, but for large ones outside of the window. */
+STOOK_API bool stook_private_is_foreign(const void *pointer);
 /* Reports what is known of a pointer that malloc's callers should not have passed; returns if the program goes
  * on, and the call does nothing. */
 STOOK_API void stook_private_bad_pointer(const char *call, const void *pointer);

@@ -44,6 +44,7 @@ void *MALLOC_NAME(memalign)(size_t align, size_t size)
         align = (size_t)1 << (64 - __builtin_clzll(align - 1));
     return aligned_object(align, size, CLASS_FROM);
 }
+MALLOC_ALSO(memalign, __libc_memalign)
 
 /* `size` need be no multiple of `align`. */
 void *MALLOC_NAME(aligned_alloc)(size_t align, size_t size)
@@ -70,6 +71,7 @@ void *MALLOC_NAME(valloc)(size_t size)
 {
     return aligned_object(aligned_page(), size, CLASS_FROM);
 }
+MALLOC_ALSO(valloc, __libc_valloc)
 
 void *MALLOC_NAME(pvalloc)(size_t size)
 {
@@ -81,3 +83,4 @@ void *MALLOC_NAME(pvalloc)(size_t size)
     }
     return aligned_object(page, size & -page, CLASS_FROM);
 }
+MALLOC_ALSO(pvalloc, __libc_pvalloc)
