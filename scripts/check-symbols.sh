@@ -147,7 +147,7 @@ mapfile -t headers < <(ls "$source"/include/stook/*.h | grep -v '/urcu\.h$')
 check_public "$lib/libstook.so" "${headers[@]}"
 check_archive "$lib/libstook.a" stook
 if [ -e "$lib/libstook-malloc.so" ]; then
-    check_dynamic "$lib/libstook-malloc.so" "stook_.*|$malloc_family|$operators|$tokens"
+    check_dynamic "$lib/libstook-malloc.so" "stook_.*|dlm?open|$malloc_family|$operators|$tokens"
     check_unversioned "$lib/libstook-malloc.so"
     check_archive "$lib/libstook-malloc.a" "$malloc_family|$operators|$tokens"
 fi

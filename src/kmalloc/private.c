@@ -567,6 +567,11 @@ unsigned char stook_private_perturb(void)
     return (unsigned char)setting_number(SETTING_PERTURB);
 }
 
+bool stook_private_deepbind(void)
+{
+    return setting_number(SETTING_DEEPBIND) != 0;
+}
+
 void stook_private_fatal(const char *why)
 {
     report_fatal("%s", why);
