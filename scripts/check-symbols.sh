@@ -42,7 +42,7 @@ noun_of() {
 
 malloc_family='malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|memalign'
 malloc_family+='|valloc|pvalloc|malloc_usable_size|malloc_trim|mallinfo2?|mallopt|malloc_info'
-malloc_family+='|free_sized|free_aligned_sized|cfree|malloc_stats'
+malloc_family+='|free_sized|free_aligned_sized|cfree|malloc_stats|__libc_(malloc|calloc|realloc|free|memalign|p?valloc)'
 operators='_Z(nw|na|dl|da)[A-Za-z0-9_]+'
 # clang's AllocToken calls these, with the token behind the arguments.
 tokens='__alloc_token_(malloc|calloc|realloc|reallocarray|aligned_alloc|memalign'
@@ -147,7 +147,7 @@ mapfile -t headers < <(ls "$source"/include/stook/*.h | grep -v '/urcu\.h$')
 check_public "$lib/libstook.so" "${headers[@]}"
 check_archive "$lib/libstook.a" stook
 if [ -e "$lib/libstook-malloc.so" ]; then
-    check_dynamic "$lib/libstook-malloc.so" "stook_.*|$malloc_family|$operators|$tokens"
+    check_dynamic "$lib/libstook-malloc.so" "stook_.*|dlm?open|$malloc_family|$operators|$tokens"
     check_unversioned "$lib/libstook-malloc.so"
     check_archive "$lib/libstook-malloc.a" "$malloc_family|$operators|$tokens"
 fi

@@ -25,7 +25,9 @@ options=(-q -o "Dir::Etc::SourceList=$work/sources.list" -o "Dir::Etc::SourcePar
     -o Acquire::Retries=3 -o Acquire::Languages=none)
 (
     cd "$work"
-    apt-get "${options[@]}" update && apt-get "${options[@]}" source "$name"
+    # A mirror may lack the files of a security update whose name it lists.
+    apt-get "${options[@]}" update &&
+        { apt-get "${options[@]}" source "$name" || apt-get "${options[@]}" source "$name/$suite"; }
 ) >"$work/log" 2>&1 || {
     cat "$work/log" >&2
     echo "debian-source.sh: the source package of $name is not to be had" >&2

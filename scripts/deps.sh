@@ -72,6 +72,10 @@ programs    sqlite3                 sqlite3
 programs    redis-server            redis-server
 programs    redis-tools             redis-benchmark
 programs    prometheus              prometheus
+programs    php-cli                 php
+programs    php-sqlite3             /usr/lib/php/*/pdo_sqlite.so
+programs    php-xml                 /usr/lib/php/*/dom.so
+programs    dpkg-dev                dpkg-source
 
 look        strace                  strace
 look        gdb                     gdb

@@ -574,6 +574,11 @@ unsigned char stook_private_perturb(void)
     return (unsigned char)setting_number(SETTING_PERTURB);
 }
 
+bool stook_private_deepbind(void)
+{
+    return setting_number(SETTING_DEEPBIND) != 0;
+}
+
 void stook_private_fatal(const char *why)
 {
     report_fatal("%s", why);
@@ -592,6 +597,11 @@ static const void *private_large_around(const void *pointer)
             break;
     }
     return NULL;
+}
+
+bool stook_private_is_foreign(const void *pointer)
+{
+    return (uintptr_t)pointer - pagemap.base >= pagemap.size && !guard_covers(pointer);
 }
 
 void stook_private_bad_pointer(const char *call, const void *pointer)
@@ -615,7 +625,7 @@ void stook_private_bad_pointer(const char *call, const void *pointer)
     if (cache) {
         finding.what = DEBUG_LIBRARY;
         finding.text = cache->name;
-    } else if ((uintptr_t)pointer - pagemap.base >= pagemap.size) {
+    } else if (stook_private_is_foreign(pointer)) {
         finding.what = DEBUG_FOREIGN;
     } else if (pages_holds(pointer)) {
         /* freed already */

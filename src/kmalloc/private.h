@@ -190,6 +190,11 @@ STOOK_API unsigned char stook_private_perturb(void);
 /* Says why the program cannot go on, and aborts. */
 STOOK_API _Noreturn void stook_private_fatal(const char *why);
 
+/* STOOK_DEEPBIND=keep. */
+STOOK_API bool stook_private_deepbind(void);
+
+/* Whether a pointer lies where no object of the library's can, but for large ones outside of the window. */
+STOOK_API bool stook_private_is_foreign(const void *pointer);
 /* Reports what is known of a pointer that malloc's callers should not have passed; returns if the program goes
  * on, and the call does nothing. */
 STOOK_API void stook_private_bad_pointer(const char *call, const void *pointer);

@@ -35,10 +35,16 @@ static void *aligned_object(size_t align, size_t size, const void *from)
     return fast_alloc(size, &object) ? object : class_alloc(size, from);
 }
 
+/* What is no power of two is rounded up to one, as glibc does. */
 void *MALLOC_NAME(memalign)(size_t align, size_t size)
 {
+    if (align <= SIZES_STEP)
+        align = 1;
+    else if (align - 1 < PTRDIFF_MAX)
+        align = (size_t)1 << (64 - __builtin_clzll(align - 1));
     return aligned_object(align, size, CLASS_FROM);
 }
+MALLOC_ALSO(memalign, __libc_memalign)
 
 /* `size` need be no multiple of `align`. */
 void *MALLOC_NAME(aligned_alloc)(size_t align, size_t size)
@@ -54,9 +60,9 @@ int MALLOC_NAME(posix_memalign)(void **result, size_t align, size_t size)
     if (!aligned_power(align) || align % sizeof(void *) != 0)
         return EINVAL;
     object = aligned_object(align, size, CLASS_FROM);
-    errno = saved;
     if (!object)
-        return ENOMEM;
+        return ENOMEM; /* as is errno, like glibc's */
+    errno = saved;
     *result = object;
     return 0;
 }
@@ -65,6 +71,7 @@ void *MALLOC_NAME(valloc)(size_t size)
 {
     return aligned_object(aligned_page(), size, CLASS_FROM);
 }
+MALLOC_ALSO(valloc, __libc_valloc)
 
 void *MALLOC_NAME(pvalloc)(size_t size)
 {
@@ -76,3 +83,4 @@ void *MALLOC_NAME(pvalloc)(size_t size)
     }
     return aligned_object(page, size & -page, CLASS_FROM);
 }
+MALLOC_ALSO(pvalloc, __libc_pvalloc)

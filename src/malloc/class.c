@@ -4,6 +4,7 @@
 #include "base/placed.h"
 #include "kmalloc/private.h"
 #include "malloc/fast.h"
+#include "malloc/libc_heap.h"
 #include "malloc/names.h"
 #include "malloc/start.h"
 
@@ -451,7 +452,11 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
         if (stook_private_is_marked(cache))
             *stook_private_mark(object) = fast_marked(object);
         stook_private_free(cache, object, as, said);
-    } else if (cache || !stook_private_large_free(object)) {
+    } else if (!cache && stook_private_large_free(object)) {
+        return;
+    } else if (libc_heap_has(object)) {
+        libc_heap.free(object);
+    } else {
         stook_private_bad_pointer(call, object);
     }
 }
@@ -473,7 +478,7 @@ size_t class_size(const void *object, const char *call)
         return 0;
     }
     size = stook_private_large_size(object);
-    if (size == 0)
+    if (size == 0 && !libc_heap_has(object))
         stook_private_bad_pointer(call, object);
     return size;
 }

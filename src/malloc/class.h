@@ -39,7 +39,7 @@ static inline void class_free(void *object, const char *call)
 {
     class_free_as(object, call, STOOK_PRIVATE_MALLOC, 0);
 }
-/* Usable bytes of an object; or the report, and 0 if the program goes on. */
+/* Usable bytes of an object; 0: it is glibc's (libc_heap.h), or was reported and the program goes on. */
 size_t class_size(const void *object, const char *call);
 
 #endif

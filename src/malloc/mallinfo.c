@@ -9,6 +9,7 @@
 #include "base/cancel.h"
 #include "kmalloc/private.h"
 #include "malloc/class.h"
+#include "malloc/libc_heap.h"
 #include "malloc/names.h"
 
 #include <errno.h>
@@ -16,7 +17,9 @@
 
 size_t MALLOC_NAME(malloc_usable_size)(void *object)
 {
-    return object ? class_size(object, "malloc_usable_size") : 0;
+    size_t size = object ? class_size(object, "malloc_usable_size") : 0;
+
+    return size == 0 && object && libc_heap_has(object) ? libc_heap.usable_size(object) : size;
 }
 
 int MALLOC_NAME(malloc_trim)(size_t pad)

@@ -30,6 +30,7 @@ __attribute__((aligned(64))) void *MALLOC_NAME(malloc)(size_t size)
         return object;
     return class_alloc(size, CLASS_FROM);
 }
+MALLOC_ALSO(malloc, __libc_malloc)
 
 static __attribute__((noinline, cold)) void *calloc_slow(size_t size, const void *from)
 {
@@ -51,6 +52,7 @@ void *MALLOC_NAME(calloc)(size_t count, size_t size)
         return memset(object, 0, size);
     return calloc_slow(size, CLASS_FROM);
 }
+MALLOC_ALSO(calloc, __libc_calloc)
 
 static __attribute__((noinline, cold)) void free_slow(void *object)
 {
@@ -63,6 +65,8 @@ __attribute__((aligned(64))) void MALLOC_NAME(free)(void *object)
         return;
     free_slow(object);
 }
+MALLOC_ALSO(free, __libc_free)
+MALLOC_ALSO(free, cfree)
 
 static __attribute__((noinline, cold)) void free_slow_sized(void *object, size_t size)
 {

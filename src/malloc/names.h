@@ -20,6 +20,16 @@
 #endif
 #define MALLOC_API __attribute__((visibility("default")))
 
+/*
+ * Other names that glibc has for the same call.  A program whose own malloc() and free() stand over __libc_malloc() and
+ * __libc_free() leaves posix_memalign() and others to libc, which are ours: so these must be ours, too.
+ */
+#if defined(__GLIBC__) && !defined(STOOK_MALLOC_PREFIX)
+#define MALLOC_ALSO(name, other) __asm__(".weak " #other "\n .set " #other ", " #name);
+#else
+#define MALLOC_ALSO(name, other)
+#endif
+
 MALLOC_API void *MALLOC_NAME(malloc)(size_t size);
 MALLOC_API void *MALLOC_NAME(calloc)(size_t count, size_t size);
 MALLOC_API void *MALLOC_NAME(realloc)(void *object, size_t size);

@@ -6,6 +6,7 @@
 #include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "malloc/fast.h"
+#include "malloc/libc_heap.h"
 #include "malloc/names.h"
 #include "malloc/realloc.h"
 
@@ -66,8 +67,10 @@ void *realloc_object(void *object, size_t size, const void *from)
     size_t had = class_size(object, "realloc");
     void *fresh;
 
-    if (__builtin_expect(had == 0, 0)) { /* no object: the program goes on */
-        errno = EINVAL;
+    if (__builtin_expect(had == 0, 0)) { /* no object of ours */
+        if (libc_heap_has(object))
+            return libc_heap.realloc(object, size);
+        errno = EINVAL; /* the program goes on */
         return NULL;
     }
     if (had > SIZES_MAX || size > SIZES_MAX) {
@@ -93,6 +96,7 @@ void *MALLOC_NAME(realloc)(void *object, size_t size)
     }
     return realloc_object(object, size, CLASS_FROM);
 }
+MALLOC_ALSO(realloc, __libc_realloc)
 
 void *MALLOC_NAME(reallocarray)(void *object, size_t count, size_t size)
 {

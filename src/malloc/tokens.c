@@ -73,9 +73,9 @@ static int tokens_posix(void **result, size_t align, size_t size, const void *fr
     if (align % sizeof(void *) != 0 || align == 0 || (align & (align - 1)) != 0)
         return EINVAL;
     object = tokens_aligned(align, size, from);
-    errno = saved;
     if (!object)
         return ENOMEM;
+    errno = saved;
     *result = object;
     return 0;
 }
