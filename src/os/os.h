@@ -58,6 +58,8 @@ bool os_forbid(void *address, size_t size);
  */
 bool os_is_data_limited(void);
 void os_read_limits(void);
+/* Whether each page of a range may be read now; brings them in (Linux 5.14; before, false). */
+bool os_is_readable(void *address, size_t size);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */

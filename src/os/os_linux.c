@@ -149,6 +149,19 @@ bool os_unguard(void *address, size_t size)
     return done;
 }
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+bool os_is_readable(void *address, size_t size)
+{
+    int saved = errno;
+    bool is = madvise(address, size, MADV_POPULATE_READ) == 0;
+
+    errno = saved;
+    return is;
+}
+
 void os_release(void *address, size_t size)
 {
     uintptr_t page = os_page_size(), begin = (uintptr_t)address, end = begin + size;
