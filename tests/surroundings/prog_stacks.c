@@ -50,8 +50,7 @@ static __attribute__((noinline)) void on_stack(char *top, void (*call)(void))
 /* The top of a stack; nothing can be read above it, nor below. */
 static char *guarded(void)
 {
-    char *at =
-        mmap(NULL, SIZE + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *at = mmap(NULL, SIZE + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (at == MAP_FAILED || mprotect(at + PAGE, SIZE, PROT_READ | PROT_WRITE))
         give_up("no memory for a stack");
@@ -158,8 +157,7 @@ static void thread_on(char *memory, size_t size, void (*call)(void))
 
 static void threads(void)
 {
-    char *mapped =
-        mmap(NULL, 4 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *mapped = mmap(NULL, 4 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     thread_on(NULL, 0, all);
     thread_on(mapped, 4 * SIZE, all);
@@ -243,10 +241,14 @@ static const struct {
     const char *name;
     void (*call)(void);
 } ways[] = {
-    {"coroutines", coroutines}, {"contexts", contexts},
-    {"handlers", handlers},     {"threads", threads},
-    {"clones", clones},         {"below", below},
-    {"deep", deep},             {"overflow", overflow},
+    {"coroutines", coroutines},
+    {"contexts", contexts},
+    {"handlers", handlers},
+    {"threads", threads},
+    {"clones", clones},
+    {"below", below},
+    {"deep", deep},
+    {"overflow", overflow},
     {"overflow_in_thread", overflow_in_thread},
 };
 
