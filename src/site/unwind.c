@@ -46,7 +46,7 @@ enum {
 };
 #define UNWIND_MIX 0x9e3779b97f4a7c15u
 #if !defined(__GLIBC__) /* the mapping, its size, the stack's end, its size */
-enum { UNWIND_RECORD = 256 };
+enum { UNWIND_RECORD = 128 };
 #define UNWIND_ROW_LOW(row) ((row)[2] - (row)[3])
 #else
 enum { UNWIND_RECORD = REGISTERS_LINK ? 1280 : 1792 };
