@@ -53,7 +53,6 @@ enum debug_done {
 
 /* A call that allocated or freed an object. */
 struct debug_who {
-    uint64_t time; /* CLOCK_MONOTONIC, ns */
     uint32_t thread, cpu;
     uint32_t depth;
     const uint64_t *frames; /* innermost first */

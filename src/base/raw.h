@@ -76,6 +76,15 @@ static inline pid_t raw_waitpid(pid_t child, int *status, int options)
     return (pid_t)syscall(SYS_wait4, child, status, options, NULL);
 }
 
+/* CLOCK_MONOTONIC in ns.  libc's reads the processor's counter, which a process may be denied (PR_SET_TSC). */
+static inline uint64_t raw_clock(void)
+{
+    struct timespec now = {0};
+
+    (void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /* Sleeps while the word has that value; nanoseconds 0: without end.  May return early. */
 static inline void raw_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds)
 {

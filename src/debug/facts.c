@@ -3,11 +3,11 @@
 
 #include "debug/pages_track.h"
 #include "debug/zone.h"
+#include "os/os.h"
 #include "slab/wrong.h"
 
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -192,17 +192,14 @@ static void facts_tracks(struct facts *facts)
 {
     const struct debug_finding *f = facts->finding;
     struct track pages[TRACKS];
-    struct timespec time;
-    uint64_t now;
+    uint64_t now = os_clock(CLOCK_MONOTONIC_COARSE);
 
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
     for (unsigned which = 0; which < TRACKS; which++) {
         const struct debug_who *who = f->who[which];
         if (!who)
             continue;
         facts->stack[which].known = true;
-        facts->stack[which].age = now > who->time ? now - who->time : 0;
+        facts->stack[which].age = FACTS_NO_AGE;
         facts->stack[which].thread = who->thread;
         facts->stack[which].cpu = who->cpu;
         facts_symbols(facts, which, who->frames,

@@ -24,6 +24,8 @@ struct facts_bytes {
     bool near; /* only those near the changed ones, and the first */
 };
 
+#define FACTS_NO_AGE UINT64_MAX
+
 struct facts {
     const struct debug_finding *finding;
     const struct stook_cache *owner; /* of the object; NULL: it has no slab */
@@ -36,7 +38,7 @@ struct facts {
     unsigned pieces;
     struct {
         bool known;
-        uint64_t age; /* ns */
+        uint64_t age; /* ns; FACTS_NO_AGE: unknown */
         uint32_t thread, cpu;
         const struct stook_site *site; /* or NULL */
         unsigned first, depth;         /* of symbol[] */

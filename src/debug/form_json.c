@@ -37,7 +37,8 @@ static void json_stack(struct writer *w, const struct facts *facts, enum facts_s
                  which == FACTS_FOUND ? facts->thread : facts->stack[which].thread);
     if (which != FACTS_FOUND) {
         json_number(w, "cpu", facts->stack[which].cpu);
-        json_number(w, "age_ns", facts->stack[which].age);
+        if (facts->stack[which].age != FACTS_NO_AGE)
+            json_number(w, "age_ns", facts->stack[which].age);
     }
     if (site) {
         json_string(w, "file", site->file ? site->file : "?");

@@ -6,6 +6,7 @@
 #include "base/grow.h"
 #include "base/placed.h"
 #include "base/raw.h"
+#include "os/os.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "debug/facts.h"
@@ -19,14 +20,13 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     REPORT_TEXT =
-        48 << 10,        /* the longest report: three stacks, 800 bytes shown, with room to spare */
-    REPORT_FULL = 256,   /* reports of a process that are whole; later ones have one line */
-    REPORT_PATIENCE = 2, /* seconds that a thread waits for one that reports */
-    REPORT_NAP = 10 << 20, /* ns */
+        48 << 10,      /* the longest report: three stacks, 800 bytes shown, with room to spare */
+    REPORT_FULL = 256, /* reports of a process that are whole; later ones have one line */
+    REPORT_PATIENCE = 2000000000, /* ns that a thread waits for one that reports */
+    REPORT_NAP = 10 << 20,        /* ns */
 };
 
 static _Atomic unsigned long report_count;
@@ -99,14 +99,12 @@ FIRST_TEXT void debug_report_child(void)
  * thread has had them for too long. */
 static bool report_take(uint32_t self)
 {
-    struct timespec start, now;
+    uint64_t start = os_clock(CLOCK_MONOTONIC_COARSE);
     uint32_t owner = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &start);
     while (!atomic_compare_exchange_strong_explicit(&report_owner, &owner, self,
                                                     memory_order_acquire, memory_order_relaxed)) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (owner == self || now.tv_sec - start.tv_sec > REPORT_PATIENCE)
+        if (owner == self || os_clock(CLOCK_MONOTONIC_COARSE) - start > REPORT_PATIENCE)
             return false;
         raw_wait(&report_owner, owner, REPORT_NAP);
         owner = 0;
@@ -196,7 +194,6 @@ int stook_object_track(const void *object, int which, struct stook_object_track 
     const struct stook_cache *cache = slab_user_cache(object);
     const struct track_head *head;
     const struct slab *slab;
-    struct timespec time;
     struct track track;
     uint32_t index;
     uint64_t now;
@@ -210,8 +207,7 @@ int stook_object_track(const void *object, int which, struct stook_object_track 
         errno = ENOENT;
         return -1;
     }
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    now = os_clock(CLOCK_MONOTONIC_COARSE);
     head = track_head(cache, slab, index);
     known.requested = head->requested ? head->requested : cache->object_size;
     known.age = now > track.time ? now - track.time : 0;

@@ -2,13 +2,13 @@
 #include "debug/track.h"
 
 #include "base/placed.h"
-#include "base/raw.h"
+#include "os/os.h"
 #include "debug/depot.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static __thread uint32_t track_thread __attribute__((tls_model("initial-exec")));
@@ -39,13 +39,11 @@ void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_
 
 void track_now(struct track *track, uint64_t where)
 {
-    struct timespec now;
     int saved = errno;
 
     if (track_thread == 0)
         track_thread = (uint32_t)syscall(SYS_gettid);
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    *track = (struct track){.time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+    *track = (struct track){.time = os_clock(CLOCK_MONOTONIC_COARSE),
                             .stack = depot_here(where),
                             .thread = track_thread,
                             .cpu = (uint32_t)sched_getcpu()};

@@ -23,7 +23,7 @@ struct track_head {
 };
 
 struct track {
-    uint64_t time;   /* CLOCK_MONOTONIC, ns; 0: it never was */
+    uint64_t time;   /* CLOCK_MONOTONIC_COARSE, ns; 0: it never was */
     uint32_t stack;  /* of debug/depot.h; 0: none */
     uint32_t thread; /* the kernel's number */
     uint32_t cpu;

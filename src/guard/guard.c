@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What guard_begin() was told. */
@@ -43,10 +42,7 @@ static bool guard_is_ready(void)
 static void guard_note(struct guard_who *who, uint64_t where)
 {
     uint64_t from = where & 1 ? 0 : where >> 1;
-    struct timespec clock = {0};
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
-    who->time = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
     who->thread = (uint32_t)syscall(SYS_gettid);
     who->cpu = (uint32_t)percpu_cpu();
     who->depth = tag_stack_walk((const void *)(uintptr_t)from, who->frames, GUARD_FRAMES);
@@ -83,21 +79,16 @@ static void guard_place(struct guard_slot *slot, size_t size, size_t align)
            (size_t)(guard_zone_end(slot) - (slot->object + size)));
 }
 
-/* Not sooner after the last one than the mean says: what a sample costs at most is known so. */
-static bool guard_is_time(void)
+/* Not sooner after this thread's last one than so many objects: what a sample costs at most is known so. */
+static bool guard_is_due(void)
 {
-    uint64_t last = atomic_load_explicit(&guard.last, memory_order_relaxed), now;
-    uint64_t pause = guard_mean * GUARD_PAUSE;
-    struct timespec clock = {0};
+    static __thread uint64_t last __attribute__((tls_model("initial-exec")));
+    uint64_t objects = sample_objects();
 
-    if (pause < GUARD_PAUSE_LEAST)
-        return true;
-    (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &clock);
-    now = (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
-    if (last != 0 && now - last < pause)
+    if (guard_mean >= GUARD_PAUSE_LEAST && last != 0 && objects - last < guard_mean / GUARD_PAUSE)
         return false;
-    return atomic_compare_exchange_strong_explicit(&guard.last, &last, now, memory_order_relaxed,
-                                                   memory_order_relaxed);
+    last = objects;
+    return true;
 }
 
 static void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where)
@@ -109,7 +100,7 @@ static void *guard_alloc(const struct stook_cache *cache, size_t size, size_t al
     if (align < cache->align)
         align = cache->align;
     /* Not in a handler that interrupted the library, nor beside a fork of this thread. */
-    if (context_self()->depth > 0 || !guard_is_time() || !guard_is_ready() || size > guard.page ||
+    if (context_self()->depth > 0 || !guard_is_due() || !guard_is_ready() || size > guard.page ||
         align > guard.page)
         return NULL;
     slot = guard_find();

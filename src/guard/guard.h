@@ -30,9 +30,8 @@ enum {
     GUARD_ZONE =
         64, /* bytes on either side that are checked when an object is freed, where its page has them */
     GUARD_ZONE_BYTE = 0xcc,
-    GUARD_PAUSE = 60, /* ns between two samples for each byte of the mean: 31 ms at 512 KiB */
-    GUARD_PAUSE_LEAST =
-        1000000, /* ns: shorter ones are none; who asks for so many samples is to have them */
+    GUARD_PAUSE = 2,              /* bytes of the mean for each object between two of a thread's */
+    GUARD_PAUSE_LEAST = 16 << 10, /* a mean; with a lower one each sample is guarded */
 };
 
 enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN };
@@ -43,7 +42,6 @@ enum {
 };
 
 struct guard_who {
-    uint64_t time;               /* CLOCK_MONOTONIC, ns */
     uint32_t thread, cpu, depth; /* depth 0: unknown */
     uint64_t frames[GUARD_FRAMES];
 };
@@ -70,7 +68,6 @@ struct guard {
     /* Atomic. */
     _Atomic uint32_t used;    /* slots that are not NEVER, or on their way */
     _Atomic uint64_t changes; /* of states, counted */
-    _Atomic uint64_t last;    /* time of the last sample, CLOCK_MONOTONIC_COARSE in ns */
     _Atomic uint64_t sampled; /* objects that were guarded so far */
     _Atomic uint64_t live, live_bytes;
 };

@@ -26,8 +26,8 @@ void guard_report(const struct guard_slot *slot, const void *at, enum debug_done
         finding.size = finding.requested = slot->size;
         for (int i = 0; i < 2; i++)
             if (both[i]->depth > 0) {
-                who[i] = (struct debug_who){both[i]->time, both[i]->thread, both[i]->cpu,
-                                            both[i]->depth, both[i]->frames};
+                who[i] = (struct debug_who){both[i]->thread, both[i]->cpu, both[i]->depth,
+                                            both[i]->frames};
                 finding.who[i] = &who[i];
             }
     }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 /*
  * Bytes of the kernel's pages: 4096, or up to 64 KiB on some kernels for aarch64.  Ranges of whole
@@ -58,6 +59,8 @@ bool os_forbid(void *address, size_t size);
  */
 bool os_is_data_limited(void);
 void os_read_limits(void);
+/* Whether each page of a range may be read now; brings them in (Linux 5.14; before, false). */
+bool os_is_readable(void *address, size_t size);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
 /* Pages of a reserved range come from this node while it has some; false where that cannot be. */
@@ -70,7 +73,10 @@ void os_huge(void *address, size_t size, bool wanted);
  * early.  Wakes up to n of those who sleep on a word. */
 void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds);
 void os_wake(_Atomic uint32_t *word, int n);
-/* Random bytes from the kernel; never blocks; falls back to the clock and addresses. */
+/* A coarse clock (CLOCK_..._COARSE) in ns: the time of the kernel's last tick, which lies in memory.  Finer ones read the
+ * processor's counter, which a process may be denied (PR_SET_TSC). */
+uint64_t os_clock(clockid_t coarse);
+/* Random bytes from the kernel; never blocks; falls back to those that it gave the process at its start. */
 uint64_t os_random(void);
 /* Reads a small file into buf, NUL-terminated; bytes read or -1. */
 int os_read_file(const char *path, char *buf, size_t size);

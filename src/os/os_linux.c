@@ -149,6 +149,19 @@ bool os_unguard(void *address, size_t size)
     return done;
 }
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+bool os_is_readable(void *address, size_t size)
+{
+    int saved = errno;
+    bool is = madvise(address, size, MADV_POPULATE_READ) == 0;
+
+    errno = saved;
+    return is;
+}
+
 void os_release(void *address, size_t size)
 {
     uintptr_t page = os_page_size(), begin = (uintptr_t)address, end = begin + size;
@@ -309,17 +322,27 @@ void os_wake(_Atomic uint32_t *word, int n)
     errno = saved;
 }
 
+uint64_t os_clock(clockid_t coarse)
+{
+    struct timespec now = {0};
+    int saved = errno;
+
+    (void)clock_gettime(coarse, &now);
+    errno = saved;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 uint64_t os_random(void)
 {
     int saved = errno;
     uint64_t value;
 
     if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != (ssize_t)sizeof(value)) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        value = (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)now.tv_sec << 32 ^
-                (uintptr_t)&value ^ (uint64_t)getpid();
-        value *= 0xbf58476d1ce4e5b9u;
+        static _Atomic uint64_t calls;
+        memcpy(&value, (const void *)getauxval(AT_RANDOM), sizeof(value)); // NOLINT
+        value ^= (atomic_fetch_add(&calls, 1) + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32;
+        value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
+        value = (value ^ value >> 27) * 0x94d049bb133111ebu;
         value ^= value >> 31;
     }
     errno = saved;

@@ -2,6 +2,7 @@
 #include "reserve/pool.h"
 
 #include "base/context.h"
+#include "base/raw.h"
 #include "base/report.h"
 #include "charge/accounted.h"
 #include "base/init.h"
@@ -16,7 +17,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 uint64_t pool_nap = 1000000000u;
 
@@ -241,14 +241,12 @@ void pool_withdraw(struct stook_pool *pool, uint64_t process)
  * as long as it takes.  False: the time has come. */
 static bool pool_sleep(uint64_t until, uint64_t *nanoseconds)
 {
-    struct timespec clock;
     uint64_t now;
 
     *nanoseconds = pool_nap;
     if (until == POOL_FOREVER)
         return true;
-    clock_gettime(CLOCK_MONOTONIC, &clock);
-    now = (uint64_t)clock.tv_sec * POOL_SECOND + (uint64_t)clock.tv_nsec;
+    now = raw_clock();
     if (now >= until)
         return false;
     if (pool_nap == 0 || until - now < pool_nap)

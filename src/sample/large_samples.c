@@ -8,7 +8,6 @@
 #include "sample/sites.h"
 
 #include <errno.h>
-#include <time.h>
 
 /*
  * Tables of 256, 1024, 4096 and 16384 places, each made when there is no place in those before it: so they are dense,
@@ -75,14 +74,6 @@ static _Atomic uintptr_t *large_samples_at(uintptr_t object, bool make,
     return NULL;
 }
 
-static uint64_t large_samples_now(void)
-{
-    struct timespec clock = {0};
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
-    return (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
-}
-
 static void large_samples_add(const void *object, const struct large_sample *sample)
 {
     struct large_sample *at;
@@ -103,18 +94,15 @@ void large_samples_came(const void *object, size_t bytes, size_t asked, uint64_t
     struct site_key key = {.kind = SITE_LARGE, .group = group, .name = "large", .where = where};
     struct large_sample sample = {.bytes = bytes};
     int saved = errno;
-    uint64_t now;
 
     if (context_self()->depth > 0 || !sample_large(bytes, &sample.weight))
         return;
-    sample.time = large_samples_now();
     sample.site = sites_find(&key);
     sites_came(sample.site, sample.weight, bytes, asked);
+    sample.born = sites_age();
     otel_alloc(object, asked, (uint64_t)((double)sample.weight * (double)asked));
     large_samples_add(object, &sample);
-    now = large_samples_now();
-    sample_paid(now - sample.time, now);
-    atomic_fetch_add_explicit(&sites.cost, now - sample.time, memory_order_relaxed);
+    sample_paid();
     errno = saved;
 }
 
@@ -140,7 +128,7 @@ void large_samples_end(const void *object, const struct large_sample *sample, bo
         large_samples_add(object, sample);
     } else {
         otel_free(object);
-        sites_went(sample->site, sample->weight, sample->bytes, large_samples_now() - sample->time);
+        sites_went(sample->site, sample->weight, sample->bytes, sample->born);
     }
     errno = saved;
 }

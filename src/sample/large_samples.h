@@ -17,7 +17,7 @@ extern _Atomic uint32_t large_samples_live __attribute__((visibility("hidden")))
 void large_samples_remove(const void *object);
 
 struct large_sample {
-    uint64_t bytes, time;
+    uint64_t bytes, born; /* sites_age() then */
     uint32_t site;
     float weight; /* 0: it is none */
 };

@@ -3,11 +3,11 @@
 
 #include "base/hooks.h"
 #include "percpu/random.h"
+#include "sample/sites.h"
 #include "sheaf/slot.h"
 
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     SAMPLE_FRACTION = 16, /* bits of a logarithm's fraction */
@@ -20,7 +20,7 @@ _Atomic uint64_t sample_mean[SAMPLE_LINES];
 static _Atomic uint32_t sample_begun;
 static _Atomic uint64_t sample_key; /* what tells a child's numbers from its parent's */
 
-uint64_t sample_debt_step = 50000;
+uint64_t sample_debt_step = 64;
 
 /* A thread's. */
 static __thread struct {
@@ -30,12 +30,13 @@ static __thread struct {
         point[SAMPLE_LINES]; /* the next ones, in bytes as `at`; none above it: not drawn yet */
     uint64_t drawn;          /* the profile's mean in force at its point */
     uint64_t state;          /* what its random numbers come from */
-    uint64_t last, debt; /* until when samples of the profile were paid for, and what is not paid */
-    uint32_t begun;      /* sample_begun then */
-    unsigned shift;      /* one of 1 << shift points counts */
-    unsigned lines;      /* of the sample that context.h tells of … */
-    float weight;        /* … and for how many objects it stands */
-    bool counts;         /* the profile's next point does */
+    uint64_t objects;        /* so far */
+    uint64_t paid, debt;     /* of them, those that have paid; bytes that are not paid for */
+    uint32_t begun;          /* sample_begun then */
+    unsigned shift;          /* one of 1 << shift points counts */
+    unsigned lines;          /* of the sample that context.h tells of … */
+    float weight;            /* … and for how many objects it stands */
+    bool counts;             /* the profile's next point does */
 } sample_own __attribute__((tls_model("initial-exec")));
 
 /* -ln(u) * mean, u being random / 2^64: the logarithm to base 2 bit by bit, by squaring. */
@@ -105,22 +106,14 @@ static void sample_next(enum sample_line line, uint64_t mean, uint64_t from)
     sample_own.point[line] = from + sample_distance(mean, sample_random());
 }
 
-static uint64_t sample_clock(void)
+/* Objects since the last time pay. */
+static void sample_earn(uint64_t mean)
 {
-    struct timespec now = {0};
+    uint64_t earned = (sample_own.objects - sample_own.paid) * SAMPLE_PAYS, shift;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* without the kernel, mostly */
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* Pays what the time until now has earned. */
-static void sample_earn(uint64_t now)
-{
-    uint64_t earned = (now - sample_own.last) / SAMPLE_SHARE, shift;
-
-    sample_own.last += earned * SAMPLE_SHARE;
+    sample_own.paid = sample_own.objects;
     sample_own.debt -= sample_own.debt < earned ? sample_own.debt : earned;
-    shift = sample_own.debt / sample_debt_step;
+    shift = sample_own.debt / mean / sample_debt_step;
     sample_own.shift = shift < SAMPLE_SHIFT_MOST ? (unsigned)shift : SAMPLE_SHIFT_MOST;
 }
 
@@ -135,7 +128,7 @@ static bool sample_within(enum sample_line line, uint64_t mean, uint64_t end)
         if (line != SAMPLE_PROFILE || sample_own.counts)
             return true;
         if (sample_own.shift > 0)
-            sample_earn(sample_clock());
+            sample_earn(mean);
         sample_own.drawn = sample_distant(mean);
         sample_own.counts =
             sample_own.drawn == mean || sample_random() >> (64 - sample_own.shift) == 0;
@@ -187,7 +180,7 @@ static inline bool sample_same(void)
 static void sample_renew(void)
 {
     sample_own.begun = atomic_load_explicit(&sample_begun, memory_order_acquire);
-    sample_own.at = sample_own.nearest = 0;
+    sample_own.at = sample_own.nearest = sample_own.debt = 0;
     memset(sample_own.point, 0, sizeof(sample_own.point));
 }
 
@@ -271,9 +264,11 @@ static __attribute__((noinline)) uint32_t sample_look(const struct stook_cache *
         }
     }
     sample_own.at += may * size;
+    sample_own.objects += own + may;
     if (may < more) {
         *token = sample_found(size, sample_own.at + size);
         sample_own.at += size;
+        sample_own.objects++;
     }
     sample_rest();
     return (uint32_t)may;
@@ -289,6 +284,7 @@ uint32_t sample_hand_over(const struct stook_cache *cache, uint32_t own, uint32_
         return more;
     if (__builtin_expect(end < sample_own.nearest && sample_same(), 1)) {
         sample_own.at = end;
+        sample_own.objects += own + more;
         return more;
     }
     return sample_look(cache, own, more, token);
@@ -327,6 +323,7 @@ bool sample_large(size_t size, float *weight)
     mean = sample_ready(SAMPLE_PROFILE);
     if (mean == 0)
         return false;
+    sample_own.objects += 1 + size / SAMPLE_LARGE;
     found = sample_within(SAMPLE_PROFILE, mean, sample_own.at + size);
     if (found) {
         *weight = sample_weight(size, sample_own.drawn);
@@ -338,10 +335,19 @@ bool sample_large(size_t size, float *weight)
     return found;
 }
 
-void sample_paid(uint64_t cost, uint64_t now)
+void sample_paid(void)
 {
-    sample_own.debt += cost < SAMPLE_COST_MOST ? cost : SAMPLE_COST_MOST;
-    sample_earn(now);
+    uint64_t mean = sample_mean_of(SAMPLE_PROFILE);
+
+    if (mean == 0)
+        return;
+    sample_own.debt += mean;
+    sample_earn(mean);
+}
+
+uint64_t sample_objects(void)
+{
+    return sample_own.objects;
 }
 
 uint32_t sample_again(float weight, uint64_t size)
@@ -366,15 +372,10 @@ void sample_begin(enum sample_line line, uint64_t mean)
 
 void sample_child(void)
 {
-    struct timespec now = {0};
-
     if (atomic_load_explicit(&sample_mean[SAMPLE_GUARD], memory_order_relaxed) == 0 &&
         atomic_load_explicit(&sample_mean[SAMPLE_PROFILE], memory_order_relaxed) == 0)
         return;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* without the kernel, mostly */
-    atomic_fetch_add_explicit(&sample_key,
-                              ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) *
-                                  0x9e3779b97f4a7c15u,
+    atomic_fetch_add_explicit(&sample_key, sites_thread() * 0x9e3779b97f4a7c15u,
                               memory_order_relaxed);
     sample_own.state = 0;
     sample_renew();

@@ -26,10 +26,12 @@
  * The lines are a thread's.  Distances are exponential, which have no memory: so it does not matter on which
  * CPU a thread meets a sheaf, who takes the objects that it was counted for, or that threads end.
  *
- * What samples cost a thread has a bound: a 1000th of the time that went by, and some 50 µs.  Time pays for a sample
- * afterwards; idle time pays debts, and saves up nothing.  With each 50 µs of debts half as many points count, and
- * each stands for twice as much; of places that are samples already, half are no longer.  Which points count is drawn
- * when they are near, so the distance is what the debts are then.
+ * What samples cost a thread has a bound: one for as many objects as are counted for it, 4096 at 512 KiB, and 64 besides.
+ * No clock is read for it, which a sandbox may forbid.  A sample costs the mean distance, and each object that is counted
+ * pays SAMPLE_PAYS bytes of it afterwards, a large one a 64th of its own; saved up is nothing.  So a program with objects
+ * of 128 bytes in the mean, or fewer, has a sample in each mean distance.  With debts of 64 samples half as many points
+ * count, and each stands for twice as much; of places that are samples already, half are no longer; and so on for each 64.
+ * Which points count is drawn when they are near, so the distance is what the debts are then.
  */
 #ifndef STOOK_SAMPLE_SAMPLE_H
 #define STOOK_SAMPLE_SAMPLE_H
@@ -44,10 +46,9 @@
 enum sample_line { SAMPLE_GUARD, SAMPLE_PROFILE, SAMPLE_LINES };
 
 enum {
-    SAMPLE_SHARE = 1000, /* a thread's time over that of its samples */
-    SAMPLE_COST_MOST =
-        25000, /* ns: one that took longer was interrupted, or met pages that were not there */
-    SAMPLE_SHIFT_MOST = 14, /* doublings of the distance */
+    SAMPLE_PAYS = 128,               /* bytes, for each object that is counted */
+    SAMPLE_LARGE = 64 * SAMPLE_PAYS, /* bytes of a large object that pay as an object */
+    SAMPLE_SHIFT_MOST = 14,          /* doublings of the distance */
 };
 
 /* Samples of a line from now on, `mean` bytes apart, also another mean than before; 0: no more of them. */
@@ -82,12 +83,14 @@ static inline bool sample_is_due(const struct stook_cache *cache)
 /* A large object: it is counted as a whole. */
 bool sample_large(size_t size, float *weight);
 
-/* ns that samples took and time has not paid for yet, before the distance doubles, and again for each doubling;
- * tests set it. */
+/* Samples that are not paid for before the distance doubles, and again for each doubling; tests set it. */
 extern uint64_t sample_debt_step __attribute__((visibility("hidden")));
 
-/* A sample of the profile took this long, which ended `now`. */
-void sample_paid(uint64_t cost, uint64_t now);
+/* A sample of the profile was taken. */
+void sample_paid(void);
+
+/* This thread's objects that were counted so far. */
+uint64_t sample_objects(void);
 
 /* The token (sheaf/slot.h) of the place of a freed sample of so many bytes, for the next allocation there.  0: it is
  * none, since samples stand for more now, and this one was not among them. */

@@ -16,28 +16,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 _Static_assert(sizeof(struct shadow) == 32, "what cache/cache.c makes room for");
 
 static _Atomic(struct stook_cache *) shadow_caches[SHADOW_LAST - SHADOW_FIRST + 1];
-
-static uint64_t shadow_now(void)
-{
-    struct timespec clock = {0};
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &clock); /* without the kernel, mostly */
-    return (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
-}
-
-/* The sample that began then has been taken. */
-static void shadow_paid(uint64_t begun)
-{
-    uint64_t now = shadow_now();
-
-    sample_paid(now - begun, now);
-    atomic_fetch_add_explicit(&sites.cost, now - begun, memory_order_relaxed);
-}
 
 static uint64_t shadow_key(const void *object)
 {
@@ -124,7 +106,7 @@ static void shadow_return(struct stook_cache *cache, void *object, bool again)
 }
 
 static void *shadow_take(struct stook_cache *cache, const struct shadow_call *call,
-                         const struct sample *sample, uint64_t now)
+                         const struct sample *sample)
 {
     struct stook_cache *shadow =
         shadow_for(call->size > cache->layout.room ? call->size : cache->layout.room,
@@ -141,7 +123,6 @@ static void *shadow_take(struct stook_cache *cache, const struct shadow_call *ca
         return NULL;
     element = shadow_of(shadow, object);
     *element = (struct shadow){.key = shadow_key(object),
-                               .time = now,
                                .site = sites_find(&key),
                                .weight = sample->weight,
                                .cache = cache->index,
@@ -151,6 +132,7 @@ static void *shadow_take(struct stook_cache *cache, const struct shadow_call *ca
     else /* the place of malloc's mark of a freed object */
         memset((char *)object + sizeof(uint64_t), 0, sizeof(uint64_t));
     sites_came(element->site, element->weight, element->bytes, call->size);
+    element->born = sites_age();
     otel_alloc(object, call->size, (uint64_t)(element->weight * (float)call->size));
     return object;
 }
@@ -159,18 +141,16 @@ void *shadow_instead(struct stook_cache *cache, void *object, const struct shado
                      const struct sample *sample)
 {
     int saved = errno;
-    uint64_t begun;
     void *other;
 
     /* What is charged, tagged or traced is known by its slab.  Not in a handler that interrupted the library,
      * nor beside a fork of this thread. */
     if (!object || cache_hooks(cache) || context_self()->depth > 0)
         return object;
-    begun = shadow_now();
-    other = shadow_take(cache, call, sample, begun);
+    other = shadow_take(cache, call, sample);
     if (other)
         shadow_return(cache, object, sample->again);
-    shadow_paid(begun);
+    sample_paid();
     errno = saved;
     return other ? other : object;
 }
@@ -183,15 +163,13 @@ void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group)
                            .group = group,
                            .name = cache->name,
                            .where = where};
-    uint64_t begun;
     int saved = errno;
 
     if (!(sample.lines & 1u << SAMPLE_PROFILE) || context_self()->depth > 0 ||
         (cache_hooks(cache) & CACHE_CLOSED_TAG)) /* its objects are counted by call site */
         return;
-    begun = shadow_now();
     sites_came(sites_find(&key), sample.weight, cache->layout.stride, cache->object_size);
-    shadow_paid(begun);
+    sample_paid();
     errno = saved;
 }
 
@@ -238,7 +216,7 @@ void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t 
         was = *element;
         element->key = 0;
         otel_free(objects[i]);
-        sites_went(was.site, was.weight, was.bytes, shadow_now() - was.time);
+        sites_went(was.site, was.weight, was.bytes, was.born);
         if (n == 1)
             shadow_hold(was.cache, was.weight);
     }
@@ -248,6 +226,7 @@ void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t 
 FIRST_TEXT void shadow_begin(uint64_t mean)
 {
     atomic_store_explicit(&sites.mean, mean, memory_order_relaxed);
+    (void)sites_begin();
     __atomic_store_n(&hooks_set.sampled, shadow_sampled, __ATOMIC_RELEASE);
     sample_begin(SAMPLE_PROFILE, mean);
 }

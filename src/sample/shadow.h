@@ -5,7 +5,7 @@
  * A sample of malloc or kmalloc gets an object of a shadow cache: sampled-16, sampled-32, ... sampled-32k.  A shadow
  * cache has no sheaves and is closed to all fast paths, so that each of its frees is seen: `free` finds it by the
  * load of the page map that it does anyway.  Beside each object lies what is known of the sample (a column of its
- * slab).  So what is in use and how long it lived is exact for samples.  Large objects have a table
+ * slab).  So what is in use is exact for samples.  Large objects have a table
  * (large_samples.h).
  *
  * A typed cache has no shadow, since stook_free() is told the cache and pushes any object to its sheaf.  Of such a
@@ -26,7 +26,7 @@ enum { SHADOW_KEY = 0x5bd1e995 };
 struct shadow {
     uint64_t
         key; /* the object's address xor SHADOW_KEY, while it is a sample: else the rest is nothing */
-    uint64_t time; /* CLOCK_MONOTONIC, ns */
+    uint64_t born; /* sites_age() then */
     uint32_t site; /* the record in the table of sites */
     float weight;
     uint32_t cache; /* the number of the one that it stands in for */

@@ -34,27 +34,26 @@ struct sites sites = {.format = SITES_FORMAT,
                       .used = 1};
 
 /* Numbers of records by hash; 0: free. */
-static _Atomic(_Atomic uint32_t *) sites_near, sites_far;
+static _Atomic uint32_t sites_near[SITES_NEAR] LARGE_BSS;
+static _Atomic(_Atomic uint32_t *) sites_far;
 /* Bytes of records that may be read and written.  Limits of data and of commitment do not count the others. */
 static _Atomic size_t sites_open = SITES_STEP;
 
-static void *sites_map(void *place, size_t size)
+static _Atomic uint32_t *sites_map_far(void)
 {
-    _Atomic(void *) *at = place;
-    void *found = atomic_load_explicit(at, memory_order_acquire), *fresh;
+    const size_t size = SITES_FAR * sizeof(*sites_near);
+    _Atomic uint32_t *found = atomic_load_explicit(&sites_far, memory_order_acquire), *fresh;
 
-    if (found)
-        return found;
-    fresh = os_map(size);
-    if (!fresh || atomic_compare_exchange_strong_explicit(at, &found, fresh, memory_order_acq_rel,
-                                                          memory_order_acquire))
-        return fresh;
+    if (found || (fresh = os_map(size)) == NULL ||
+        atomic_compare_exchange_strong_explicit(&sites_far, &found, fresh, memory_order_acq_rel,
+                                                memory_order_acquire))
+        return found ? found : fresh;
     os_unmap(fresh, size);
     return found;
 }
 
-/* The kernel's number of this thread, which asks the kernel for nothing: a sandbox may end a process at any call. */
-static uint32_t sites_thread(void)
+/* It asks the kernel for nothing: a sandbox may end a process at any call. */
+uint32_t sites_thread(void)
 {
     clockid_t clock;
 
@@ -83,8 +82,7 @@ static uint32_t sites_hash(const struct site *key)
     return (uint32_t)(hash >> 32);
 }
 
-/* Those of the first step may be used. */
-static struct site *sites_map_records(void)
+struct site *sites_begin(void)
 {
     const size_t size = SITES_MOST * sizeof(struct site);
     struct site *found = atomic_load_explicit(&sites.site, memory_order_acquire), *fresh;
@@ -159,13 +157,13 @@ static uint32_t sites_probe(_Atomic uint32_t *table, uint32_t room, const struct
 
 uint32_t sites_find(const struct site_key *asked)
 {
-    _Atomic uint32_t *near = sites_map(&sites_near, SITES_NEAR * sizeof(*near)), *far;
-    struct site *records = sites_map_records();
+    _Atomic uint32_t *far;
+    struct site *records = sites_begin();
     struct site key = {.kind = (uint16_t)asked->kind, .cache = asked->cache, .group = asked->group};
     const void *from = asked->where & 1 ? NULL : (const void *)(uintptr_t)(asked->where >> 1);
     uint32_t number, own = 0;
 
-    if (!near || !records)
+    if (!records)
         return 0;
     if (atomic_load_explicit(&sites.used, memory_order_relaxed) < SITES_MOST / 2)
         key.thread = sites_thread();
@@ -176,8 +174,8 @@ uint32_t sites_find(const struct site_key *asked)
         key.depth = 1;
     }
     key.hash = sites_hash(&key);
-    number = sites_probe(near, SITES_NEAR, &key, &own);
-    if (number == 0 && (far = sites_map(&sites_far, SITES_FAR * sizeof(*far))) != NULL)
+    number = sites_probe(sites_near, SITES_NEAR, &key, &own);
+    if (number == 0 && (far = sites_map_far()) != NULL)
         number = sites_probe(far, SITES_FAR, &key, &own);
     if (number == 0) {
         atomic_fetch_add_explicit(&sites.lost, 1, memory_order_relaxed);
@@ -220,13 +218,15 @@ void sites_came(uint32_t number, float weight, uint64_t bytes, uint64_t asked)
     sites_add(&site->came_objects, (double)weight * SITES_ONE);
     sites_add(&site->came_bytes, (double)weight * (double)bytes);
     sites_add(&site->came_asked, (double)weight * (double)asked);
+    sites_add(&sites.came, (double)weight * (double)bytes);
     /* Release: of a sample that went, a reader finds that it came. */
     atomic_fetch_add_explicit(&site->came, 1, memory_order_release);
 }
 
-void sites_went(uint32_t number, float weight, uint64_t bytes, uint64_t lived)
+void sites_went(uint32_t number, float weight, uint64_t bytes, uint64_t born)
 {
     struct site *site = sites_record(number);
+    uint64_t lived = sites_age() - born;
     unsigned life = 0;
 
     if (!site)

@@ -29,8 +29,8 @@ enum {
     SITES_MOST = 8192,
     SITES_FRAMES = 32,
     SITES_ONE = 256,
-    SITES_LIVES = 8, /* below 10 µs, 100 µs, ... 10 s, and what lives longer */
-    SITES_LIFE = 10000,
+    SITES_LIVES = 8, /* below 1 MB, 10 MB, ... 1 TB, and what lives longer */
+    SITES_LIFE = 1000000,
 };
 
 enum site_state { SITE_NONE, SITE_READY };
@@ -56,7 +56,7 @@ struct site {
     /* Atomic. */
     _Atomic uint64_t came, came_objects, came_bytes, came_asked; /* samples; what they stand for */
     _Atomic uint64_t went, went_objects, went_bytes;
-    _Atomic uint64_t lived;             /* ns, of the samples that went */
+    _Atomic uint64_t lived;             /* bytes, of the samples that went */
     _Atomic uint32_t life[SITES_LIVES]; /* samples that went, by how long they lived */
     uint64_t frames[SITES_FRAMES];      /* addresses that calls return to, innermost first */
 };
@@ -71,9 +71,15 @@ struct sites {
     _Atomic uint64_t
         lost; /* samples that had no place in a table, in record 0 or without their free */
     _Atomic(struct site *) site;
-    _Atomic uint64_t cost; /* ns that samples took, all threads */
+    _Atomic uint64_t came; /* bytes that all samples stood for: what their ages are counted in */
 };
 extern struct sites sites __attribute__((visibility("hidden")));
+
+/*
+ * The records, of which the first ones may be used, or NULL.  The start calls it: a sandbox that a process enters before
+ * its first sample may allow no system call at all.
+ */
+struct site *sites_begin(void);
 
 /* What a sample is counted at. */
 struct site_key {
@@ -88,7 +94,16 @@ uint32_t sites_find(const struct site_key *key);
 
 /* A sample came, that stands for `weight` objects, of so many bytes each. */
 void sites_came(uint32_t number, float weight, uint64_t bytes, uint64_t asked);
-void sites_went(uint32_t number, float weight, uint64_t bytes, uint64_t lived);
+void sites_went(uint32_t number, float weight, uint64_t bytes, uint64_t born);
+
+/* The time, for ages of samples: bytes that the process has allocated, as far as samples say.  No clock is read in malloc. */
+static inline uint64_t sites_age(void)
+{
+    return atomic_load_explicit(&sites.came, memory_order_relaxed);
+}
+
+/* The kernel's number of this thread, from the C library's record; 0: unknown. */
+uint32_t sites_thread(void);
 
 /* A complete record, or NULL. */
 const struct site *sites_at(uint32_t number);

@@ -3,6 +3,7 @@
 
 #include "base/placed.h"
 #include "os/os.h"
+#include "site/unwind_cfa.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -23,6 +24,12 @@ enum {
     UNWIND_NOTES = 16,
     UNWIND_NOTE_PROBES = 4,
     UNWIND_BUILD_ID = 3,
+    UNWIND_PAGE = 4096,
+    UNWIND_FIRST = 112 << 10, /* of the first stack, which are there from the start */
+    UNWIND_FIRST_MOST =
+        64 << 20, /* and below which the kernel maps nothing by itself: half of its gap */
+    UNWIND_STACK_MOST = 1 << 30,
+    UNWIND_RECORD_ABOVE = 1 << 20, /* from a thread's record to the end of its memory, at most */
 #if defined(__x86_64__) /* from a handler's caller's stack pointer on; the kernel's layout */
     UNWIND_CONTEXT = 0,
     UNWIND_CONTEXT_IP = offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]),
@@ -38,6 +45,13 @@ enum {
 #endif
 };
 #define UNWIND_MIX 0x9e3779b97f4a7c15u
+#if !defined(__GLIBC__) /* the mapping, its size, the stack's end, its size */
+enum { UNWIND_RECORD = 128 };
+#define UNWIND_ROW_LOW(row) ((row)[2] - (row)[3])
+#else
+enum { UNWIND_RECORD = REGISTERS_LINK ? 1280 : 1792 };
+#define UNWIND_ROW_LOW(row) ((row)[0] + (row)[2])
+#endif
 
 /* `check` is the key xor the rule times an odd number.  So a reader that finds the halves of two rules takes neither,
  * and no order of stores is needed. */
@@ -386,16 +400,65 @@ static uint64_t unwind_rule(struct unwind_walk *walk, uint64_t address)
 /* ---- the stack ------------------------------------------------------------------------------- */
 
 /*
- * What may be read: a thread's record lies above its stack, the kernel's random bytes above the first thread's, whose
- * own record is below it.  false: this is neither of them.
+ * Where this thread's stack ends, if `sp` lies in it; 0: the C library does not say so.  Its record of a thread lies above
+ * the stack that it describes: address, size and guard in a row (glibc), whose place in the record is found once.  The
+ * thread's own record is constant, so no lock is needed, which pthread_getattr_np() takes, and no memory.
+ */
+static uint64_t unwind_thread_end(uint64_t sp)
+{
+    static _Atomic unsigned found;
+    uint64_t record = (uintptr_t)pthread_self();
+    const uint64_t *words = (const uint64_t *)(uintptr_t)record; // NOLINT
+    unsigned at = atomic_load_explicit(&found, memory_order_relaxed);
+
+#if defined(__x86_64__)
+    /* A thread that was not made by the C library may have no record, or only the beginning of one. */
+    uint64_t self;
+    __asm__("mov %%fs:0, %0" : "=r"(self));
+    if (record != self || record % UNWIND_PAGE > UNWIND_PAGE - UNWIND_RECORD)
+        return 0;
+#endif
+    for (unsigned last = at ? at : UNWIND_RECORD / 8 - 4; at <= last; at++) {
+        const uint64_t *row = &words[at];
+        if (record - row[0] - 1 >= UNWIND_STACK_MOST ||
+            row[1] - (record - row[0]) > UNWIND_RECORD_ABOVE)
+            continue;
+        atomic_store_explicit(&found, at, memory_order_relaxed);
+        return sp < record && sp >= UNWIND_ROW_LOW(row) ? record : 0;
+    }
+    return 0;
+}
+
+/*
+ * The end of the first thread's stack, if `sp` lies in it.  The kernel's random bytes lie above it.  Of what is below
+ * them it maps 128 KiB at the start, for good.  Below that the stack grows, and a stack that the program made may lie
+ * where it has not grown yet.  So the kernel is asked whether all is there, each time: what was there may have gone.
+ */
+static uint64_t unwind_first_end(uint64_t sp)
+{
+    uint64_t end = getauxval(AT_RANDOM), low = end - UNWIND_FIRST,
+             page = ~(uint64_t)(os_page_size() - 1);
+
+    if (sp >= end || end - sp > UNWIND_FIRST_MOST)
+        return 0;
+    return sp >= low || os_is_readable((void *)(uintptr_t)(sp & page), // NOLINT
+                                       (low & page) - (sp & page))
+               ? end
+               : 0;
+}
+
+/*
+ * What may be read: from sp to the end of the stack that is known to be this thread's, or the first thread's.  false: sp
+ * is in no such stack.  Of the stacks that a program makes by itself (coroutines, handlers) nobody knows the ends, and a
+ * function that changed to one has a rule that leads beyond it.
  */
 static bool unwind_bounds(struct unwind_walk *walk, uint64_t sp)
 {
-    uint64_t own = (uintptr_t)pthread_self();
-
     walk->low = sp;
-    walk->high = sp < own ? own : getauxval(AT_RANDOM);
-    return sp < walk->high && sp % 8 == 0;
+    walk->high = unwind_first_end(sp);
+    if (walk->high == 0)
+        walk->high = unwind_thread_end(sp);
+    return walk->high != 0 && sp % 8 == 0;
 }
 
 __attribute__((no_sanitize("address"), no_sanitize("thread"))) static bool unwind_read(

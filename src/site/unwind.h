@@ -12,9 +12,15 @@
  * The compiler's unwinder is asked for nothing: it allocates under a lock of its own, so a walk within that allocation
  * would wait for itself.
  *
+ * Only memory is read that is known to be a stack and in use: of a thread that the C library made, or of the first
+ * thread.  On another stack (a coroutine's, a handler's) there is no walk, since its end is not known, and a function
+ * that changed to it may have a rule that leads beyond.  So addresses are those of frames on this stack, whose files
+ * nothing may close meanwhile: their tables stay.
+ *
  * A rule holds for a build ID, a load address and an address.  So the rules of a file that was unloaded are met by no
  * other file in its place, and those of files without a build ID are not kept.  No lock (on musl the loader's, for
- * reading), no system call but one for the larger table; any context.
+ * reading), no system call but one for the larger table, and an madvise() on the first thread's stack where it is deeper
+ * than 112 KiB; any context.
  */
 #ifndef STOOK_SITE_UNWIND_H
 #define STOOK_SITE_UNWIND_H
@@ -109,7 +115,7 @@ static inline __attribute__((always_inline)) struct unwind_frame unwind_here(voi
 }
 
 /* Calls `visit` for the address of each frame, from `frame` on outwards, until it says false or the stack ends.
- * false: the walk ended early, where nothing is known of a frame. */
+ * false: the walk ended early, where nothing is known of a frame, or it did not begin: nothing is known of the stack. */
 bool unwind_walk(struct unwind_frame frame, bool (*visit)(uint64_t address, void *arg), void *arg);
 
 #endif

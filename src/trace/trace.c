@@ -6,6 +6,7 @@
 #include "base/context.h"
 #include "base/lock.h"
 #include "base/placed.h"
+#include "base/raw.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "page/pagemap.h"
@@ -15,7 +16,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -201,10 +201,7 @@ static __attribute__((noinline, cold)) bool trace_claim(struct trace_writer *wri
 
 static uint64_t trace_clock(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - trace.start;
+    return raw_clock() - trace.start;
 }
 
 /* Later than the writer's last record, where the clock is coarse as well: then what happens to an

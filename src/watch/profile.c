@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PROFILE_FORMAT = 1 }; /* grows when a key changes its meaning or goes */
@@ -29,7 +28,6 @@ enum { PROFILE_FORMAT = 1 }; /* grows when a key changes its meaning or goes */
 
 static void profile_process(struct writer *w)
 {
-    struct timespec now;
     char exe[PATH_MAX], comm[64];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
 
@@ -37,7 +35,6 @@ static void profile_process(struct writer *w)
     if (os_read_file("/proc/self/comm", comm, sizeof(comm)) < 0)
         comm[0] = '\0';
     comm[strcspn(comm, "\n")] = '\0';
-    clock_gettime(CLOCK_REALTIME, &now);
     writer_print(w, "{\"stook_profile\": %d, \"stook\": \"%d.%d.%d\", \"pid\": %d,\n \"program\": ",
                  PROFILE_FORMAT, STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH,
                  (int)getpid());
@@ -45,7 +42,7 @@ static void profile_process(struct writer *w)
     writer_print(w, ", \"exe\": ");
     writer_json(w, exe);
     writer_print(w, ",\n ");
-    writer_key(w, "time_ns", (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, ", ");
+    writer_key(w, "time_ns", os_clock(CLOCK_REALTIME_COARSE), ", ");
     writer_print(w, "\"mode\": \"%s\",\n ", stook_mode(NULL));
 }
 

@@ -139,7 +139,7 @@ static void profile_samples_one(struct writer *w, const struct site *site)
     writer_key(w, "total_bytes", came.bytes, ", ");
     writer_key(w, "asked_bytes", atomic_load_explicit(&site->came_asked, memory_order_relaxed),
                ",\n   ");
-    writer_key(w, "lived_ns", lived, ", ");
+    writer_key(w, "lived_bytes", lived, ", ");
     writer_print(w, "\"lives\": [");
     for (unsigned i = 0; i < SITES_LIVES; i++)
         writer_print(w, i > 0 ? ", %u" : "%u",
@@ -154,7 +154,6 @@ void profile_samples_write(struct writer *w)
 
     writer_key(w, "sample_every", sample_mean_of(SAMPLE_PROFILE), ", ");
     writer_key(w, "samples_lost", atomic_load_explicit(&sites.lost, memory_order_relaxed), ",\n ");
-    writer_key(w, "samples_ns", atomic_load_explicit(&sites.cost, memory_order_relaxed), ", ");
     writer_print(w, "\"samples\": [");
     for (uint32_t i = 0; i < used; i++) {
         const struct site *site = sites_at(i);

@@ -307,7 +307,8 @@ static void test_samples(void **state)
             continue;
         what = what_is(object[i]);
         stacks++;
-        assert_true(what.who[0].known && what.who[0].depth > 0 && what.who[0].time > 0);
+        assert_true(what.who[0].known && what.who[0].depth > 0 && what.who[0].born > 0);
+        assert_true(what.who[0].time == 0 && what.who[0].cpu == HEAP_NO_CPU);
         assert_int_equal(what.who[0].thread, gettid());
     }
     assert_true(stacks > 0);

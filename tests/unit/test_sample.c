@@ -18,8 +18,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -215,16 +215,8 @@ static void test_points_move_nothing(void **unused)
     assert_int_equal(stat[1].barn_put + stat[1].barn_put_fail + stat[1].sheaf_flush, 0);
 }
 
-static uint64_t now(void)
-{
-    struct timespec clock;
-
-    (void)clock_gettime(CLOCK_MONOTONIC, &clock);
-    return (uint64_t)clock.tv_sec * 1000000000u + (uint64_t)clock.tv_nsec;
-}
-
 /* Allocations of a thread that has debts: each sample stands for as many objects as are passed over, whatever the
- * debts are then.  They are too large for time to pay. */
+ * debts are then.  They are larger than what the objects here pay. */
 static void test_debts_thin_out_samples(void **unused)
 {
     static void *objects[OBJECTS];
@@ -232,14 +224,15 @@ static void test_debts_thin_out_samples(void **unused)
         uint64_t step; /* of the debts; a point of how many counts */
         double mean;
     } phases[] = {{7, 8}, {13, 2}, {100, 1}, {1, (double)(1 << SAMPLE_SHIFT_MOST)}, {13, 2}};
-    uint64_t before = sample_debt_step, start = now();
+    uint64_t before = sample_debt_step;
+    float weight;
 
     (void)unused;
     sample_begin(SAMPLE_GUARD, 0);
     sample_begin(SAMPLE_PROFILE, 4 * SIZE);
-    sample_paid(0, start);
-    for (int i = 0; i < 1000000; i++)
-        sample_paid(SAMPLE_COST_MOST, start);
+    (void)sample_large(1, &weight); /* has no debts of another mean */
+    for (int i = 0; i < 2500000; i++)
+        sample_paid();
     for (unsigned m = 0; m < sizeof(phases) / sizeof(phases[0]); m++) {
         struct stook_cache *cache = stook_cache_create("debts", SIZE, NULL);
         double mean = 4 * phases[m].mean, x = 1 / mean, p = x - x * x / 2 + x * x * x / 6;
@@ -247,8 +240,8 @@ static void test_debts_thin_out_samples(void **unused)
         assert_non_null(cache);
         if (phases[m].mean == 1)
             p = 0.221199;
-        sample_debt_step = phases[m].step * 1000000000;
-        sample_paid(0, now());
+        sample_debt_step = phases[m].step * 100000;
+        sample_paid();
         for (int i = 0; i < OBJECTS; i++) {
             struct sample sample;
             assert_non_null(objects[i] = stook_alloc(cache, STOOK_NORECLAIM));
@@ -264,6 +257,51 @@ static void test_debts_thin_out_samples(void **unused)
     }
     sample_debt_step = before;
     sample_begin(SAMPLE_PROFILE, 0);
+}
+
+/* How often the distance of this thread's points has doubled: what the place of a freed sample stands for, if it goes
+ * on, is of the distance now. */
+static unsigned doublings(void)
+{
+    uint32_t token = 0, bits;
+    unsigned shift = 0;
+    float weight;
+
+    while (token == 0)
+        token = sample_again(1, SAMPLE_PAYS);
+    bits = ((token & 0x3fff) + (127 << 8)) << 15;
+    memcpy(&weight, &bits, sizeof(weight));
+    while (shift < SAMPLE_SHIFT_MOST &&
+           sample_weight(SAMPLE_PAYS, SAMPLE_PAYS << shift) < weight * 0.99F)
+        shift++;
+    return shift;
+}
+
+/* A mean distance is paid for by as many objects that are counted as pay it together, afterwards; saved up is nothing. */
+static void test_objects_pay(void **unused)
+{
+    static const struct {
+        unsigned samples, objects, doublings; /* an object pays for a sample */
+    } steps[] = {{0, 1000, 0}, {64, 0, 1}, {128, 0, 3},
+                 {0, 64, 2},   {0, 64, 1}, {0, 9999, 0},
+                 {63, 0, 0},   {1, 0, 1},  {5000, 0, SAMPLE_SHIFT_MOST}};
+    struct stook_cache *cache = stook_cache_create("pays", SIZE, NULL);
+    uint32_t token;
+
+    (void)unused;
+    assert_non_null(cache);
+    sample_begin(SAMPLE_GUARD, 0);
+    sample_begin(SAMPLE_PROFILE, SAMPLE_PAYS);
+    (void)sample_hand_over(cache, 0, 1, &token); /* of the new mean */
+    for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        for (unsigned n = 0; n <= steps[i].objects; n++) /* and one that pays for the next sample */
+            (void)sample_hand_over(cache, 0, 1, &token);
+        for (unsigned n = 0; n <= steps[i].samples; n++)
+            sample_paid();
+        assert_int_equal(doublings(), steps[i].doublings);
+    }
+    sample_begin(SAMPLE_PROFILE, 0);
+    assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
 /* The first samples of two children of one parent are not the same. */
@@ -322,6 +360,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_pairs_are_not_counted),
         cmocka_unit_test(test_points_move_nothing),
         cmocka_unit_test(test_debts_thin_out_samples),
+        cmocka_unit_test(test_objects_pay),
         cmocka_unit_test(test_children_differ),
         cmocka_unit_test(test_the_mean_changes),
     };

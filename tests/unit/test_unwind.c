@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <ucontext.h>
@@ -180,33 +181,93 @@ static void of_a_thread(void **state)
     assert_int_equal(pthread_join(id, NULL), 0);
 }
 
-static struct stack context_ours, context_theirs;
+/* A stack that the program gives to a thread is known as well, also where it lies within another thread's. */
+static void *thread_with_room(void *most)
+{
+    _Alignas(4096) char room[256 << 10];
+    pthread_attr_t attributes;
+    pthread_t id;
+
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstack(&attributes, room, sizeof(room)), 0);
+    assert_int_equal(pthread_create(&id, &attributes, thread, most), 0);
+    assert_int_equal(pthread_join(id, NULL), 0);
+    assert_int_equal(pthread_attr_destroy(&attributes), 0);
+    return NULL;
+}
+
+static void of_a_thread_on_given_memory(void **state)
+{
+    unsigned most = 7;
+    pthread_t id;
+
+    (void)state;
+    assert_int_equal(pthread_create(&id, NULL, thread_with_room, &most), 0);
+    assert_int_equal(pthread_join(id, NULL), 0);
+}
+
+/* A stack that the program made: nothing is known of it, and nothing read. */
+static struct stack context_ours;
 static bool context_walked;
 
 static void context_begin(void)
 {
-    (void)_Unwind_Backtrace(stack_frame, &context_theirs);
     context_walked = unwind_walk(unwind_here(), stack_visit, &context_ours);
+}
+
+static void context_switch(char *room, size_t size)
+{
+    static ucontext_t own, other;
+
+    assert_int_equal(getcontext(&other), 0);
+    other.uc_stack.ss_sp = room;
+    other.uc_stack.ss_size = size;
+    other.uc_link = &own;
+    makecontext(&other, context_begin, 0);
+    context_walked = true;
+    context_ours.depth = 0;
+    assert_int_equal(swapcontext(&own, &other), 0);
+    assert_false(context_walked);
+    assert_int_equal(context_ours.depth, 0);
+}
+
+static void *of_contexts(void *size)
+{
+    char *stack = mmap(NULL, 256 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(stack, MAP_FAILED);
+    context_switch(stack, *(size_t *)size);
+    assert_int_equal(munmap(stack, 256 << 10), 0);
+    return NULL;
 }
 
 static void of_a_context(void **state)
 {
-    static char room[64 << 10];
-    static ucontext_t own, other;
+    size_t size = 256 << 10;
+    pthread_t id;
 
     (void)state;
-    assert_int_equal(getcontext(&other), 0);
-    other.uc_stack.ss_sp = room;
-    other.uc_stack.ss_size = sizeof(room);
-    other.uc_link = &own;
-    makecontext(&other, context_begin, 0);
-    assert_int_equal(swapcontext(&own, &other), 0);
-    assert_true(context_theirs.depth > 0);
-    if (context_walked) {
-        assert_int_equal(context_ours.depth, context_theirs.depth);
-        assert_memory_equal(context_ours.frames + 1, context_theirs.frames + 1,
-                            (context_ours.depth - 1) * sizeof(uint64_t));
-    }
+    (void)of_contexts(&size);
+    assert_int_equal(pthread_create(&id, NULL, of_contexts, &size), 0);
+    assert_int_equal(pthread_join(id, NULL), 0);
+}
+
+/* Where the first thread's stack may grow to: with all between readable, with a hole, and where only the top is out
+ * of reach. */
+static void of_a_context_below(void **state)
+{
+    enum { ROOM = 64 << 10 };
+    uint64_t top = (getauxval(AT_RANDOM) & ~(uint64_t)4095) - (2 << 20);
+    char *room = mmap((void *)(uintptr_t)top, ROOM, PROT_READ | PROT_WRITE, // NOLINT
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    (void)state;
+    if (room == MAP_FAILED)
+        skip();
+    context_switch(room, ROOM);
+    assert_int_equal(mprotect(room + ROOM - 4096, 4096, PROT_NONE), 0);
+    context_switch(room, ROOM - 4096);
+    assert_int_equal(munmap(room, ROOM), 0);
 }
 
 static struct stack handler_ours, handler_theirs;
@@ -248,7 +309,7 @@ static void of_a_handler(void **state)
     check_handler(4);
 }
 
-/* The handler's stack lies below the interrupted one, or above it: within main()'s frames. */
+/* The handler's stack is one that nothing is known of, or lies within main()'s frames, above the interrupted one. */
 static void of_a_stack_of_its_own(void **state)
 {
     static char below[64 << 10];
@@ -263,7 +324,10 @@ static void of_a_stack_of_its_own(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(sigaltstack(&stacks[i], i == 0 ? &before : NULL), 0);
         assert_int_equal(raise(SIGUSR1), 0);
-        check_handler(4);
+        if (i == 1)
+            check_handler(4);
+        else
+            assert_true(!handler_walked && handler_ours.depth == 0 && handler_tagged == 0);
     }
     assert_int_equal(sigaltstack(&before, NULL), 0);
 }
@@ -327,13 +391,12 @@ static void beyond_the_stack(void **state)
     struct stack stack = {0};
 
     (void)state;
-    here.sp = UINT64_MAX - 7;
-    assert_false(unwind_walk(here, stack_visit, &stack));
-    here.sp = 8; /* not of this stack: the frame's bounds, but nothing lies there */
-    here.ip = 16;
-    stack.depth = 0;
-    assert_false(unwind_walk(here, stack_visit, &stack));
-    assert_int_equal(stack.depth, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        here.sp =
+            (uint64_t[]){UINT64_MAX - 7, 8, getauxval(AT_RANDOM), (uintptr_t)pthread_self()}[i];
+        assert_false(unwind_walk(here, stack_visit, &stack));
+        assert_int_equal(stack.depth, 0);
+    }
 }
 
 /* ---- a file in the place of another ---------------------------------------------------------- */
@@ -528,7 +591,9 @@ int main(void)
         cmocka_unit_test(of_any_size),
         cmocka_unit_test(through_the_library),
         cmocka_unit_test(of_a_thread),
+        cmocka_unit_test(of_a_thread_on_given_memory),
         cmocka_unit_test(of_a_context),
+        cmocka_unit_test(of_a_context_below),
         cmocka_unit_test(of_a_handler),
         cmocka_unit_test(of_a_stack_of_its_own),
         cmocka_unit_test(of_any_instruction),

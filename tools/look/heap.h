@@ -197,11 +197,13 @@ enum heap_kind {
     HEAP_NOTHING, /* Stook's: free pages, or the library's own */
 };
 
+#define HEAP_NO_CPU UINT32_MAX
 struct heap_who {
     bool known;
-    uint64_t time; /* CLOCK_MONOTONIC, ns */
-    uint32_t thread, cpu, depth;
-    uint64_t frames[24]; /* innermost first; bit 63: a call that names its site */
+    uint64_t time;               /* CLOCK_MONOTONIC, ns; 0: unknown */
+    uint64_t born;               /* of a sample: what the process had allocated before, in bytes */
+    uint32_t thread, cpu, depth; /* cpu HEAP_NO_CPU: unknown */
+    uint64_t frames[24];         /* innermost first; bit 63: a call that names its site */
 };
 
 struct heap_what {

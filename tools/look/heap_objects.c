@@ -297,17 +297,15 @@ static void objects_note(struct heap *heap, const struct heap_large *large, stru
 static void objects_guarded_who(struct heap *heap, uint64_t at, struct heap_who *who)
 {
     const struct view *v = &heap->view;
-    uint64_t time, thread, cpu, depth;
+    uint64_t thread, cpu, depth;
 
-    if (!view_read(v, heap->target, at, VIEW_guard_who_time, &time) || time == 0 ||
-        !view_read(v, heap->target, at, VIEW_guard_who_thread, &thread) ||
+    if (!view_read(v, heap->target, at, VIEW_guard_who_thread, &thread) || thread == 0 ||
         !view_read(v, heap->target, at, VIEW_guard_who_cpu, &cpu) ||
         !view_read(v, heap->target, at, VIEW_guard_who_depth, &depth) || depth > OBJECTS_DEPTH ||
         !target_read(heap->target, at + view_value(v, VIEW_guard_who_frames), who->frames,
                      depth * sizeof(who->frames[0])))
         return;
     who->known = true;
-    who->time = time;
     who->thread = (uint32_t)thread;
     who->cpu = (uint32_t)cpu;
     who->depth = (uint32_t)depth;

@@ -169,9 +169,10 @@ void heap_sample_describe(struct heap *heap, uint64_t at, struct heap_what *what
         (key ^ view_value(v, VIEW_SHADOW_KEY)) != what->start ||
         !view_read(v, heap->target, at, VIEW_shadow_site, &number) ||
         !samples_table(heap, &table) || !samples_read(heap, &table, (uint32_t)number, record) ||
-        !view_read(v, heap->target, at, VIEW_shadow_time, &who->time))
+        !view_read(v, heap->target, at, VIEW_shadow_born, &who->born))
         return;
     who->known = true;
+    who->cpu = HEAP_NO_CPU;
     who->thread = (uint32_t)view_get(v, record, table.record, VIEW_site_thread);
     who->depth = samples_frames(v, record, table.record, who->frames,
                                 sizeof(who->frames) / sizeof(who->frames[0]));

@@ -285,7 +285,7 @@ static uint64_t leaks_hash(struct leaks_search *search, const struct leaks_objec
     }
     heap_describe(search->heap, object->slab, object->index, object->address, &what);
     hash = leaks_mix(hash, (uint64_t)what.tag << 32 | what.group);
-    return leaks_mix(hash, what.who[0].time);
+    return leaks_mix(hash, what.who[0].time + what.who[0].born);
 }
 
 static void leaks_found(uint64_t address, uint64_t size, uint32_t number, uint32_t index,

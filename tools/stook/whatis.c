@@ -58,9 +58,15 @@ static void whatis_who(struct writer *w, const struct whatis *one, const struct 
 
     if (!who->known)
         return;
-    writer_print(w, "  %s by thread %u on CPU %u, ", word, who->thread, who->cpu);
-    whatis_seconds(w, whatis_age(one->heap, who->time));
-    writer_print(w, one->heap->target->live ? " ago\n" : " after the machine's start\n");
+    writer_print(w, "  %s by thread %u", word, who->thread);
+    if (who->cpu != HEAP_NO_CPU)
+        writer_print(w, " on CPU %u", who->cpu);
+    if (who->time != 0) {
+        writer_print(w, ", ");
+        whatis_seconds(w, whatis_age(one->heap, who->time));
+        writer_print(w, one->heap->target->live ? " ago" : " after the machine's start");
+    }
+    writer_print(w, "\n");
     for (unsigned i = 0; i < who->depth; i++)
         writer_print(w, "    %.220s\n", look_name(one->names, who->frames[i], text, 220));
 }
@@ -125,9 +131,11 @@ static void whatis_json_who(struct writer *w, const struct whatis *one, const st
     if (!who->known)
         return;
     writer_print(w, ",\n   \"%s\": {", word);
-    writer_key(w, "time_ns", who->time, ", ");
-    writer_key(w, "thread", who->thread, ", ");
-    writer_key(w, "cpu", who->cpu, ", \"stack\": [");
+    if (who->time != 0)
+        writer_key(w, "time_ns", who->time, ", ");
+    if (who->cpu != HEAP_NO_CPU)
+        writer_key(w, "cpu", who->cpu, ", ");
+    writer_key(w, "thread", who->thread, ", \"stack\": [");
     for (unsigned i = 0; i < who->depth; i++) {
         writer_print(w, i ? ", " : "");
         writer_json(w, look_name(one->names, who->frames[i], text, 220));
