@@ -32,6 +32,10 @@ enum {
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
     CACHE_SAMPLE = 32,          /* of what is known of a sample: sample/shadow.c */
     CACHE_STATE = 2,            /* of where an object is that may be in quarantine */
+    /* A drain waits so long for threads that have slabs or objects of the cache in hand. */
+    CACHE_TURNS =
+        1024, /* some 100 ms: a thread may be stopped, and has only part of what can be given back */
+    CACHE_TURNS_ALONE = 16384, /* some 2 s: else the cache cannot be destroyed */
 };
 
 /* Flags that a caller may give. */
@@ -395,10 +399,13 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
     return cache;
 }
 
-static __attribute__((cold)) void cache_drain_nodes(struct stook_cache *cache)
+/* Beside a fork, objects that are flushed make slabs pending.  Those are waited for, unless `turns` is NULL. */
+static __attribute__((cold)) void cache_drain_nodes(struct stook_cache *cache, unsigned *turns)
 {
     for (unsigned node = 0; node < topology.nodes; node++)
         barn_drain(cache, node);
+    if (turns)
+        (void)node_wait(cache, turns);
     for (unsigned node = 0; node < topology.nodes; node++)
         node_shrink(cache, node);
 }
@@ -422,46 +429,51 @@ static void cache_settle_deferred(struct stook_cache *cache, enum hooks_deferred
         hooks_rcu()->deferred(cache, what);
 }
 
-/* What is held back of the cache's freed objects. */
-static void cache_take_held(struct stook_cache *cache)
+/* What is held back of the cache's freed objects; also what another thread is about to free. */
+static void cache_take_held(struct stook_cache *cache, unsigned *turns)
 {
-    if ((cache->flags & STOOK_CACHE_QUARANTINE) && hooks.held_back)
-        hooks.held_back(cache);
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE) || !hooks.held_back)
+        return;
+    hooks.held_back(cache);
+    if (turns)
+        (void)node_wait(cache, turns);
 }
 
 __attribute__((cold)) size_t cache_drain(struct stook_cache *cache, bool alone)
 {
     /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
     uint64_t before = cache_gone(cache);
+    unsigned turns = alone ? CACHE_TURNS_ALONE : CACHE_TURNS;
 
-    cache_take_held(cache);
+    cache_take_held(cache, &turns);
     cache_settle_deferred(cache, alone ? HOOKS_DEFERRED_WAIT : HOOKS_DEFERRED_PUSH);
     adapt_shrink(cache);
     slot_drain(&cache, 1, alone);
-    cache_drain_nodes(cache);
+    cache_drain_nodes(cache, &turns);
     return (size_t)(cache_gone(cache) - before);
 }
 
 __attribute__((cold)) void cache_drain_near(struct stook_cache *cache)
 {
-    cache_take_held(cache);
+    cache_take_held(cache, NULL);
     slot_drain_near(cache);
-    cache_drain_nodes(cache);
+    cache_drain_nodes(cache, NULL);
 }
 
 __attribute__((cold)) size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
 {
+    unsigned turns = CACHE_TURNS;
     size_t bytes = 0;
 
     for (unsigned i = 0; i < n; i++)
         bytes -= cache_gone(caches[i]);
     for (unsigned i = 0; i < n; i++) {
-        cache_take_held(caches[i]);
+        cache_take_held(caches[i], &turns);
         adapt_shrink(caches[i]);
     }
     slot_drain(caches, n, false);
     for (unsigned i = 0; i < n; i++) {
-        cache_drain_nodes(caches[i]);
+        cache_drain_nodes(caches[i], &turns);
         bytes += cache_gone(caches[i]);
     }
     return bytes;
@@ -513,6 +525,22 @@ static __attribute__((cold)) bool cache_destroy_twin(struct stook_cache *cache)
     return false;
 }
 
+/* All goes back that no user has; what is there still. */
+static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
+                                              struct cache_counts *counts)
+{
+    unsigned turns = 0;
+
+    cache_drain(cache, true);
+    cache_settle_deferred(cache, HOOKS_DEFERRED_SLABS);
+    cache_count(cache, counts);
+    if (counts->slabs > 0 && node_wait(cache, &turns)) {
+        node_adopt(cache);
+        cache_drain_nodes(cache, NULL);
+        cache_count(cache, counts);
+    }
+}
+
 __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
 {
     struct cache_counts counts;
@@ -536,14 +564,7 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
     pin_wait(cache); /* no new pin, but threads may be at it still */
-    cache_drain(cache, true);
-    cache_settle_deferred(cache, HOOKS_DEFERRED_SLABS);
-    cache_count(cache, &counts);
-    for (unsigned turn = 0, again = lock_turn(); counts.slabs > 0 && again; turn++) {
-        again = node_wait_left(turn);
-        cache_drain_nodes(cache);
-        cache_count(cache, &counts);
-    }
+    cache_empty(cache, &counts);
     sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
     if (counts.slabs > 0 || sheaves > 0) {
         lock_take(&cache_list.lock, LOCK_CACHES);

@@ -175,6 +175,9 @@ struct stook_cache {
     uint16_t *permutation;
     uint16_t users; /* creates less destroys, under the cache list's lock; 0: it is going */
     uint16_t pins;  /* threads that reclaim from it, under the same lock: it stays meanwhile */
+    /* Pending slabs (slab/node_pending.h), and objects that leave a quarantine: threads that do not use the cache
+     * may have them.  A thread that empties the cache waits for 0. */
+    _Atomic uint32_t pending;
     /* Counters (slab/stat.h): NULL while off; kept when they are switched off; STOOK_STATS_*. */
     uint64_t *stat, *stat_kept;
     int stat_mode;
