@@ -41,10 +41,9 @@ enum {
 /* Flags that a caller may give. */
 enum {
     CACHE_LINKS = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE,
-    CACHE_KNOWN = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
-                  STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE |
-                  STOOK_CACHE_ACCOUNT | CACHE_DEBUG | CACHE_HARDENED | STOOK_CACHE_GUARD_PAGES |
-                  STOOK_CACHE_OWN_PAGES | CACHE_LINKS,
+    CACHE_KNOWN = STOOK_CACHE_HWALIGN | STOOK_CACHE_NOSHEAF | STOOK_CACHE_RANDOM |
+                  STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE | STOOK_CACHE_ACCOUNT | CACHE_DEBUG |
+                  CACHE_HARDENED | STOOK_CACHE_GUARD_PAGES | STOOK_CACHE_OWN_PAGES | CACHE_LINKS,
 };
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
@@ -124,7 +123,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->layout = *layout;
     cache->index = index;
     cache->secret = cache_secret();
-    cache->users = 1;
+    cache->alive = true;
     if (hooks.cache_made)
         hooks.cache_made(cache);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
@@ -193,20 +192,6 @@ void cache_boot(void)
             cache_of_caches = cache;
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
-}
-
-static struct stook_cache *cache_find_mergeable(size_t size, size_t align, unsigned flags)
-{
-    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
-        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
-        if ((cache->flags & STOOK_CACHE_MERGE) && cache->flags == flags &&
-            cache->object_size == size && cache->align == align && cache->users > 0 &&
-            /* What its objects carry is what the new one's would. */
-            !((cache_hooks(cache) ^ cache_list.closed) & CACHE_CLOSED_TAG) &&
-            cache->users < UINT16_MAX)
-            return cache;
-    }
-    return NULL;
 }
 
 static unsigned cache_wishes(const struct stook_cache_args *args)
@@ -283,14 +268,12 @@ static unsigned cache_flags_hardened(unsigned flags, bool constructed)
         flags &= ~(unsigned)STOOK_CACHE_ZERO_ON_FREE;
     if (flags & CACHE_DEBUG)
         flags &= ~(unsigned)CACHE_HARDENED;
-    if (flags & STOOK_CACHE_OWN_PAGES)
-        flags &= ~(unsigned)STOOK_CACHE_MERGE;
     if (flags & CACHE_HARDENED)
         flags &= ~(unsigned)STOOK_CACHE_LINK_INSIDE;
     return flags & CACHE_SHADOW ? flags & ~(unsigned)CACHE_HARDENED : flags;
 }
 
-/* With its debug flags.  A cache that has some shares no slabs and has no sheaves, and its links lie outside. */
+/* With its debug flags.  A cache that has some has no sheaves, and its links lie outside. */
 static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 {
     unsigned debug = 0;
@@ -299,8 +282,7 @@ static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
         debug = hooks.debug_flags(name, flags & CACHE_DEBUG);
     flags = (flags & ~(unsigned)CACHE_DEBUG) | debug;
     if (debug)
-        flags = (flags & ~(STOOK_CACHE_MERGE | STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) |
-                STOOK_CACHE_NOSHEAF;
+        flags = (flags & ~(STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) | STOOK_CACHE_NOSHEAF;
     return cache_flags_hardened(flags, constructed);
 }
 
@@ -308,7 +290,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
 {
     struct stook_cache_args wanted = *given, *args = &wanted;
     unsigned index, flags = args->flags = cache_flags(name, args->flags, args->ctor || args->dtor);
-    struct stook_cache *cache = NULL;
+    struct stook_cache *cache;
     uint16_t *permutation = NULL;
     struct layout layout;
     void *memory = NULL;
@@ -322,10 +304,6 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
         !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;
-    if ((flags & STOOK_CACHE_MERGE) && (cache = cache_find_mergeable(size, args->align, flags))) {
-        cache->users++;
-        return cache;
-    }
     index = cache_find_index();
     if (index == 0) {
         errno = ENFILE;
@@ -385,9 +363,6 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
     }
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < 64)
         args.align = 64;
-    if (args.ctor || args.dtor || args.sheaf_capacity || args.cached_bytes_max ||
-        (args.flags & STOOK_CACHE_TYPESAFE))
-        args.flags &= ~STOOK_CACHE_MERGE;
     init_once();
     if (args.flags & STOOK_CACHE_GUARD_PAGES)
         runs_start();
@@ -508,15 +483,14 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     counts->active = counts->objects - free - counts->cached;
 }
 
-/* The twin goes first, if no other user has the cache.  False with EBUSY: it has objects out, and stays. */
+/* The twin goes first.  False with EBUSY: it has objects out, and stays. */
 static __attribute__((cold)) bool cache_destroy_twin(struct stook_cache *cache)
 {
-    struct stook_cache *twin = NULL;
+    struct stook_cache *twin;
 
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    if (cache->users == 1)
-        twin = atomic_exchange_explicit(&cache->twin, NULL, memory_order_relaxed);
+    twin = atomic_exchange_explicit(&cache->twin, NULL, memory_order_relaxed);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (!twin || stook_cache_destroy(twin) == 0)
@@ -557,18 +531,14 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
         return -1;
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    if (--cache->users > 0) { /* none: nobody is given it any more */
-        lock_drop(&cache_list.lock, LOCK_CACHES);
-        context_leave();
-        return 0;
-    }
+    cache->alive = false;
     lock_drop(&cache_list.lock, LOCK_CACHES);
     pin_wait(cache); /* no new pin, but threads may be at it still */
     cache_empty(cache, &counts);
     sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
     if (counts.slabs > 0 || sheaves > 0) {
         lock_take(&cache_list.lock, LOCK_CACHES);
-        cache->users = 1;
+        cache->alive = true;
         lock_drop(&cache_list.lock, LOCK_CACHES);
         if (cache->flags & CACHE_DEBUG)
             hooks.debug_busy(cache);
