@@ -18,7 +18,6 @@
 #include "slab/nodes.h"
 #include "slab/runs.h"
 #include "slab/stat.h"
-#include "slab/wrong.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -515,44 +514,45 @@ static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
     }
 }
 
-__attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
+static __attribute__((cold)) void cache_set_alive(struct stook_cache *cache, bool alive)
 {
-    struct cache_counts counts;
-    void *memory = cache;
-    uint32_t sheaves;
-
-    if (!cache)
-        return 0;
-    if ((cache->flags & CACHE_KEPT) && hooks.debug_is_gone && hooks.debug_is_gone(cache)) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
-        return -1;
-    context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    cache->alive = false;
+    cache->alive = alive;
     lock_drop(&cache_list.lock, LOCK_CACHES);
-    pin_wait(cache); /* no new pin, but threads may be at it still */
-    cache_empty(cache, &counts);
-    sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
-    if (counts.slabs > 0 || sheaves > 0) {
-        lock_take(&cache_list.lock, LOCK_CACHES);
-        cache->alive = true;
-        lock_drop(&cache_list.lock, LOCK_CACHES);
-        if (cache->flags & CACHE_DEBUG)
-            hooks.debug_busy(cache);
-        context_leave();
-        wrong_found(&(struct debug_finding){
-            .what = DEBUG_STILL_OUT,
-            .done = DEBUG_REFUSED,
-            .cache = cache,
-            .value = (size_t)counts.active,
-            .objects = (size_t)counts.slabs,
-            .text = sheaves > 0 ? "; prefilled sheaves were not returned" : NULL});
-        errno = EBUSY;
-        return -1;
-    }
+}
+
+/* One line, for what a program may do at its end; which objects they are where debugging was asked for. */
+static __attribute__((cold)) int cache_refuse(struct stook_cache *cache,
+                                              const struct cache_counts *counts, uint32_t sheaves)
+{
+    unsigned long long out = counts->active;
+    bool debug = cache->flags & CACHE_DEBUG;
+
+    cache_set_alive(cache, true);
+    if (debug)
+        hooks.debug_busy(cache);
+    context_leave();
+    if (sheaves > 0)
+        report_warn("cache \"%s\" cannot be destroyed: %u prefilled sheaves were not returned",
+                    cache->name, sheaves);
+    else if (atomic_load_explicit(&cache->pending, memory_order_relaxed) > 0)
+        report_warn(
+            "cache \"%s\" cannot be destroyed: a thread that frees objects of it is stopped",
+            cache->name);
+    else
+        report_warn(
+            "cache \"%s\" cannot be destroyed: objects of %zu bytes in use: %llu; free them first%s",
+            cache->name, cache->object_size, out,
+            debug ? "" : " (STOOK_DEBUG shows where they were allocated)");
+    errno = EBUSY;
+    return -1;
+}
+
+/* Nothing is left of it but the descriptor. */
+static __attribute__((cold)) void cache_unmake(struct stook_cache *cache)
+{
+    void *memory = cache;
+
     lock_take(&cache_list.lock, LOCK_CACHES);
     list_remove(&cache->link);
     cache_list.count--;
@@ -567,6 +567,29 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
     if (memory)
         node_put(cache_of_caches, &memory, 1, false);
     lock_drop(&cache_list.lock, LOCK_CACHES);
+}
+
+__attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
+{
+    struct cache_counts counts;
+    uint32_t sheaves;
+
+    if (!cache)
+        return 0;
+    if ((cache->flags & CACHE_KEPT) && hooks.debug_is_gone && hooks.debug_is_gone(cache)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
+        return -1;
+    context_enter();
+    cache_set_alive(cache, false);
+    pin_wait(cache); /* no new pin, but threads may be at it still */
+    cache_empty(cache, &counts);
+    sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
+    if (counts.slabs > 0 || sheaves > 0)
+        return cache_refuse(cache, &counts, sheaves);
+    cache_unmake(cache);
     context_leave();
     return 0;
 }
