@@ -215,16 +215,13 @@ static bool calls_in_use(unsigned cache)
     return false;
 }
 
-/* Merged caches are one: objects of one keep the other, so only those of no objects are destroyed. */
+/* Only those of no objects are destroyed. */
 static void calls_destroy(void)
 {
     unsigned cache = calls_some();
 
     if (cache == CALLS_CACHES || calls_in_use(cache))
         return;
-    for (unsigned i = 0; i < CALLS_CACHES; i++)
-        if (calls.cache[i] == calls.cache[cache] && i != cache && calls_in_use(i))
-            return;
     FUZZ_CHECK(stook_cache_destroy(calls.cache[cache]) == 0);
     calls.cache[cache] = NULL;
 }

@@ -119,8 +119,7 @@ STOOK_C_BEGIN
 
 /* Objects are aligned to cache lines (64 bytes). */
 #define STOOK_CACHE_HWALIGN 0x1u
-/* The cache may share slabs with another cache of the same layout and flags. */
-#define STOOK_CACHE_MERGE 0x2u
+/* 0x2u was STOOK_CACHE_MERGE in version 0.2.0: caches are never merged, and the flag is refused. */
 /* The cache has no per-CPU sheaves: every call goes to the slabs. */
 #define STOOK_CACHE_NOSHEAF 0x4u
 /*
@@ -187,7 +186,7 @@ STOOK_C_BEGIN
  *
  * GUARD_PAGES: a page without access follows each slab, while the process has mappings left for that; two system
  * calls when a slab is made and given back.  OWN_PAGES: the address range of a slab is never used for anything
- * but this cache's objects, even after the cache is destroyed; its memory goes back to the OS.  Excludes MERGE.
+ * but this cache's objects, even after the cache is destroyed; its memory goes back to the OS.
  */
 #define STOOK_CACHE_ZERO_ON_FREE 0x40000u
 #define STOOK_CACHE_QUARANTINE 0x80000u
@@ -218,10 +217,6 @@ struct stook_cache_args {
  * and gets them back so.  A constructor or destructor may use other caches, but not
  * its own, and runs without any lock of the library.
  *
- * Caches with STOOK_CACHE_MERGE, without constructor and destructor, and with the same layout and flags
- * share one set of slabs, unless they ask for a capacity or a budget.  Each call returns a cache that must
- * be destroyed once.
- *
  * returns: the cache, which the caller destroys; or NULL
  * errors:  EINVAL   name is NULL, object_size is 0, align is no power of two, args->size is not a sizeof, or a
  *                   member is set that this version does not know
@@ -241,9 +236,11 @@ STOOK_API struct stook_cache *stook_cache_create(
 /*
  * Destroy a cache.
  *
- * The call waits for deferred frees, then gives back the sheaves and slabs.  NULL is accepted.  While
- * objects are in use it fails, the cache stays usable, and a message says how many there are.  The caller
- * guarantees that no other thread is in a call on this cache.
+ * The call waits for deferred frees, and for threads that are still at the list work of slabs of the cache: those that
+ * fork, and those whose signal handler freed objects of it.  Then it gives back the sheaves and slabs.  NULL is
+ * accepted.  While objects are in use it fails, the cache stays usable, and a line on standard error says how many there
+ * are; for a cache with debug flags, reports say which.  The caller guarantees that no other thread is in a call on this cache.
+ * In a forked child, objects that another thread was just moving in the parent count as in use.
  *
  * errors:  EBUSY    objects of the cache are in use, or prefilled sheaves were not returned
  * context: not in a signal handler
@@ -518,7 +515,7 @@ STOOK_API struct stook_cache *stook_cache_by_name(const char *name) STOOK_NONNUL
 /*
  * Call fn(cache, arg) for each cache, the oldest first, until fn returns other than 0.
  *
- * These are the program's caches, merged ones once, and those of stook_kmalloc() and of libstook-malloc.
+ * These are the program's caches, and those of stook_kmalloc() and of libstook-malloc.
  * The cache stays while fn runs: a thread that destroys it waits.  fn runs without any lock of the library
  * and may make any call, but must not destroy its cache.  A cache that is made or destroyed
  * meanwhile may be left out.
@@ -575,7 +572,7 @@ STOOK_API int stook_node_of(const void *object);
  * have the new capacity; full ones of the old capacity are used up first.  If the capacity falls, the call
  * flushes the sheaves of all CPUs, as stook_cache_shrink() does; a sheaf that a thread is just installing,
  * or of an isolated CPU, stays until it is used.  The limits of barns follow the capacity.  An adaptive
- * cache starts again from it.  Caches that were merged share it.
+ * cache starts again from it.
  *
  * errors:  E2BIG    capacity is beyond STOOK_SHEAF_CAPACITY_MAX
  *          ENOTSUP  the cache has STOOK_CACHE_NOSHEAF

@@ -77,7 +77,7 @@ struct hooks {
      * context, with no lock but perhaps the cache list's. */
     void (*debug_slab_made)(const struct stook_cache *cache, struct slab *slab);
     void (*debug_slab_gone)(const struct stook_cache *cache, struct slab *slab);
-    /* The same of a cache that cannot be destroyed since objects are out; of one that is destroyed, also one with a
+    /* Reports the objects of a debug cache that keep it from being destroyed.  One that is destroyed, also one with a
      * quarantine: the memory that may be used again, perhaps of another one, or NULL.  Within the context, with no
      * lock. */
     void (*debug_busy)(struct stook_cache *cache);

@@ -285,7 +285,7 @@ static struct stook_cache *adapt_next(const struct stook_cache *own, bool near)
         struct stook_cache *cache;
         adapt_hand = adapt_hand + 1 < cache_list.end ? adapt_hand + 1 : 0;
         cache = cache_table[adapt_hand];
-        if (!cache || cache->users == 0 || !cache_has_grown(cache) ||
+        if (!cache || !cache->alive || !cache_has_grown(cache) ||
             (cache == own && cache_level(cache) > 0) ||
             (near && (cache_level(cache) == 0 || !(cache->flags & CACHE_MALLOC))))
             continue;
@@ -362,7 +362,7 @@ static struct stook_cache *adapt_pin(struct pin *pin, unsigned number, unsigned 
     lock_take(&cache_list.lock, LOCK_CACHES);
     *end = cache_list.end;
     cache = number < *end ? cache_table[number] : NULL;
-    if (cache && (cache->users == 0 || cache_capacity(cache) == 0))
+    if (cache && (!cache->alive || cache_capacity(cache) == 0))
         cache = NULL;
     pin_set(pin, cache);
     lock_drop(&cache_list.lock, LOCK_CACHES);

@@ -18,7 +18,6 @@
 #include "slab/nodes.h"
 #include "slab/runs.h"
 #include "slab/stat.h"
-#include "slab/wrong.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,15 +31,18 @@ enum {
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
     CACHE_SAMPLE = 32,          /* of what is known of a sample: sample/shadow.c */
     CACHE_STATE = 2,            /* of where an object is that may be in quarantine */
+    /* A drain waits so long for threads that have slabs or objects of the cache in hand. */
+    CACHE_TURNS =
+        1024, /* some 100 ms: a thread may be stopped, and has only part of what can be given back */
+    CACHE_TURNS_ALONE = 16384, /* some 2 s: else the cache cannot be destroyed */
 };
 
 /* Flags that a caller may give. */
 enum {
     CACHE_LINKS = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE,
-    CACHE_KNOWN = STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF |
-                  STOOK_CACHE_RANDOM | STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE |
-                  STOOK_CACHE_ACCOUNT | CACHE_DEBUG | CACHE_HARDENED | STOOK_CACHE_GUARD_PAGES |
-                  STOOK_CACHE_OWN_PAGES | CACHE_LINKS,
+    CACHE_KNOWN = STOOK_CACHE_HWALIGN | STOOK_CACHE_NOSHEAF | STOOK_CACHE_RANDOM |
+                  STOOK_CACHE_TYPESAFE | STOOK_CACHE_ADAPTIVE | STOOK_CACHE_ACCOUNT | CACHE_DEBUG |
+                  CACHE_HARDENED | STOOK_CACHE_GUARD_PAGES | STOOK_CACHE_OWN_PAGES | CACHE_LINKS,
 };
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
@@ -120,7 +122,7 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->layout = *layout;
     cache->index = index;
     cache->secret = cache_secret();
-    cache->users = 1;
+    cache->alive = true;
     if (hooks.cache_made)
         hooks.cache_made(cache);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
@@ -189,20 +191,6 @@ void cache_boot(void)
             cache_of_caches = cache;
     }
     lock_drop(&cache_list.lock, LOCK_CACHES);
-}
-
-static struct stook_cache *cache_find_mergeable(size_t size, size_t align, unsigned flags)
-{
-    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
-        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
-        if ((cache->flags & STOOK_CACHE_MERGE) && cache->flags == flags &&
-            cache->object_size == size && cache->align == align && cache->users > 0 &&
-            /* What its objects carry is what the new one's would. */
-            !((cache_hooks(cache) ^ cache_list.closed) & CACHE_CLOSED_TAG) &&
-            cache->users < UINT16_MAX)
-            return cache;
-    }
-    return NULL;
 }
 
 static unsigned cache_wishes(const struct stook_cache_args *args)
@@ -279,14 +267,12 @@ static unsigned cache_flags_hardened(unsigned flags, bool constructed)
         flags &= ~(unsigned)STOOK_CACHE_ZERO_ON_FREE;
     if (flags & CACHE_DEBUG)
         flags &= ~(unsigned)CACHE_HARDENED;
-    if (flags & STOOK_CACHE_OWN_PAGES)
-        flags &= ~(unsigned)STOOK_CACHE_MERGE;
     if (flags & CACHE_HARDENED)
         flags &= ~(unsigned)STOOK_CACHE_LINK_INSIDE;
     return flags & CACHE_SHADOW ? flags & ~(unsigned)CACHE_HARDENED : flags;
 }
 
-/* With its debug flags.  A cache that has some shares no slabs and has no sheaves, and its links lie outside. */
+/* With its debug flags.  A cache that has some has no sheaves, and its links lie outside. */
 static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 {
     unsigned debug = 0;
@@ -295,8 +281,7 @@ static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
         debug = hooks.debug_flags(name, flags & CACHE_DEBUG);
     flags = (flags & ~(unsigned)CACHE_DEBUG) | debug;
     if (debug)
-        flags = (flags & ~(STOOK_CACHE_MERGE | STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) |
-                STOOK_CACHE_NOSHEAF;
+        flags = (flags & ~(STOOK_CACHE_ADAPTIVE | STOOK_CACHE_LINK_INSIDE)) | STOOK_CACHE_NOSHEAF;
     return cache_flags_hardened(flags, constructed);
 }
 
@@ -304,7 +289,7 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
 {
     struct stook_cache_args wanted = *given, *args = &wanted;
     unsigned index, flags = args->flags = cache_flags(name, args->flags, args->ctor || args->dtor);
-    struct stook_cache *cache = NULL;
+    struct stook_cache *cache;
     uint16_t *permutation = NULL;
     struct layout layout;
     void *memory = NULL;
@@ -318,10 +303,6 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
     if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
         !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;
-    if ((flags & STOOK_CACHE_MERGE) && (cache = cache_find_mergeable(size, args->align, flags))) {
-        cache->users++;
-        return cache;
-    }
     index = cache_find_index();
     if (index == 0) {
         errno = ENFILE;
@@ -381,9 +362,6 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
     }
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < 64)
         args.align = 64;
-    if (args.ctor || args.dtor || args.sheaf_capacity || args.cached_bytes_max ||
-        (args.flags & STOOK_CACHE_TYPESAFE))
-        args.flags &= ~STOOK_CACHE_MERGE;
     init_once();
     if (args.flags & STOOK_CACHE_GUARD_PAGES)
         runs_start();
@@ -395,10 +373,13 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
     return cache;
 }
 
-static __attribute__((cold)) void cache_drain_nodes(struct stook_cache *cache)
+/* Beside a fork, objects that are flushed make slabs pending.  Those are waited for, unless `turns` is NULL. */
+static __attribute__((cold)) void cache_drain_nodes(struct stook_cache *cache, unsigned *turns)
 {
     for (unsigned node = 0; node < topology.nodes; node++)
         barn_drain(cache, node);
+    if (turns)
+        (void)node_wait(cache, turns);
     for (unsigned node = 0; node < topology.nodes; node++)
         node_shrink(cache, node);
 }
@@ -422,46 +403,51 @@ static void cache_settle_deferred(struct stook_cache *cache, enum hooks_deferred
         hooks_rcu()->deferred(cache, what);
 }
 
-/* What is held back of the cache's freed objects. */
-static void cache_take_held(struct stook_cache *cache)
+/* What is held back of the cache's freed objects; also what another thread is about to free. */
+static void cache_take_held(struct stook_cache *cache, unsigned *turns)
 {
-    if ((cache->flags & STOOK_CACHE_QUARANTINE) && hooks.held_back)
-        hooks.held_back(cache);
+    if (!(cache->flags & STOOK_CACHE_QUARANTINE) || !hooks.held_back)
+        return;
+    hooks.held_back(cache);
+    if (turns)
+        (void)node_wait(cache, turns);
 }
 
 __attribute__((cold)) size_t cache_drain(struct stook_cache *cache, bool alone)
 {
     /* Slabs go back while sheaves are flushed, beyond min_partial, and then the rest. */
     uint64_t before = cache_gone(cache);
+    unsigned turns = alone ? CACHE_TURNS_ALONE : CACHE_TURNS;
 
-    cache_take_held(cache);
+    cache_take_held(cache, &turns);
     cache_settle_deferred(cache, alone ? HOOKS_DEFERRED_WAIT : HOOKS_DEFERRED_PUSH);
     adapt_shrink(cache);
     slot_drain(&cache, 1, alone);
-    cache_drain_nodes(cache);
+    cache_drain_nodes(cache, &turns);
     return (size_t)(cache_gone(cache) - before);
 }
 
 __attribute__((cold)) void cache_drain_near(struct stook_cache *cache)
 {
-    cache_take_held(cache);
+    cache_take_held(cache, NULL);
     slot_drain_near(cache);
-    cache_drain_nodes(cache);
+    cache_drain_nodes(cache, NULL);
 }
 
 __attribute__((cold)) size_t cache_drain_all(struct stook_cache *const *caches, unsigned n)
 {
+    unsigned turns = CACHE_TURNS;
     size_t bytes = 0;
 
     for (unsigned i = 0; i < n; i++)
         bytes -= cache_gone(caches[i]);
     for (unsigned i = 0; i < n; i++) {
-        cache_take_held(caches[i]);
+        cache_take_held(caches[i], &turns);
         adapt_shrink(caches[i]);
     }
     slot_drain(caches, n, false);
     for (unsigned i = 0; i < n; i++) {
-        cache_drain_nodes(caches[i]);
+        cache_drain_nodes(caches[i], &turns);
         bytes += cache_gone(caches[i]);
     }
     return bytes;
@@ -496,15 +482,14 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     counts->active = counts->objects - free - counts->cached;
 }
 
-/* The twin goes first, if no other user has the cache.  False with EBUSY: it has objects out, and stays. */
+/* The twin goes first.  False with EBUSY: it has objects out, and stays. */
 static __attribute__((cold)) bool cache_destroy_twin(struct stook_cache *cache)
 {
-    struct stook_cache *twin = NULL;
+    struct stook_cache *twin;
 
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
-    if (cache->users == 1)
-        twin = atomic_exchange_explicit(&cache->twin, NULL, memory_order_relaxed);
+    twin = atomic_exchange_explicit(&cache->twin, NULL, memory_order_relaxed);
     lock_drop(&cache_list.lock, LOCK_CACHES);
     context_leave();
     if (!twin || stook_cache_destroy(twin) == 0)
@@ -513,55 +498,61 @@ static __attribute__((cold)) bool cache_destroy_twin(struct stook_cache *cache)
     return false;
 }
 
-__attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
+/* All goes back that no user has; what is there still. */
+static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
+                                              struct cache_counts *counts)
 {
-    struct cache_counts counts;
-    void *memory = cache;
-    uint32_t sheaves;
+    unsigned turns = 0;
 
-    if (!cache)
-        return 0;
-    if ((cache->flags & CACHE_KEPT) && hooks.debug_is_gone && hooks.debug_is_gone(cache)) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
-        return -1;
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    if (--cache->users > 0) { /* none: nobody is given it any more */
-        lock_drop(&cache_list.lock, LOCK_CACHES);
-        context_leave();
-        return 0;
-    }
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    pin_wait(cache); /* no new pin, but threads may be at it still */
     cache_drain(cache, true);
     cache_settle_deferred(cache, HOOKS_DEFERRED_SLABS);
-    cache_count(cache, &counts);
-    for (unsigned turn = 0, again = lock_turn(); counts.slabs > 0 && again; turn++) {
-        again = node_wait_left(turn);
-        cache_drain_nodes(cache);
-        cache_count(cache, &counts);
+    cache_count(cache, counts);
+    if (counts->slabs > 0 && node_wait(cache, &turns)) {
+        node_adopt(cache);
+        cache_drain_nodes(cache, NULL);
+        cache_count(cache, counts);
     }
-    sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
-    if (counts.slabs > 0 || sheaves > 0) {
-        lock_take(&cache_list.lock, LOCK_CACHES);
-        cache->users = 1;
-        lock_drop(&cache_list.lock, LOCK_CACHES);
-        if (cache->flags & CACHE_DEBUG)
-            hooks.debug_busy(cache);
-        context_leave();
-        wrong_found(&(struct debug_finding){
-            .what = DEBUG_STILL_OUT,
-            .done = DEBUG_REFUSED,
-            .cache = cache,
-            .value = (size_t)counts.active,
-            .objects = (size_t)counts.slabs,
-            .text = sheaves > 0 ? "; prefilled sheaves were not returned" : NULL});
-        errno = EBUSY;
-        return -1;
-    }
+}
+
+static __attribute__((cold)) void cache_set_alive(struct stook_cache *cache, bool alive)
+{
+    lock_take(&cache_list.lock, LOCK_CACHES);
+    cache->alive = alive;
+    lock_drop(&cache_list.lock, LOCK_CACHES);
+}
+
+/* One line, for what a program may do at its end; which objects they are where debugging was asked for. */
+static __attribute__((cold)) int cache_refuse(struct stook_cache *cache,
+                                              const struct cache_counts *counts, uint32_t sheaves)
+{
+    unsigned long long out = counts->active;
+    bool debug = cache->flags & CACHE_DEBUG;
+
+    cache_set_alive(cache, true);
+    if (debug)
+        hooks.debug_busy(cache);
+    context_leave();
+    if (sheaves > 0)
+        report_warn("cache \"%s\" cannot be destroyed: %u prefilled sheaves were not returned",
+                    cache->name, sheaves);
+    else if (atomic_load_explicit(&cache->pending, memory_order_relaxed) > 0)
+        report_warn(
+            "cache \"%s\" cannot be destroyed: a thread that frees objects of it is stopped",
+            cache->name);
+    else
+        report_warn(
+            "cache \"%s\" cannot be destroyed: objects of %zu bytes in use: %llu; free them first%s",
+            cache->name, cache->object_size, out,
+            debug ? "" : " (STOOK_DEBUG shows where they were allocated)");
+    errno = EBUSY;
+    return -1;
+}
+
+/* Nothing is left of it but the descriptor. */
+static __attribute__((cold)) void cache_unmake(struct stook_cache *cache)
+{
+    void *memory = cache;
+
     lock_take(&cache_list.lock, LOCK_CACHES);
     list_remove(&cache->link);
     cache_list.count--;
@@ -576,6 +567,29 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
     if (memory)
         node_put(cache_of_caches, &memory, 1, false);
     lock_drop(&cache_list.lock, LOCK_CACHES);
+}
+
+__attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
+{
+    struct cache_counts counts;
+    uint32_t sheaves;
+
+    if (!cache)
+        return 0;
+    if ((cache->flags & CACHE_KEPT) && hooks.debug_is_gone && hooks.debug_is_gone(cache)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
+        return -1;
+    context_enter();
+    cache_set_alive(cache, false);
+    pin_wait(cache); /* no new pin, but threads may be at it still */
+    cache_empty(cache, &counts);
+    sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
+    if (counts.slabs > 0 || sheaves > 0)
+        return cache_refuse(cache, &counts, sheaves);
+    cache_unmake(cache);
     context_leave();
     return 0;
 }

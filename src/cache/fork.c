@@ -122,10 +122,21 @@ static void fork_renew(struct cache_node *node)
     node_fork_end(&node->node);
 }
 
+/* Of the slabs that are pending still, and of objects that leave a quarantine, other threads had hold: they are not in
+ * the child.  Counts that are 0 are not written, since that would copy their page. */
+static void fork_forget(void)
+{
+    for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
+        struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
+        if (atomic_load_explicit(&cache->pending, memory_order_relaxed) > 0)
+            atomic_store_explicit(&cache->pending, 0, memory_order_relaxed);
+    }
+}
+
 /* After the last lock: what other threads could not finish meanwhile. */
 static void fork_settle(void)
 {
-    node_settle_left();
+    node_settle_deferred(NULL);
     arena_settle_left();
 }
 
@@ -190,8 +201,8 @@ void fork_child(void)
         lock_init(&cache_list.lock);
         context->ranks = 0;
         lock_child();
-        node_child();
         fork_settle();
+        fork_forget();
         fork_renew_streams();
     } else if (context->depth == 1) { /* alone */
         slot_child();                 /* of threads that had died with one closed */

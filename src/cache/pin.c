@@ -29,8 +29,8 @@ static void pin_take(struct stook_cache *cache)
 
 static void pin_give(struct stook_cache *cache)
 {
-    /* Only destroying waits, and only once there are no users. */
-    if (--cache->pins == 0 && cache->users == 0) {
+    /* Only destroying waits, and only once it is not alive. */
+    if (--cache->pins == 0 && !cache->alive) {
         atomic_fetch_add_explicit(&cache_list.turn, 1, memory_order_relaxed);
         os_wake(&cache_list.turn, INT32_MAX);
     }

@@ -30,7 +30,7 @@ void pin_drop(struct pin *pin);
 /* A record of one cache: another in its place, or none.  Under the cache list's lock. */
 void pin_set(struct pin *pin, struct stook_cache *cache);
 
-/* Until no thread has the cache pinned; it has no users, so none will.  Inside the library. */
+/* Until no thread has the cache pinned; it is not alive, so none will.  Inside the library. */
 void pin_wait(const struct stook_cache *cache);
 
 /* The forked child: pins are those of this thread. */

@@ -35,7 +35,7 @@ static struct stook_cache *reclaim_next(struct list *link)
 {
     for (link = link->prev; link != &cache_list.all; link = link->prev) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->users > 0 && reclaim_has_slabs(cache)) {
+        if (cache->alive && reclaim_has_slabs(cache)) {
             return cache;
         }
     }

@@ -11,7 +11,7 @@
 /* Any context. */
 static inline bool gone_is(const struct stook_cache *cache)
 {
-    return cache->users == 0 && __atomic_load_n(&cache->link.next, __ATOMIC_RELAXED) == NULL;
+    return !cache->alive && __atomic_load_n(&cache->link.next, __ATOMIC_RELAXED) == NULL;
 }
 
 /* A call with the cache, of this object or none. */

@@ -94,7 +94,7 @@ static struct stook_cache *hotplug_next(struct list *link, bool all)
 {
     for (link = link->prev; link != &cache_list.all; link = link->prev) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->users > 0 && (all || hotplug_calls_out(cache)))
+        if (cache->alive && (all || hotplug_calls_out(cache)))
             return cache;
     }
     return NULL;
@@ -139,7 +139,7 @@ static bool hotplug_drain_cpu(unsigned cpu)
     lock_take(&cache_list.lock, LOCK_CACHES);
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next) {
         struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
-        if (cache->users > 0 && !hotplug_calls_out(cache)) {
+        if (cache->alive && !hotplug_calls_out(cache)) {
             hotplug.cache[pin.n] = cache;
             pin_add(&pin);
         }

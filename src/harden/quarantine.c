@@ -336,6 +336,8 @@ static unsigned quarantine_due(struct quarantine *queue, size_t most, void **lea
     while (n < QUARANTINE_LEAVE && queue->first != queue->end &&
            (quarantine_has(queue) > most || queue->end - queue->first >= QUARANTINE_ENTRIES)) {
         void *object = queue->object[queue->first++ % QUARANTINE_ENTRIES];
+        /* Until it is free: its cache is not emptied meanwhile. */
+        atomic_fetch_add_explicit(&slab_cache_of(object)->pending, 1, memory_order_relaxed);
         quarantine_count(queue, quarantine_has(queue) - quarantine_size(object));
         leaving[n++] = object;
     }
@@ -407,6 +409,8 @@ void quarantine_hold(struct stook_cache *cache, void **objects, size_t n)
                 struct stook_cache *own = slab_cache_of(leaving[k]);
                 if (quarantine_leave(own, leaving[k]))
                     quarantine_free(own, leaving[k]);
+                /* Release: the last access to the cache, which may be destroyed from here on. */
+                atomic_fetch_sub_explicit(&own->pending, 1, memory_order_release);
             }
         } while (due > 0 && objects[i]);
         if (objects[i]) /* it waits for nothing */

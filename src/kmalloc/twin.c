@@ -25,14 +25,14 @@
 /* "bio" becomes "bio-cg".  A long name is cut. */
 static struct stook_cache *twin_make(const struct stook_cache *cache)
 {
-    const struct stook_cache_args args = {
-        .size = sizeof(args),
-        .align = cache->align,
-        .flags = (cache->flags & ~(uint32_t)STOOK_CACHE_MERGE) | STOOK_CACHE_ACCOUNT,
-        .ctor = cache->ctor,
-        .dtor = cache->dtor,
-        .arg = cache->arg,
-        .sheaf_capacity = cache_level(cache) > 0 ? 0 : cache_capacity(cache)};
+    const struct stook_cache_args args = {.size = sizeof(args),
+                                          .align = cache->align,
+                                          .flags = cache->flags | STOOK_CACHE_ACCOUNT,
+                                          .ctor = cache->ctor,
+                                          .dtor = cache->dtor,
+                                          .arg = cache->arg,
+                                          .sheaf_capacity =
+                                              cache_level(cache) > 0 ? 0 : cache_capacity(cache)};
     static const char tail[] = "-cg";
     char name[STOOK_NAME_MAX + 1];
     size_t head = strnlen(cache->name, STOOK_NAME_MAX - (sizeof(tail) - 1));

@@ -60,6 +60,7 @@ size_t arena_trim(void)
     size_t bytes = 0;
 
     (void)arena_kept_drop();
+    arena_settle_left(); /* of a fork that has just ended */
     for (unsigned i = 0; i < pagemap.zones; i++) {
         lock_take(&zone_all.zone[i].lock, LOCK_ARENA);
         bytes += zone_purge(&zone_all.zone[i], 0);

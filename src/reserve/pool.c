@@ -576,8 +576,9 @@ int stook_pool_destroy(struct stook_pool *pool)
         return 0;
     out = pool_out(pool);
     if (out != 0) {
-        report_warn("pool of cache %s cannot be destroyed: %lld of its objects are in use",
-                    pool->cache->name, (long long)out);
+        report_warn(
+            "pool of cache \"%s\" cannot be destroyed: objects in use: %lld; free them first",
+            pool->cache->name, (long long)out);
         errno = EBUSY;
         return -1;
     }

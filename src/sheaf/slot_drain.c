@@ -8,8 +8,9 @@
 #include "slab/stat.h"
 
 enum {
-    SLOT_DRAIN_MAX = 256,    /* slots of one CPU taken under one fence */
-    SLOT_FORK_PASSES = 128,  /* before fork gives a slot up: some 10 ms */
+    SLOT_DRAIN_MAX = 256, /* slots of one CPU taken under one fence */
+    SLOT_FORK_PASSES =
+        128, /* before fork gives a slot up, and a drain one that a fork gave up: some 10 ms */
     SLOT_ALONE_TURNS = 1024, /* before a drain does that no owner can keep waiting */
 };
 
@@ -71,7 +72,8 @@ static bool slot_take_waiting(struct slot *slot, bool alone)
 
     for (unsigned turn = 0; !(main = slot_take(slot)) && alone; turn++) {
         uint32_t forking = __atomic_load_n(&slot->forking, __ATOMIC_RELAXED);
-        if (forking == SLOT_LOST || (forking == SLOT_FREE && turn == SLOT_ALONE_TURNS))
+        if (forking != SLOT_TAKEN &&
+            turn >= (forking == SLOT_LOST ? SLOT_FORK_PASSES : SLOT_ALONE_TURNS))
             break;
         lock_pause(turn);
     }

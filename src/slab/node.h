@@ -59,15 +59,18 @@ void node_count_lists(struct stook_cache *cache, unsigned node, struct node_list
 
 void node_init(struct node *node);
 
-/* hooks.settle_slabs: finishes the list work of this thread's deferred slabs. */
+/* hooks.settle_slabs: finishes the list work of this thread's deferred slabs, and of those that were left because
+ * a fork had the lock, unless there is a fork now. */
 void node_settle_deferred(struct slab *unused);
-/* The same of slabs that were left because a fork had the lock, unless there is a fork now. */
-void node_settle_left(void);
-/* For a call that finds slabs whose list work other threads may be about to finish after a fork: the call
- * checks again as long as this returns true. */
-bool node_wait_left(unsigned turn);
-/* In a child of several threads: the threads that did list work do not exist here. */
-void node_child(void);
+/*
+ * Until no slab of the cache is pending, and no object of it is on its way out of a quarantine, whichever thread has
+ * them (cache->pending).  A fork is waited for; other threads for as many turns as *turns, from which those taken are
+ * subtracted.  False: something is pending still, or this thread interrupted the library.
+ */
+bool node_wait(struct stook_cache *cache, unsigned *turns);
+/* Nothing of the cache is pending, and no other thread uses it: slabs that are marked so all the same were in hand of
+ * threads that a fork did not copy.  Their list work. */
+void node_adopt(struct stook_cache *cache);
 /* A fork has dropped the node's lock: this thread finishes the list work of the parked slab. */
 void node_fork_end(struct node *node);
 

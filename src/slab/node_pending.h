@@ -12,8 +12,9 @@
  *              takes one of them out, then objects from it, and parks it again
  *
  * Objects are freed to a pending slab as to any other, and are there for the next thread that needs one.
+ * Wherever the slab is, cache->pending counts it until its list work is done: node_wait().
  * A forked child finds on its lists what was on them at that moment; a slab that another thread had in
- * hand then stays pending there, and its free objects are lost to the child.
+ * hand then stays pending there, uncounted, until its cache is destroyed (node_adopt()).
  */
 #ifndef STOOK_SLAB_NODE_PENDING_H
 #define STOOK_SLAB_NODE_PENDING_H
@@ -31,5 +32,13 @@ bool node_settle(struct slab *slab);
 void node_park(struct node *node, struct slab *slab, bool many);
 /* A parked slab, now this thread's alone; or NULL. */
 struct slab *node_unpark(struct node *node, unsigned i);
+
+/* The caller has just marked the slab as pending: it is counted before the call that frees to it returns. */
+static inline void node_pend(struct stook_cache *cache, struct node *node, struct slab *slab,
+                             bool many)
+{
+    atomic_fetch_add_explicit(&cache->pending, 1, memory_order_relaxed);
+    node_park(node, slab, many);
+}
 
 #endif

@@ -64,7 +64,7 @@ LOCK_UNCHECKED static void node_publish(struct stook_cache *cache, const struct 
     if (locked)
         node_settle_drop(cache, node, slab, pushed, nospin);
     else if (defer)
-        node_park(node, slab, false);
+        node_pend(cache, node, slab, false);
 }
 
 /* The push that needs no lock: onto a slab that stays partial, or is pending.  False: it needs the lock. */
@@ -286,5 +286,5 @@ LOCK_UNCHECKED void node_put_rest(struct stook_cache *cache, struct node *node, 
     if (locked)
         node_settle_drop(cache, node, slab, pushed, nospin);
     else if (defer)
-        node_park(node, slab, true);
+        node_pend(cache, node, slab, true);
 }

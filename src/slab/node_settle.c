@@ -9,10 +9,7 @@
 #include "page/arena.h"
 #include "slab/node.h"
 
-enum { NODE_LEFT_TURNS = 1024 }; /* some 100 ms */
-
-static _Atomic uint32_t node_left;     /* page + 1 of the first slab */
-static _Atomic uint32_t node_settling; /* threads at work on slabs of that list */
+static _Atomic uint32_t node_left; /* page + 1 of the first slab */
 
 /* Threads push one slab at a time, and take all at once: no slab comes back between two reads.  The first slab
  * is not read: its work may be done, and the slab gone, by now. */
@@ -42,38 +39,21 @@ static void node_settle_list(struct slab *slab)
     while (slab) {
         struct slab *next =
             node_slab_at(slab->deferred); /* the slab may be gone after its list work */
+        struct stook_cache *cache = slab_cache_of(slab_base(slab));
         if (!node_settle(slab))
             node_leave(slab);
+        else /* Release: the last access to the cache, which may be destroyed from here on. */
+            atomic_fetch_sub_explicit(&cache->pending, 1, memory_order_release);
         slab = next;
     }
 }
 
 /* Pairs with the end of a fork: the fork finds the slabs that were left, or this thread sees that it ended. */
-void node_settle_left(void)
+static void node_settle_left(void)
 {
-    while (atomic_load_explicit(&node_left, memory_order_acquire) && !lock_forked()) {
-        atomic_fetch_add_explicit(&node_settling, 1, memory_order_seq_cst);
+    while (atomic_load_explicit(&node_left, memory_order_acquire) && !lock_forked())
         node_settle_list(
-            node_slab_at(atomic_exchange_explicit(&node_left, 0, memory_order_seq_cst)));
-        atomic_fetch_sub_explicit(&node_settling, 1, memory_order_seq_cst);
-    }
-}
-
-/* A slab is counted in node_settling before it leaves the list, so the list is read first. */
-bool node_wait_left(unsigned turn)
-{
-    bool busy = atomic_load_explicit(&node_left, memory_order_seq_cst) != 0 ||
-                atomic_load_explicit(&node_settling, memory_order_seq_cst) != 0;
-
-    if (busy)
-        lock_pause(turn);
-    node_settle_left();
-    return busy && turn < NODE_LEFT_TURNS;
-}
-
-void node_child(void)
-{
-    atomic_store_explicit(&node_settling, 0, memory_order_relaxed);
+            node_slab_at(atomic_exchange_explicit(&node_left, 0, memory_order_acq_rel)));
 }
 
 void node_settle_deferred(struct slab *unused)
@@ -83,4 +63,32 @@ void node_settle_deferred(struct slab *unused)
     (void)unused;
     node_settle_list(atomic_exchange_explicit(&context->deferred, NULL, memory_order_relaxed));
     node_settle_left();
+}
+
+bool node_wait(struct stook_cache *cache, unsigned *turns)
+{
+    for (unsigned turn = 0; atomic_load_explicit(&cache->pending, memory_order_acquire) > 0;
+         turn++) {
+        bool forked = lock_forked();
+        if (context_self()->depth > 1 || (*turns == 0 && !forked))
+            return false;
+        *turns -= !forked;
+        node_settle_deferred(NULL);
+        if (atomic_load_explicit(&cache->pending, memory_order_acquire) > 0)
+            lock_pause(turn);
+    }
+    return true;
+}
+
+void node_adopt(struct stook_cache *cache)
+{
+    size_t page = 0, end = slab_pages_end();
+
+    for (; (page = slab_search(cache, page, end)) < end; page++) {
+        struct slab *slab = node_slab_at((uint32_t)page + 1);
+        uint64_t word = atomic_load_explicit(&slab->state, memory_order_relaxed);
+        if (slab->page == page && (slab_flags(word) & SLAB_PENDING))
+            for (unsigned turn = 0; !node_settle(slab); turn++)
+                lock_pause(turn); /* for a fork */
+    }
 }

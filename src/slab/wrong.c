@@ -115,17 +115,6 @@ static void wrong_freelist(struct wrong_text *text, const struct debug_finding *
                   f->index, f->value, f->objects);
 }
 
-static void wrong_busy(struct wrong_text *text, const struct debug_finding *f)
-{
-    if (f->object)
-        wrong_say(text, "object %p of %zu bytes is still in use", f->object, wrong_size(f));
-    else
-        wrong_say(text,
-                  "the cache cannot be destroyed: %zu of its objects of %zu bytes are in use, in "
-                  "%zu slabs%s",
-                  f->value, wrong_size(f), f->objects, f->text ? f->text : "");
-}
-
 static void wrong_call(struct wrong_text *text, const struct debug_finding *f)
 {
     const char *call = f->call ? f->call : "free";
@@ -189,7 +178,7 @@ static void wrong_what(struct wrong_text *text, const struct debug_finding *f)
         wrong_pointer(text, f->at, "is of no slab of this cache");
         break;
     case DEBUG_STILL_OUT:
-        wrong_busy(text, f);
+        wrong_say(text, "object %p of %zu bytes is still in use", f->object, wrong_size(f));
         break;
     case DEBUG_SIZE:
         wrong_say(text, "sized free: object %p of %zu bytes is freed as one of %zu", f->object,
@@ -245,8 +234,7 @@ void wrong_found(const struct debug_finding *finding)
     }
     wrong_sentence(finding, text, sizeof(text));
     report_warn("%s", text);
-    if (finding->what != DEBUG_STILL_OUT)
-        abort();
+    abort();
 }
 
 __attribute__((cold)) void wrong_free(const struct stook_cache *cache, const void *pointer,

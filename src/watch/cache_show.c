@@ -95,7 +95,6 @@ static uint64_t cache_show_debug(const struct stook_cache *cache, uint32_t flag)
 /* X(name, kind, value): of `cache`, and of CPU or node `number`. */
 #define SHOW_ATTRIBUTES(X)                                                                         \
     /* Linux's names. */                                                                           \
-    X(aliases, SHOW_CACHE, cache->users > 0 ? cache->users - 1 : 0)                                \
     X(align, SHOW_CACHE, cache->align)                                                             \
     X(ctor, SHOW_ADDRESS, (uintptr_t)cache->ctor)                                                  \
     X(destroy_by_rcu, SHOW_CACHE, (cache->flags & STOOK_CACHE_TYPESAFE) != 0)                      \
@@ -349,7 +348,7 @@ static struct stook_cache *cache_show_pin(struct pin *pin, unsigned number)
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     cache = cache_table[number];
-    if (cache && cache->users == 0) /* going */
+    if (cache && !cache->alive)
         cache = NULL;
     pin_set(pin, cache);
     lock_drop(&cache_list.lock, LOCK_CACHES);

@@ -38,7 +38,7 @@ static struct stook_cache *find_next(struct list *link)
 {
     for (link = link->next; link != &cache_list.all; link = link->next) {
         struct stook_cache *cache = LIST_ENTRY(link, struct stook_cache, link);
-        if (cache->users > 0 && !(cache->flags & CACHE_INTERNAL))
+        if (cache->alive && !(cache->flags & CACHE_INTERNAL))
             return cache;
     }
     return NULL;

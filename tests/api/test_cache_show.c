@@ -88,7 +88,6 @@ static int run_golden(void *arg)
     SAYS("hwcache_align", "1\n");
     SAYS("destroy_by_rcu", "0\n");
     SAYS("sheaf_capacity", "28\n");
-    SAYS("aliases", "0\n");
     SAYS("statistics", "0\n");
     snprintf(wanted, sizeof(wanted), "0x%llx\n", (unsigned long long)(uintptr_t)construct);
     SAYS("ctor", wanted);

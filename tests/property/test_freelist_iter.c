@@ -307,17 +307,16 @@ static int with_random(void *value)
 static int is_random(void)
 {
     struct stook_cache *plain = stook_cache_create("plain", 256, NULL);
-    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_MERGE};
-    struct stook_cache *merged = stook_cache_create("merged", 100, &args);
+    struct stook_cache *other = stook_cache_create("other", 100, NULL);
     struct stook_cache *compared = link_first_cache("compared", 256);
     void *objects[64];
     unsigned behind = 0;
 
-    if (!plain || !merged || !compared || stook_alloc_bulk(plain, 0, 64, objects) != 0)
+    if (!plain || !other || !compared || stook_alloc_bulk(plain, 0, 64, objects) != 0)
         return 2;
     for (unsigned i = 1; i < 64; i++)
         behind += (char *)objects[i] == (char *)objects[i - 1] + plain->layout.stride;
-    if (compared->permutation || (plain->permutation == NULL) != (merged->permutation == NULL) ||
+    if (compared->permutation || (plain->permutation == NULL) != (other->permutation == NULL) ||
         (plain->permutation == NULL) != (behind == 63))
         return 3; /* neither */
     return plain->permutation == NULL;

@@ -187,11 +187,9 @@ static void bulk(struct worker *w, unsigned c)
     }
 }
 
-static void short_life(struct worker *w)
+static void short_life(void)
 {
-    struct stook_cache_args args = {.size = sizeof(args),
-                                    .flags = w->id % 2 ? STOOK_CACHE_MERGE : 0};
-    struct stook_cache *cache = stook_cache_create("short", 120, &args);
+    struct stook_cache *cache = stook_cache_create("short", 120, NULL);
     void *objects[BULK];
 
     STORM_CHECK(cache);
@@ -225,7 +223,7 @@ static void *work(void *arg)
             }
         }
         if (w->calls % 8192 == 0)
-            short_life(w);
+            short_life();
         if (w->id == 0 && w->calls % 2048 == 0)
             (void)stook_cache_shrink(caches[w->calls / 2048 % CACHES]);
 #ifndef STOOK_CORE

@@ -452,7 +452,7 @@ static void check_caches(void)
     for (struct list *l = cache_list.all.next; l != &cache_list.all; l = l->next, count++) {
         struct stook_cache *cache = LIST_ENTRY(l, struct stook_cache, link);
         size_t granted = cache->policy.grown;
-        CHECK(cache_table[cache->index] == cache && cache->users > 0, "cache %s: its number",
+        CHECK(cache_table[cache->index] == cache && cache->alive, "cache %s: its number",
               cache->name);
         if (pagemap_covers(cache))
             check_mark_object(slab_cache_of(cache), cache, "on the list of caches");

@@ -61,7 +61,7 @@ static void ops_create(void)
     if (!made)
         return;
     args.align = kind & 1 ? (size_t)1 << ops_below(13) : 0;
-    args.flags = kind >> 1 & (STOOK_CACHE_HWALIGN | STOOK_CACHE_MERGE | STOOK_CACHE_NOSHEAF);
+    args.flags = kind >> 1 & (STOOK_CACHE_HWALIGN | STOOK_CACHE_NOSHEAF);
     args.sheaf_capacity = kind & 16 ? ops_below(STOOK_SHEAF_CAPACITY_MAX + 1) : 0;
     *made = (struct ops_made){.built = (kind & 0x60) == 0x60};
     more = ops_byte();
@@ -74,15 +74,14 @@ static void ops_create(void)
     }
     if (more >= 224 && made->built && !(kind & 128)) {
         made->stable = true;
-        args.flags =
-            (args.flags & ~(STOOK_CACHE_MERGE | STOOK_CACHE_LINK_INSIDE)) | STOOK_CACHE_TYPESAFE;
+        args.flags = (args.flags & ~STOOK_CACHE_LINK_INSIDE) | STOOK_CACHE_TYPESAFE;
     }
     how = ops_byte();
     args.flags |= how % 4 == 0 && !(args.flags & STOOK_CACHE_NOSHEAF) ? STOOK_CACHE_ADAPTIVE : 0;
     args.flags |= how & 4 ? STOOK_CACHE_ACCOUNT : 0;
     if (how >= 208)
         args.flags |= ops_debug_flags();
-    else if (how >= 176 && !(args.flags & STOOK_CACHE_MERGE))
+    else if (how >= 176)
         args.flags |= CACHE_COLOURED;
 #ifdef STOOK_CORE
     args.flags &=
@@ -102,7 +101,7 @@ static void ops_create(void)
                   : args.flags & STOOK_CACHE_HWALIGN ? (args.align > 64 ? args.align : 64)
                   : args.align                       ? args.align
                                                      : (size >= 16 ? 16 : 8);
-    if (!(args.flags & STOOK_CACHE_MERGE) && (more & 0x18) == 0x18) {
+    if ((more & 0x18) == 0x18) {
         made->counted = true;
         OPS_CHECK(stook_cache_stat_enable(made->cache, STOOK_STATS_ALL) == 0);
     }
@@ -140,49 +139,19 @@ static int ops_destroy_quietly(struct stook_cache *cache)
     return r;
 }
 
-/* What merged caches share is the other's now. */
-static void ops_hand_over(unsigned from, unsigned to)
-{
-    for (size_t i = 0; i < ops.n; i++)
-        if (ops.held[i].cache == from)
-            ops.held[i].cache = to;
-    for (unsigned i = 0; i < OPS_SHEAVES; i++)
-        if (ops.sheaf[i].sheaf && ops.sheaf[i].cache == from)
-            ops.sheaf[i].cache = to;
-    for (unsigned i = 0; i < OPS_POOLS; i++)
-        if (ops.pool[i].pool && ops.pool[i].cache == from)
-            ops.pool[i].cache = to;
-    ops.made[to].out += ops.made[from].out;
-    ops.made[to].sheaves += ops.made[from].sheaves;
-    ops.made[to].pools += ops.made[from].pools;
-}
-
 static void ops_destroy(unsigned cache)
 {
     struct ops_made *made = &ops.made[cache];
-    unsigned out = 0, pools = 0, other = OPS_CACHES;
 
     stook_rcu_barrier();
     ops_end_deferred(); /* what is deferred does not keep a cache */
-    for (unsigned i = 0; i < OPS_CACHES; i++) {
-        if (ops.made[i].cache != made->cache)
-            continue;
-        out += ops.made[i].out + ops.made[i].sheaves;
-        pools += ops.made[i].pools;
-        if (i != cache)
-            other = i;
-    }
-    if (other < OPS_CACHES) {
-        OPS_CHECK(stook_cache_destroy(made->cache) == 0);
-        ops_hand_over(cache, other);
-    } else if (pools > 0) {
+    if (made->pools > 0)
         return; /* a pool goes before its cache */
-    } else if (out > 0) {
+    if (made->out + made->sheaves > 0) {
         OPS_CHECK(ops_destroy_quietly(made->cache) == -1 && errno == EBUSY);
         return;
-    } else {
-        OPS_CHECK(stook_cache_destroy(made->cache) == 0);
     }
+    OPS_CHECK(stook_cache_destroy(made->cache) == 0);
     made->cache = NULL;
     ops.counts->destroyed++;
 }

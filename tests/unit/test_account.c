@@ -480,21 +480,6 @@ static void test_switching(void **unused)
 
 /* ---- caches --------------------------------------------------------------------------------- */
 
-static void test_merging(void **unused)
-{
-    struct stook_cache *plain, *first, *second;
-
-    (void)unused;
-    plain = make("plain", 320, 0, STOOK_CACHE_MERGE);
-    first = make("first", 320, 0, STOOK_CACHE_MERGE | STOOK_CACHE_ACCOUNT);
-    second = make("second", 320, 0, STOOK_CACHE_MERGE | STOOK_CACHE_ACCOUNT);
-    assert_ptr_not_equal(plain, first);
-    assert_ptr_equal(first, second);
-    assert_int_equal(stook_cache_destroy(plain), 0);
-    assert_int_equal(stook_cache_destroy(first), 0);
-    assert_int_equal(stook_cache_destroy(second), 0);
-}
-
 enum { CTOR_SIZE = 40 };
 
 static unsigned constructed;
@@ -700,7 +685,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_deferred, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kmalloc, setup, teardown),
         cmocka_unit_test_setup_teardown(test_switching, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_merging, setup, teardown),
         cmocka_unit_test_setup_teardown(test_constructed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_least_order, setup, teardown),

@@ -52,6 +52,7 @@ static void errors_of_create(void **unused)
     refused(EINVAL, "x", 8, (struct stook_cache_args){.align = 24});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 0x80000000});
     refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 1u << 27}); /* no flag's */
+    refused(EINVAL, "x", 8, (struct stook_cache_args){.flags = 2}); /* STOOK_CACHE_MERGE, once */
     refused(EINVAL, "x", 8,
             (struct stook_cache_args){.flags = STOOK_CACHE_LINK_INSIDE | STOOK_CACHE_LINK_OUTSIDE});
     refused(EINVAL, "x", 64,
@@ -244,7 +245,6 @@ static void constructors(void **unused)
     (void)unused;
     assert_true(constructed_once(40, 0) < 4000); /* of 10000 allocations */
     constructed_once(40, STOOK_CACHE_NOSHEAF);
-    constructed_once(56, STOOK_CACHE_MERGE); /* which means nothing with a constructor */
     constructed_once(1000, 0);
     check_all(NULL, 0);
 }
@@ -369,83 +369,6 @@ static void zero_and_unknown_flags(void **unused)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
-/* ---- merging -------------------------------------------------------------------------------- */
-
-static void merging(void **unused)
-{
-    struct stook_cache_args merge = {.size = sizeof(merge), .flags = STOOK_CACHE_MERGE};
-    struct stook_cache_args aligned = {
-        .size = sizeof(aligned), .flags = STOOK_CACHE_MERGE, .align = 64};
-    struct stook_cache_args capacity = {
-        .size = sizeof(capacity), .flags = STOOK_CACHE_MERGE, .sheaf_capacity = 5};
-    struct stook_cache *a = stook_cache_create("a", 72, &merge);
-    struct stook_cache *b = stook_cache_create("b", 72, &merge);
-    struct stook_cache *others[4];
-    void *object;
-
-    (void)unused;
-    assert_true(a && a == b);
-    assert_string_equal(a->name, "a");
-    others[0] = stook_cache_create("c", 80, &merge);
-    others[1] = stook_cache_create("c", 72, NULL);
-    others[2] = stook_cache_create("c", 72, &aligned);
-    others[3] = stook_cache_create("c", 72, &capacity);
-    for (int i = 0; i < 4; i++) {
-        assert_non_null(others[i]);
-        for (int k = 0; k < i; k++)
-            assert_ptr_not_equal(others[i], others[k]);
-        assert_ptr_not_equal(others[i], a);
-        assert_int_equal(stook_cache_destroy(others[i]), 0);
-    }
-    object = stook_alloc(a, 0);
-    assert_int_equal(stook_cache_destroy(a), 0); /* b is still there */
-    stook_free(b, object);
-    assert_int_equal(stook_cache_destroy(b), 0);
-    check_all(NULL, 0);
-    a = stook_cache_create("a", 72, &merge);
-    assert_int_equal(a->users, 1);
-    assert_int_equal(stook_cache_destroy(a), 0);
-}
-
-static atomic_bool merge_stop;
-
-static void *merge_and_unmerge(void *arg)
-{
-    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_MERGE};
-    long rounds = 0;
-
-    (void)arg;
-    do { /* once at least, however late it runs */
-        struct stook_cache *cache = stook_cache_create("shared", 136, &args);
-        void *object = stook_alloc(cache, 0);
-        memset(object, 1, 136);
-        stook_free(cache, object);
-        if (stook_cache_destroy(cache) != 0)
-            return (void *)-1L;
-        rounds++;
-    } while (!atomic_load(&merge_stop));
-    return (void *)rounds;
-}
-
-/* The last one to destroy may meet one that is about to create. */
-static void merging_beside_destroying(void **unused)
-{
-    pthread_t thread[3];
-    struct timespec t = {0, 200000000};
-
-    (void)unused;
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, merge_and_unmerge, NULL), 0);
-    nanosleep(&t, NULL);
-    atomic_store(&merge_stop, true);
-    for (int i = 0; i < 3; i++) {
-        void *rounds;
-        pthread_join(thread[i], &rounds);
-        assert_true((long)rounds > 0);
-    }
-    check_all(NULL, 0);
-}
-
 /* ---- destroy and shrink --------------------------------------------------------------------- */
 
 static int destroy_busy(void *arg)
@@ -464,9 +387,12 @@ static void destroy_with_objects_out(void **unused)
     assert_int_equal(stook_alloc_bulk(cache, 0, 7, objects), 0);
     child_run(&child, destroy_busy, cache);
     assert_true(child_passed(&child));
-    assert_non_null(strstr(child.error,
-                           "BUG lent out: the cache cannot be destroyed: 7 of its objects of "
-                           "500 bytes are in use"));
+    assert_non_null(
+        strstr(child.error,
+               "stook: cache \"lent out\" cannot be destroyed: objects of 500 bytes in use: 7; "
+               "free them first"));
+    assert_ptr_equal(strchr(child.error, '\n'),
+                     child.error + strlen(child.error) - 1); /* one line */
     for (int i = 0; i < 6; i++)
         stook_free(cache, objects[i]);
     /* Here, in the parent: the cache stays usable. */
@@ -530,8 +456,6 @@ int main(void)
         cmocka_unit_test(tiny_constructed_objects),
         cmocka_unit_test(constructors_may_allocate),
         cmocka_unit_test(zero_and_unknown_flags),
-        cmocka_unit_test(merging),
-        cmocka_unit_test(merging_beside_destroying),
         cmocka_unit_test(destroy_with_objects_out),
         cmocka_unit_test(shrink_says_what_went),
         cmocka_unit_test(free_keeps_errno),

@@ -128,31 +128,6 @@ static void arguments(void **unused)
     assert_int_equal(errno, EINVAL);
 }
 
-/* Who asks for a budget shares with nobody; adaptive ones share with their like. */
-static void merging(void **unused)
-{
-    struct stook_cache_args plain = {.size = sizeof(plain), .flags = STOOK_CACHE_MERGE};
-    struct stook_cache_args adaptive = plain, bounded = plain;
-    struct stook_cache *c[5];
-
-    (void)unused;
-    adaptive.flags |= STOOK_CACHE_ADAPTIVE;
-    bounded.cached_bytes_max = 1 << 20;
-    c[0] = stook_cache_create("a", 104, &plain);
-    c[1] = stook_cache_create("b", 104, &plain);
-    c[2] = stook_cache_create("c", 104, &adaptive);
-    c[3] = stook_cache_create("d", 104, &adaptive);
-    c[4] = stook_cache_create("e", 104, &bounded);
-    assert_ptr_equal(c[0], c[1]);
-    assert_ptr_equal(c[2], c[3]);
-    assert_true(c[0] != c[2]);
-    assert_true(c[4] != c[0] && c[4] != c[2]);
-    assert_int_equal(stook_cache_set_capacity(c[0], 9), 0);
-    assert_int_equal(stook_cache_capacity(c[1]), 9); /* everybody's */
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(stook_cache_destroy(c[i]), 0);
-}
-
 /* From every capacity to every other, with sheaves full, half full and empty about. */
 static void from_each_to_each(void **unused)
 {
@@ -534,7 +509,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arguments),
-        cmocka_unit_test(merging),
         cmocka_unit_test(from_each_to_each),
         cmocka_unit_test(old_sheaves_are_replaced),
         cmocka_unit_test(less_is_drained),

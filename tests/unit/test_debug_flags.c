@@ -65,7 +65,7 @@ static const struct {
     uint32_t asked, flags;
 } wanted[] = {
     {"", "trees", 0, 0},
-    {"", "trees", DEBUG_Z | STOOK_CACHE_MERGE, DEBUG_Z},
+    {"", "trees", DEBUG_Z, DEBUG_Z},
     {"FZ", "trees", 0, DEBUG_F | DEBUG_Z},
     {"FZ", "trees", DEBUG_U, DEBUG_F | DEBUG_Z | DEBUG_U},
     {"ta", "trees", 0, DEBUG_T | DEBUG_A},

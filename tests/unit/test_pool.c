@@ -293,8 +293,8 @@ static void busy(void **unused)
         hold(stook_pool_alloc(busy_pool, 0));
     child_run(&child, destroy_busy, NULL);
     assert_true(child_passed(&child));
-    assert_non_null(
-        strstr(child.error, "pool of cache pooled cannot be destroyed: 3 of its objects"));
+    assert_non_null(strstr(
+        child.error, "pool of cache \"pooled\" cannot be destroyed: objects in use: 3; free"));
     child_run(&child, free_other, NULL);
     assert_true(child_died_saying(&child, "BUG pooled: bad free"));
     for (unsigned i = 0; i < 3; i++)

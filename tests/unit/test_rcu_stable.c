@@ -27,10 +27,8 @@ static void destruct(void *object, void *arg)
 
 static void type_stable(void **unused)
 {
-    struct stook_cache_args args = {.size = sizeof(args),
-                                    .ctor = construct,
-                                    .dtor = destruct,
-                                    .flags = STOOK_CACHE_TYPESAFE | STOOK_CACHE_MERGE};
+    struct stook_cache_args args = {
+        .size = sizeof(args), .ctor = construct, .dtor = destruct, .flags = STOOK_CACHE_TYPESAFE};
     struct cache_counts counts;
     struct stook_cache *stable;
     static uint64_t *list[2000];
@@ -43,7 +41,6 @@ static void type_stable(void **unused)
     args.flags &= ~STOOK_CACHE_LINK_INSIDE;
     stable = stook_cache_create("stable", 1000, &args);
     assert_non_null(stable);
-    assert_int_equal(stable->flags & STOOK_CACHE_MERGE, 0);
     stable->min_partial = 0;
     for (unsigned i = 0; i < n; i++)
         assert_non_null(list[i] = stook_alloc(stable, 0));

@@ -145,7 +145,7 @@ def for_each_cache(prog):
     """struct stook_cache objects, the library's own too."""
     heap = Heap(prog)
     for i in range(1, heap.list_end):
-        if int(heap.table[i]) and int(heap.table[i].users) > 0:
+        if int(heap.table[i]) and int(heap.table[i].alive):
             yield heap.table[i][0]
 
 
@@ -288,7 +288,7 @@ def address_text(prog, address):
     if entry & 0xffff == 0:
         return large_text(heap, address)
     pointer = heap.table[entry & 0xffff]
-    if not int(pointer) or int(pointer.users) <= 0:
+    if not int(pointer) or not int(pointer.alive):
         return f"is of a slab of cache {entry & 0xffff}, which is being made or destroyed"
     cache = pointer[0]
     slab = heap.slab(cache, page, entry)

@@ -75,7 +75,7 @@ class Heap:
         found = {}
         for i in range(1, end):
             pointer = table[i]
-            if number(pointer) and number(pointer["users"]) > 0:
+            if number(pointer) and number(pointer["alive"]):
                 found[i] = Cache(self, i, pointer)
         return found
 

@@ -47,7 +47,7 @@ static const enum view_id heap_needed[] = {
     VIEW_cache_nodes,
     VIEW_cache_node,
     VIEW_cache_index,
-    VIEW_cache_users,
+    VIEW_cache_alive,
     VIEW_layout_stride,
     VIEW_layout_objects,
     VIEW_layout_order,
@@ -296,7 +296,7 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
            policy = (size_t)view_value(v, VIEW_cache_policy),
            account = (size_t)view_value(v, VIEW_cache_account);
     char *copy;
-    uint64_t users;
+    bool alive;
 
     *cache = (struct heap_cache){.address = address};
     if (size > HEAP_CACHE_ROOM || layout > head || policy > head || account > head)
@@ -304,7 +304,7 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
     copy = heap->own->copy;
     if (!target_read(heap->target, address, copy, size))
         return HEAP_TORN;
-    users = view_get(v, copy, head, VIEW_cache_users);
+    alive = view_get(v, copy, head, VIEW_cache_alive) != 0;
     cache->index = (uint32_t)view_get(v, copy, head, VIEW_cache_index);
     cache->flags = (uint32_t)view_get(v, copy, head, VIEW_cache_flags);
     cache->closed = (uint32_t)view_get(v, copy, head, VIEW_cache_closed);
@@ -317,7 +317,6 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
     cache->prefilled = view_get(v, copy, head, VIEW_cache_prefilled);
     cache->stat = view_get(v, copy, head, VIEW_cache_stat_kept);
     cache->stat_mode = (int)view_get(v, copy, head, VIEW_cache_stat_mode);
-    cache->aliases = users > 0 ? users - 1 : 0;
     heap_fill_layout(v, copy + layout, view_size(v, VIEW_layout), cache);
     cache->capacity = (uint32_t)view_get(v, copy + policy, head - policy, VIEW_policy_capacity);
     cache->level = view_get(v, copy + policy, head - policy, VIEW_policy_level);
@@ -328,7 +327,7 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
         memcpy(cache->name, copy + view_value(v, VIEW_cache_name), view_size(v, VIEW_cache_name));
     target_clean_text(cache->name, sizeof(cache->name));
     if (!heap_is_cache(cache, index))
-        return users == 0 ? HEAP_NONE : HEAP_TORN;
+        return alive ? HEAP_TORN : HEAP_NONE;
     cache->node = heap_need(calloc(heap->nodes, sizeof(*cache->node)));
     for (unsigned node = 0; node < heap->nodes; node++)
         heap_fill_node(v, copy + head + node * each, each, cache, &cache->node[node],

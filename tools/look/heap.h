@@ -67,7 +67,7 @@ struct heap_cache {
     uint64_t account_key;
     struct heap_column column[2]
                              [HEAP_COLUMNS]; /* in slabs of the preferred, of the minimum order */
-    uint64_t cached_bytes, cached_bytes_max, level, prefilled, aliases;
+    uint64_t cached_bytes, cached_bytes_max, level, prefilled;
     int stat_mode; /* STOOK_STATS_* */
     uint64_t stat; /* where its counters are; 0: it never counted */
     struct heap_count count;

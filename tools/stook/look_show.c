@@ -86,15 +86,14 @@ void look_flags(const struct heap *heap, const struct heap_cache *cache, char te
         enum view_id flag;
         const char *word;
     } words[] = {
-        {VIEW_CACHE_INTERNAL, "internal"},           {VIEW_CACHE_MALLOC, "malloc"},
-        {VIEW_STOOK_CACHE_MERGE, "merge"},           {VIEW_STOOK_CACHE_NOSHEAF, "nosheaf"},
-        {VIEW_STOOK_CACHE_RANDOM, "random"},         {VIEW_STOOK_CACHE_TYPESAFE, "typesafe"},
-        {VIEW_STOOK_CACHE_ACCOUNT, "account"},       {VIEW_STOOK_CACHE_ZERO_ON_FREE, "zero"},
-        {VIEW_STOOK_CACHE_QUARANTINE, "quarantine"}, {VIEW_STOOK_CACHE_GUARD_PAGES, "guards"},
-        {VIEW_STOOK_CACHE_OWN_PAGES, "own-pages"},   {VIEW_STOOK_CACHE_DEBUG_CHECKS, "F"},
-        {VIEW_STOOK_CACHE_DEBUG_RED_ZONE, "Z"},      {VIEW_STOOK_CACHE_DEBUG_POISON, "P"},
-        {VIEW_STOOK_CACHE_DEBUG_USER, "U"},          {VIEW_STOOK_CACHE_DEBUG_TRACE, "T"},
-        {VIEW_STOOK_CACHE_DEBUG_FAIL, "A"},
+        {VIEW_CACHE_INTERNAL, "internal"},        {VIEW_CACHE_MALLOC, "malloc"},
+        {VIEW_STOOK_CACHE_NOSHEAF, "nosheaf"},    {VIEW_STOOK_CACHE_RANDOM, "random"},
+        {VIEW_STOOK_CACHE_TYPESAFE, "typesafe"},  {VIEW_STOOK_CACHE_ACCOUNT, "account"},
+        {VIEW_STOOK_CACHE_ZERO_ON_FREE, "zero"},  {VIEW_STOOK_CACHE_QUARANTINE, "quarantine"},
+        {VIEW_STOOK_CACHE_GUARD_PAGES, "guards"}, {VIEW_STOOK_CACHE_OWN_PAGES, "own-pages"},
+        {VIEW_STOOK_CACHE_DEBUG_CHECKS, "F"},     {VIEW_STOOK_CACHE_DEBUG_RED_ZONE, "Z"},
+        {VIEW_STOOK_CACHE_DEBUG_POISON, "P"},     {VIEW_STOOK_CACHE_DEBUG_USER, "U"},
+        {VIEW_STOOK_CACHE_DEBUG_TRACE, "T"},      {VIEW_STOOK_CACHE_DEBUG_FAIL, "A"},
     };
     size_t n = 0;
 

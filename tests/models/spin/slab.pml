@@ -270,7 +270,7 @@ proctype taker(bool nospin)
 #else
             if
             :: mine -> settle_lists(u - (count - 1), p); DROP(); UNMAKE()
-            :: !mine && defer -> settle() /* code: src/slab/node_put.c node_put_rest | node_park(node, slab, true) */
+            :: !mine && defer -> settle() /* code: src/slab/node_put.c node_put_rest | node_pend(cache, node, slab, true) */
             :: else
             fi;
 #endif

@@ -137,7 +137,6 @@ pub const STOOK_NAME_MAX: usize = 63;
 pub const STOOK_SHEAF_CAPACITY_MAX: c_uint = 1022;
 
 pub const STOOK_CACHE_HWALIGN: c_uint = 0x1;
-pub const STOOK_CACHE_MERGE: c_uint = 0x2;
 pub const STOOK_CACHE_NOSHEAF: c_uint = 0x4;
 pub const STOOK_CACHE_RANDOM: c_uint = 0x8;
 pub const STOOK_CACHE_LINK_INSIDE: c_uint = 0x10;

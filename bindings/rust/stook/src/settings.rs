@@ -74,11 +74,6 @@ impl Settings {
         self.flag(sys::STOOK_CACHE_ACCOUNT)
     }
 
-    /// The cache may share slabs with another one of the same layout.
-    pub const fn merged(self) -> Self {
-        self.flag(sys::STOOK_CACHE_MERGE)
-    }
-
     /// Freed objects are filled with zeros, and reused only after a quarantine.
     pub const fn hardened(self) -> Self {
         self.flag(sys::STOOK_CACHE_ZERO_ON_FREE | sys::STOOK_CACHE_QUARANTINE)
