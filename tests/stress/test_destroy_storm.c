@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* needs: native */
+/* needs: whole native */
 /* debug: no */
 /*
  * A thread makes caches, frees all their objects and destroys them, which is never refused: beside threads that fork,
@@ -27,7 +27,7 @@
 
 #include <cmocka.h>
 
-enum { ROUNDS = 400, OBJECTS = 800, MAILED = 500, BUSY = 300 };
+enum { ROUNDS = 250, OBJECTS = 800, MAILED = 500, BUSY = 300 };
 
 static atomic_bool stop, mailed;
 static struct stook_cache *mail_cache;
