@@ -124,8 +124,8 @@ static void apart_note(struct apart_round *round, size_t at)
 {
     int pid = round->pid[at];
 
-    apart_late[apart_lates++ % APART_LATE] = (struct apart_late){
-        pid, apart_started(pid), apart_now() + APART_REST * UINT64_C(1000)};
+    apart_late[apart_lates++ % APART_LATE] =
+        (struct apart_late){pid, apart_started(pid), apart_now() + APART_REST * UINT64_C(1000)};
     apart_leave_out(round, at);
     if (++*apart_user_late(round, pid) < APART_USER)
         return;
@@ -174,7 +174,8 @@ static bool apart_read(int fd, void *to, size_t size, uint64_t until)
     while (size > 0) {
         uint64_t now = apart_now();
         struct pollfd ready = {fd, POLLIN, 0};
-        ssize_t n = now < until && poll(&ready, 1, (int)(until - now)) > 0 ? read(fd, at, size) : -1;
+        ssize_t n =
+            now < until && poll(&ready, 1, (int)(until - now)) > 0 ? read(fd, at, size) : -1;
         if (n == 0 || (n < 0 && apart_now() >= until))
             return false;
         at += n > 0 ? n : 0;
@@ -192,12 +193,12 @@ static size_t apart_follow(struct apart_round *round, size_t first, int fd)
         char *said;
         if (!round->pid[i])
             continue;
-        until = apart_now() + (round->late == 0 ||
-                                       *apart_user_late(round, round->pid[i]) < APART_PATIENCE
-                                   ? APART_WAIT
-                                   : APART_BRIEF);
-        if (!apart_read(fd, &head, sizeof(head), until) || head.index != i || head.size > APART_MOST ||
-            !(said = malloc(head.size + 1)))
+        until = apart_now() +
+                (round->late == 0 || *apart_user_late(round, round->pid[i]) < APART_PATIENCE
+                     ? APART_WAIT
+                     : APART_BRIEF);
+        if (!apart_read(fd, &head, sizeof(head), until) || head.index != i ||
+            head.size > APART_MOST || !(said = malloc(head.size + 1)))
             return i;
         if (!apart_read(fd, said, head.size, until)) {
             free(said);
