@@ -57,31 +57,37 @@ int file_open_read(const char *path)
 /* ---- writing ------------------------------------------------------------------------------------ */
 
 /* Whether another user may have put there what lies in this folder under its name. */
-static bool file_planted(const struct stat *above, const struct stat *st)
+static bool file_planted(int folder, const struct stat *st)
 {
-    return (above->st_mode & S_ISVTX) && (above->st_mode & S_IWOTH) && !S_ISCHR(st->st_mode) &&
-           ((st->st_uid != raw_geteuid() && st->st_uid != above->st_uid) ||
-            (S_ISREG(st->st_mode) && st->st_nlink > 1));
+    bool other = st->st_uid != raw_geteuid(), names = S_ISREG(st->st_mode) && st->st_nlink > 1;
+    struct stat above;
+
+    if (S_ISCHR(st->st_mode) || (!other && !names))
+        return false;
+    if (raw_fstat(folder, &above) != 0)
+        return true;
+    return (above.st_mode & S_ISVTX) && (above.st_mode & S_IWOTH) &&
+           (names || st->st_uid != above.st_uid);
 }
 
 /* The folder of this name within another one, which is closed.  A link that nobody else can have put there is followed. */
 static int file_step(int above, const char *name)
 {
     enum { HOW = O_PATH | O_CLOEXEC };
-    struct stat folder, st;
-    int fd = raw_openat(above, name, HOW | O_NOFOLLOW, 0);
+    int fd = raw_openat(above, name, HOW | O_NOFOLLOW, 0), error;
+    struct stat st;
 
-    if (fd < 0 || raw_fstat(fd, &st) != 0 || raw_fstat(above, &folder) != 0) {
-        int error = errno;
-        (void)raw_close(above);
-        return file_fail(fd, error);
-    }
-    if (S_ISLNK(st.st_mode)) {
+    if (fd >= 0 && raw_fstat(fd, &st) != 0) {
+        fd = file_fail(fd, errno);
+    } else if (fd >= 0 && S_ISLNK(st.st_mode)) {
         (void)raw_close(fd);
-        fd = file_planted(&folder, &st) ? file_fail(-1, EACCES)
-                                        : raw_openat(above, name, HOW | O_DIRECTORY, 0);
+        fd = file_planted(above, &st) ? file_fail(-1, EACCES)
+                                      : raw_openat(above, name, HOW | O_DIRECTORY, 0);
     }
-    return fd < 0 ? file_fail(above, errno) : (raw_close(above), fd);
+    error = errno;
+    (void)raw_close(above);
+    errno = error;
+    return fd;
 }
 
 /* The folder of a path, and the last part of it. */
@@ -110,13 +116,13 @@ static int file_folder(const char *path, const char **last)
 /* 0, or what keeps from writing to it. */
 static int file_refused(int folder, int fd, int flags)
 {
-    struct stat above, st;
+    struct stat st;
 
-    if (raw_fstat(fd, &st) != 0 || raw_fstat(folder, &above) != 0)
+    if (raw_fstat(fd, &st) != 0)
         return errno;
     if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode))
         return EINVAL;
-    if (file_planted(&above, &st))
+    if (file_planted(folder, &st))
         return EACCES;
     if ((flags & O_TRUNC) && S_ISREG(st.st_mode) && raw_ftruncate(fd, 0) != 0)
         return errno;

@@ -50,7 +50,7 @@ static int trace_file_remove(const char *path)
     struct stat st;
 
     if (fd < 0)
-        return errno == ENOENT ? 0 : errno;
+        return errno == ENOENT ? 0 : errno == EINVAL ? EEXIST : errno;
     if (fstat(fd, &st) != 0)
         error = errno;
     else if (!S_ISREG(st.st_mode))

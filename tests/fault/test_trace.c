@@ -56,6 +56,7 @@ static bool record(unsigned at, unsigned length, unsigned *refused, unsigned *lo
     struct trace_decoded t;
     int started;
 
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)); /* each time as many calls */
     fault_at = at;
     fault_length = length;
     fault_calls = fault_hits = 0;
@@ -116,7 +117,7 @@ static void test_some_fail(void **state)
     (void)state;
     unsigned refused = 0, lost = 0;
 
-    for (unsigned at = 8; at < 16; at++)
+    for (unsigned at = 8; at < 40; at++)
         (void)record(at, 3, &refused, &lost);
     assert_true(lost > 0);
 }
