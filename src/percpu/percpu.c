@@ -19,6 +19,7 @@
 #endif
 
 struct percpu percpu HEAD_BSS;
+bool percpu_unkept;
 
 /* glibc 2.35 and later; absent elsewhere. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -68,6 +69,8 @@ static const char *percpu_refusal(void)
     commands = percpu_membarrier(MEMBARRIER_QUERY, 0, 0);
     if (commands < 0 || !(commands & MEMBARRIER_RSEQ))
         return "the kernel has no membarrier for rseq, or a sandbox forbids it";
+    if (percpu_unkept)
+        return "the object that holds the library may be unloaded";
     return NULL;
 }
 
