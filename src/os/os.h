@@ -57,6 +57,8 @@ bool os_forbid(void *address, size_t size);
  * then.  A filter of system calls that a program sets later may kill it for asking.
  */
 bool os_is_data_limited(void);
+/* RLIMIT_AS then, or SIZE_MAX. */
+size_t os_space_limit(void);
 void os_read_limits(void);
 /* Fresh pages over a reserved range, whatever was mapped there. */
 bool os_renew(void *address, size_t size);
