@@ -107,7 +107,7 @@ extern int dladdr1(const void *address, Dl_info *info, void **more, int flags)
  * The kernel reads the descriptor of a thread's last section when it switches the thread, so the object that
  * holds the section must never be unloaded.  False: the loader's dlopen() refuses that.
  */
-static bool init_keep(const void *address)
+__attribute__((cold)) static bool init_keep(const void *address)
 {
     enum { KEEP = RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE };
     static struct link_map *last; /* constructors of an object's files run in a row */
@@ -134,7 +134,7 @@ static bool init_keep(const void *address)
     return kept;
 }
 
-static void init_keep_or_lock(const void *address)
+__attribute__((cold, noinline)) static void init_keep_or_lock(const void *address)
 {
     if (init_keep(address))
         return;
