@@ -29,7 +29,8 @@ struct stook_cache_head {
     intptr_t rseq_offset; /* of the thread's struct rseq: for the library's own calls, and Rust's */
 };
 
-/* Pins the object that holds `address`; aborts with a report if `layout` is not this library's. */
+/* Pins the object that holds `address`: dlclose() does not unload it.  Aborts with a report if `layout` is not this
+ * library's.  Where the loader refuses, a library that has not started runs in locked mode, and one that has warns. */
 STOOK_API void stook_inline_layout_2(int layout, const void *address);
 
 #if (defined(__x86_64__) || defined(__AARCH64EL__) || defined(__riscv)) && defined(__LP64__) &&    \

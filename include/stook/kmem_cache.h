@@ -289,9 +289,13 @@ static inline kmem_bulk_t kmem_cache_alloc_bulk(struct kmem_cache *cache, gfp_t 
     return result == 0 ? (kmem_bulk_t)n : 0;
 }
 
-/* Objects of any caches, and of kmalloc(). */
+/* Objects of any caches, and of kmalloc().  The report of a bad free names an n that no array can have. */
 static inline void kfree_bulk(size_t n, void **objects)
 {
+    if (n > SIZE_MAX >> 11) {
+        stook_free_any((void *)n);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
         stook_free_any(objects[i]);
 }

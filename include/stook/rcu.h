@@ -48,7 +48,7 @@ struct stook_rcu_ops {
  * Set the RCU that the program uses.
  *
  * It is set once, before the first deferred free and the first cache with STOOK_CACHE_TYPESAFE.  Setting the
- * same again is a no-op.  *ops is copied.
+ * same again is a no-op.  *ops is copied.  The object that holds ops->call stays loaded after dlclose().
  *
  * errors:  EINVAL   ops is NULL, lacks a function, or has a member set that this version does not know
  *          EBUSY    another RCU was set

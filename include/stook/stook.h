@@ -402,7 +402,7 @@ STOOK_API void stook_free_any(void *object) STOOK_NOTHROW;
  * n = 0 allocates none and succeeds.
  *
  * returns: 0, or -1 and no object was allocated
- * errors:  ENOMEM, EINVAL, EDQUOT as stook_alloc()
+ * errors:  ENOMEM, EINVAL, EDQUOT as stook_alloc(); EINVAL also if no array has n pointers
  * context: any with STOOK_SIGNAL_SAFE, else not in a signal handler
  * locks:   as stook_alloc()
  * cost:    about 3 ns and 0.2 ns an object while the CPU's sheaf holds n
@@ -413,8 +413,8 @@ STOOK_API int stook_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t
 /*
  * Free n objects of one cache, in any order.
  *
- * NULL entries are skipped.  The contents of the array are unspecified afterwards.  Other objects are found as by
- * stook_free().
+ * NULL entries are skipped.  The contents of the array are unspecified afterwards.  If no array has n pointers, a
+ * message says so and the process aborts.  Other objects are found as by stook_free().
  *
  * context: any
  * locks:   as stook_free()

@@ -22,6 +22,20 @@ static inline bool alloc_may(const struct stook_cache *cache, unsigned flags)
     return false;
 }
 
+/* No array has more pointers: programs have at most 56 bits of address. */
+#define BULK_MOST ((size_t)1 << 53)
+
+/* Whether there may be n objects of these flags at once, or n is 0; errno EINVAL. */
+static inline bool bulk_may(const struct stook_cache *cache, unsigned flags, size_t n)
+{
+    if (!alloc_may(cache, flags) || n == 0)
+        return false;
+    if (n <= BULK_MOST)
+        return true;
+    errno = EINVAL;
+    return false;
+}
+
 /* Whether a section may serve it. */
 static inline bool alloc_is_fast(unsigned flags)
 {

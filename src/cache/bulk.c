@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/report.h"
 #include "base/where.h"
 #include "cache/reclaim.h"
 #include "cache/upkeep.h"
@@ -62,7 +63,7 @@ __attribute__((noinline, cold)) size_t bulk_alloc_plain(struct stook_cache *cach
 {
     size_t got;
 
-    if (!alloc_may(cache, flags) || n == 0)
+    if (!bulk_may(cache, flags, n))
         return 0;
     got = bulk_alloc_slow(cache, flags, n, objects, 0);
     for (size_t i = 0; i < got && (flags & STOOK_ZERO); i++)
@@ -129,6 +130,9 @@ static __attribute__((noinline, cold)) void bulk_free_slow(struct stook_cache *c
 {
     bool nested;
 
+    if (n > BULK_MOST)
+        report_fatal("cache %s: stook_free_bulk() of %zu objects, more than an array can have",
+                     cache->name, n);
     if (cache_hooks(cache))
         hooks.free_bulk(cache, objects, n);
     else if (!percpu.rseq) /* no section takes any of them unseen */

@@ -16,6 +16,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -43,12 +44,6 @@ void init_slow(void)
     once_end(&init_state);
     /* After: it may allocate. */
     pthread_atfork(fork_prepare, fork_parent, fork_child);
-}
-
-/* Starts before other constructors where the loader lets it, so before threads. */
-static __attribute__((constructor(101), used)) void init_constructor(void)
-{
-    init_once();
 }
 
 const char *stook_mode(const char **why)
@@ -97,24 +92,83 @@ __attribute__((cold)) int stook_topology_cpu(int cpu)
     return before;
 }
 
+/* ---- objects that stay loaded ---------------------------------------------------------------- */
+
 /* Absent in static programs, which unload nothing.  dlopen by name: ld warns of a reference. */
 extern void *dlsym(void *handle, const char *name) __attribute__((weak));
-extern int dladdr(const void *address, Dl_info *info) __attribute__((weak));
+extern int dladdr1(const void *address, Dl_info *info, void **more, int flags)
+    __attribute__((weak));
+#ifndef RTLD_DL_LINKMAP
+#define RTLD_DL_LINKMAP 2
+#endif
+#pragma weak _DYNAMIC /* of the object that this file is linked into */
+
+/*
+ * The kernel reads the descriptor of a thread's last section when it switches the thread, so the object that
+ * holds the section must never be unloaded.  False: the loader's dlopen() refuses that.
+ */
+__attribute__((cold)) static bool init_keep(const void *address)
+{
+    enum { KEEP = RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE };
+    static struct link_map *last; /* constructors of an object's files run in a row */
+    void *(*open)(const char *, int);
+    struct link_map *map = NULL;
+    const char *file;
+    Dl_info info;
+    bool kept;
+
+    /* What the loader does not know it does not unload; musl unloads nothing. */
+    if (!dlsym || !dladdr1 || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
+        return true;
+    if (!*map->l_name || __atomic_load_n(&last, __ATOMIC_RELAXED) == map)
+        return true; /* the program, or it is done */
+    open = (void *(*)(const char *, int))(uintptr_t)dlsym(RTLD_DEFAULT, "dlopen");
+    file = strrchr(map->l_name, '/');
+    /*
+     * Objects are found by the names they have, so neither chdir() nor a file that is gone matters.  An older
+     * object has this path only if the file was replaced and then opened by its name alone.
+     */
+    kept = open && (open(map->l_name, KEEP) == map || (file && open(file + 1, KEEP) == map));
+    if (kept)
+        __atomic_store_n(&last, map, __ATOMIC_RELAXED);
+    return kept;
+}
+
+__attribute__((cold, noinline)) static void init_keep_or_lock(const void *address)
+{
+    if (init_keep(address))
+        return;
+    percpu_unkept = true;
+    if (once_is_done(&init_state) && percpu.rseq)
+        report_warn("an object with critical sections cannot be kept: to close it may crash");
+}
+
+/* Only programs have DT_DEBUG; libstook.so is linked with -z nodelete. */
+static bool init_is_kept(void)
+{
+    for (const ElfW(Dyn) *entry = _DYNAMIC; entry && entry->d_tag != DT_NULL; entry++)
+        if (entry->d_tag == DT_DEBUG ||
+            (entry->d_tag == DT_FLAGS_1 && (entry->d_un.d_val & DF_1_NODELETE)))
+            return true;
+    return !_DYNAMIC;
+}
+
+/*
+ * Starts before other constructors where the loader lets it, so before threads.  An archive in a plug-in keeps the
+ * plug-in; here, since dlopen() allocates, and may not be called before the C library's own constructors.
+ */
+static __attribute__((constructor(101), used)) void init_constructor(void)
+{
+    if (!init_is_kept())
+        init_keep_or_lock(&init_state);
+    init_once();
+}
 
 __attribute__((cold)) void stook_inline_layout_2(int layout, const void *address)
 {
-    static const void *pinned; /* the last object: its other files' constructors run in a row */
-    void *(*open)(const char *, int);
-    Dl_info info;
-
     if (layout != STOOK_INLINE_LAYOUT)
         report_fatal(
             "the program was compiled with stook/inline.h of layout %d, this library has %d: compile it again",
             layout, STOOK_INLINE_LAYOUT);
-    if (!dlsym || !dladdr)
-        return;
-    open = (void *(*)(const char *, int))(uintptr_t)dlsym(RTLD_DEFAULT, "dlopen");
-    if (open && dladdr(address, &info) && info.dli_fname &&
-        __atomic_exchange_n(&pinned, info.dli_fbase, __ATOMIC_RELAXED) != info.dli_fbase)
-        (void)open(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    init_keep_or_lock(address);
 }

@@ -243,8 +243,7 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
 
     if (!cache_hooks(cache))
         return bulk_alloc_plain(cache, flags, n, objects);
-    if (!alloc_may(cache, flags) || n == 0 ||
-        !account_begin(cache, &account, n, flags, where, group))
+    if (!bulk_may(cache, flags, n) || !account_begin(cache, &account, n, flags, where, group))
         return 0;
     got = bulk_alloc_slow(cache, flags, n, objects, 0);
     if (__builtin_expect(cache->flags & ACCOUNTED_CHECKED, 0) && got > 0 &&

@@ -100,6 +100,30 @@ static int64_t arena_span_mapped(struct zone *zone, uint32_t n, uint32_t align, 
 }
 
 /*
+ * A limit refuses new blocks: free ones that are scattered go for new ones in a row, if the limit has room for what
+ * these lack; or -1.
+ */
+__attribute__((cold, noinline)) static int64_t arena_span_trade(struct zone *zone, uint32_t n,
+                                                                uint32_t align)
+{
+    uint32_t free = 0;
+    int64_t at = -1;
+
+    for (uint32_t i = zone->first / 64; i * 64 < zone->end; i++)
+        free += (uint32_t)__builtin_popcountll(arena_span_word(zone, i, ARENA_SPAN_MAPPED));
+    if (n >= free) {
+        size_t lack = (size_t)(n - free + 1) << BLOCK_SHIFT;
+        void *trial = free > 0 ? os_map(lack) : NULL;
+        if (!trial)
+            return -1;
+        os_unmap(trial, lack);
+    }
+    while (at < 0 && zone_unmap_spare(zone, n) > 0)
+        at = zone_grow(zone, n, align, ZONE_SPANS);
+    return at;
+}
+
+/*
  * Blocks without huge pages; then any, unless that would split a mapping too many; then new ones; and
  * where limits refuse these, what is mapped.
  */
@@ -116,7 +140,9 @@ static int64_t arena_span_search(struct zone *zone, uint32_t n, uint32_t align)
         return at;
     zone_open_tails(zone);
     at = arena_span_find(zone, n, align, ARENA_SPAN_MAPPED);
-    return at >= 0 ? at : arena_span_mapped(zone, n, align, ARENA_SPAN_ANY);
+    if (at < 0)
+        at = arena_span_mapped(zone, n, align, ARENA_SPAN_ANY);
+    return at >= 0 ? at : arena_span_trade(zone, n, align);
 }
 
 /* Pages of its blocks that were never used may be; false: the kernel refuses. */

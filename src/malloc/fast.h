@@ -18,7 +18,7 @@
 #include "malloc/sizes.h"
 #include "malloc/starts.h"
 
-#define STOOK_INLINE_NO_PIN /* linked with -z nodelete, as the library is */
+#define STOOK_INLINE_NO_PIN /* the library is linked with -z nodelete, or keeps its object itself */
 #include <stook/inline.h>
 
 #include <stdbool.h>

@@ -58,6 +58,8 @@ bool os_forbid(void *address, size_t size);
  * then.  A filter of system calls that a program sets later may kill it for asking.
  */
 bool os_is_data_limited(void);
+/* RLIMIT_AS then, or SIZE_MAX. */
+size_t os_space_limit(void);
 void os_read_limits(void);
 /* Whether each page of a range may be read now; brings them in (Linux 5.14; before, false). */
 bool os_is_readable(void *address, size_t size);

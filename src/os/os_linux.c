@@ -126,13 +126,20 @@ bool os_forbid(void *address, size_t size)
     return done;
 }
 
+static size_t os_space_limited = SIZE_MAX;
 static bool os_data_limited;
 
 void os_read_limits(void)
 {
     struct rlimit limit;
 
+    os_space_limited = getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : SIZE_MAX;
     os_data_limited = getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+size_t os_space_limit(void)
+{
+    return os_space_limited;
 }
 
 bool os_is_data_limited(void)

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum {
     WINDOW_GAP = BLOCK_SIZE,     /* between the parts: no overrun reaches from one into the next */
@@ -346,14 +345,13 @@ bool window_take(unsigned zone, const struct window_ask *ask, uint32_t *first, u
 static int window_probe(void)
 {
     uint32_t first = window_middle();
-    struct rlimit limit;
     int error = 0;
 
     for (unsigned part = 0; part < WINDOW_PARTS; part++)
         if ((error = window_cover(part, first, 1, false)) ||
             (error = window_cover(part, first - 1, 1, true)))
             return error;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
+    if (os_space_limit() == SIZE_MAX)
         return 0;
     error = window_retake(first, 1);
     if (!error)
@@ -394,15 +392,13 @@ static bool window_find(size_t size)
 /* The second way: a range without access, as large as the kernel grants. */
 static bool window_reserve(size_t size)
 {
-    struct rlimit limit;
     size_t at[5];
     char *base;
 
     if (size > window_reserved_most)
         size = window_reserved_most;
-    if (getrlimit(RLIMIT_AS, &limit) == 0) /* half and more is the program's own */
-        while (size / 2 >= window_least && size > limit.rlim_cur / 5 * 2)
-            size /= 2;
+    while (size / 2 >= window_least && size > os_space_limit() / 5 * 2)
+        size /= 2; /* half and more is the program's own */
     for (;; size /= 2) {
         window_layout(size, at);
         base = os_reserve(at[4], BLOCK_SIZE);
@@ -425,7 +421,6 @@ bool window_init(size_t size)
     window.mapped = 0;
     window.reserved = false;
     window.page = os_page_size();
-    os_read_limits();
     if (!window_find(size) && !window_reserve(size)) {
         memset(&pagemap, 0, sizeof(pagemap));
         return false;

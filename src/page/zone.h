@@ -250,7 +250,9 @@ void zone_lose(struct zone *zone, uint32_t index);
 /* Unmaps a block that is taken and goes back next; false: the kernel refuses. */
 bool zone_unmap_taken(struct zone *zone, uint32_t index);
 /* Unmaps one free block without metadata, of those that are not this one, a clean one first; false: there is none. */
-bool zone_unmap_spare(struct zone *zone, uint32_t but);
+bool zone_unmap_plain(struct zone *zone, uint32_t but);
+/* Unmaps free blocks, clean ones first; how many, `most` at most. */
+uint32_t zone_unmap_spare(struct zone *zone, uint32_t most);
 /* Unmaps clean blocks, as many as can be.  Drops the lock meanwhile. */
 void zone_unmap(struct zone *zone);
 /* The same once there are many, down to a share of what is in use. */

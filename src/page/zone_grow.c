@@ -2,8 +2,8 @@
 /*
  * zone_grow.c - a zone takes blocks from the window in steps, and uses them one after the other.
  *
- * A step is a sixteenth of what the zone has of that kind, between 4 MiB and 1 GiB, or what is asked
- * for.  What is mapped and never used is left out of core dumps, and no access is allowed there: the tail, and
+ * A step is a 64th of what the zone has of that kind, at most 1 GiB, or what is asked for.  So a zone of
+ * less than 256 MiB has no step beyond its needs, and a larger limit never leaves less to the program.  What is mapped and never used is left out of core dumps, and no access is allowed there: the tail, and
  * of a zone's first blocks the pages that were never taken.  So in a small program an overflow beyond what it
  * uses is a fault.  Both go in the same steps, so they make no mapping more than one of them.
  */
@@ -15,7 +15,7 @@
 
 enum {
     ZONE_STEP_SHARE = 64,
-    ZONE_STEP_MIN = 2, /* blocks */
+    ZONE_STEP_MIN = 1, /* blocks */
     ZONE_STEP_MAX = 512,
     ZONE_SHOW = 16,       /* core dumps have so many pages more at a time, */
     ZONE_SHOW_FIRST = 32, /* and of a block that is opened when it is mapped so many at once */

@@ -98,7 +98,7 @@ int zone_add_meta(struct zone *zone, struct block *block)
     /* A limit: the place of one block pays for the metadata of six others. */
     if (error && error != EEXIST)
         zone_open_tails(zone);
-    while (error && error != EEXIST && zone_unmap_spare(zone, index))
+    while (error && error != EEXIST && zone_unmap_plain(zone, index))
         error = zone_map_meta(zone, index, index + 1);
     if (error == EEXIST && block->state == BLOCK_FREE)
         zone_lose(zone, index);

@@ -188,18 +188,38 @@ __attribute__((cold)) static bool zone_unmap_free(struct zone *zone, uint32_t in
     return true;
 }
 
-__attribute__((cold)) bool zone_unmap_spare(struct zone *zone, uint32_t but)
+/* Of 64 blocks. */
+__attribute__((cold)) static uint32_t zone_unmap_word(struct zone *zone, uint32_t word,
+                                                      uint64_t free, bool dirty, uint32_t most)
+{
+    uint32_t n = 0;
+
+    for (free &= (zone->map[word].free[0] | zone->map[word].free[1]) & ~zone->map[word].gone;
+         free && n < most; free &= free - 1) {
+        uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(free);
+        if ((zone_block(i)->ndirty > 0) == dirty && zone_may_hole(zone, i, 1))
+            n += zone_unmap_free(zone, i);
+    }
+    return n;
+}
+
+__attribute__((cold)) uint32_t zone_unmap_spare(struct zone *zone, uint32_t most)
+{
+    uint32_t n = 0;
+
+    for (unsigned dirty = 0; dirty < 2 && zone_may_unmap(zone); dirty++)
+        for (uint32_t word = (zone->end + 63) / 64; word-- > zone->first / 64 && n < most;)
+            n += zone_unmap_word(zone, word, UINT64_MAX, dirty, most - n);
+    return n;
+}
+
+__attribute__((cold)) bool zone_unmap_plain(struct zone *zone, uint32_t but)
 {
     for (unsigned dirty = 0; dirty < 2 && zone_may_unmap(zone); dirty++)
         for (uint32_t word = (zone->end + 63) / 64; word-- > zone->first / 64;) {
-            const struct zone_bits *bits = &zone->map[word];
-            uint64_t free = (bits->free[0] | bits->free[1]) & ~bits->gone & ~bits->meta;
-            for (; free; free &= free - 1) {
-                uint32_t i = word * 64 + (uint32_t)__builtin_ctzll(free);
-                if (i != but && (zone_block(i)->ndirty > 0) == dirty && zone_may_hole(zone, i, 1) &&
-                    zone_unmap_free(zone, i))
-                    return true;
-            }
+            uint64_t own = but / 64 == word ? (uint64_t)1 << but % 64 : 0;
+            if (zone_unmap_word(zone, word, ~(zone->map[word].meta | own), dirty, 1) > 0)
+                return true;
         }
     return false;
 }

@@ -19,6 +19,7 @@
 #endif
 
 struct percpu percpu HEAD_BSS;
+bool percpu_unkept;
 
 /* glibc 2.35 and later; absent elsewhere. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -68,6 +69,8 @@ static const char *percpu_refusal(void)
     commands = percpu_membarrier(MEMBARRIER_QUERY, 0, 0);
     if (commands < 0 || !(commands & MEMBARRIER_RSEQ))
         return "the kernel has no membarrier for rseq, or a sandbox forbids it";
+    if (percpu_unkept)
+        return "the object that holds the library may be unloaded";
     return NULL;
 }
 
@@ -108,6 +111,30 @@ static unsigned percpu_count_rows(void)
     return rows > topology.cpus ? rows : topology.cpus;
 }
 
+/*
+ * The same by the digits of a mask, each of which stands for 4 CPUs.  The call above counts in steps of 64.  Under a
+ * limit, areas of CPUs that cannot be would be most of the address space that a process starts with.
+ */
+static __attribute__((cold, noinline)) unsigned percpu_count_digits(void)
+{
+    static const char name[] = "\nCpus_allowed:\t";
+    char status[2048], *digit;
+    unsigned digits = 0;
+
+    if (os_read_file("/proc/self/status", status, sizeof(status)) < 0 ||
+        !(digit = strstr(status, name)))
+        return UINT32_MAX;
+    for (digit += sizeof(name) - 1; *digit && *digit != '\n'; digit++)
+        digits += *digit != ',';
+    return *digit && digits > 0 ? digits * 4 : UINT32_MAX;
+}
+
+static bool percpu_is_limited(void)
+{
+    os_read_limits();
+    return !topology.simulated && (os_space_limit() < SIZE_MAX || os_is_data_limited());
+}
+
 static size_t percpu_areas_size(void)
 {
     return ((size_t)percpu.rows + 2) * PERCPU_AREA_SIZE;
@@ -134,6 +161,11 @@ void percpu_init(void)
     const char *refusal = percpu_refusal(), *isolated = setting_text(SETTING_ISOLATED_CPUS);
 
     percpu.rows = percpu_count_rows();
+    if (percpu_is_limited()) {
+        unsigned rows = percpu_count_digits();
+        rows = rows > topology.cpus ? rows : topology.cpus;
+        percpu.rows = rows < percpu.rows ? rows : percpu.rows;
+    }
     percpu_init_areas();
     percpu.rseq = refusal == NULL;
     percpu.look_every = topology.simulated ? 0 : PERCPU_LOOK;

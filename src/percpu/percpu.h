@@ -43,7 +43,7 @@
 #include "base/lock.h"
 #include "os/topology.h"
 
-#define STOOK_INLINE_NO_PIN /* the library is linked with -z nodelete; its tests stay loaded */
+#define STOOK_INLINE_NO_PIN /* the library's own constructor does that (cache/init.c) */
 #include <stook/inline.h>
 
 #include <stdbool.h>
@@ -98,6 +98,9 @@ enum {
 };
 
 extern struct percpu percpu __attribute__((visibility("hidden")));
+
+/* Set before percpu_init(): sections of the library lie in an object that the loader may unload. */
+extern bool percpu_unkept __attribute__((visibility("hidden")));
 
 /* Decides the mode.  Once, after topology_init(), before the first slot. */
 void percpu_init(void);

@@ -497,5 +497,7 @@ int stook_rcu_set_ops(const struct stook_rcu_ops *given)
     /* Release: rcu_ops, for those who find it. */
     __atomic_store_n(&hooks_set.rcu, &rcu_hooks, __ATOMIC_RELEASE);
     atomic_store_explicit(&rcu_state, RCU_SET, memory_order_release);
+    /* Nothing unsets it, so what it calls stays loaded: a plug-in with libstook-urcu.a. */
+    stook_inline_layout_2(STOOK_INLINE_LAYOUT, (const void *)(uintptr_t)ops.call);
     return 0;
 }

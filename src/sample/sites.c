@@ -17,6 +17,7 @@ enum {
     SITES_FAR = 4 * SITES_MOST,
     SITES_PROBES = 16,
     SITES_STEP = 64 * 1024, /* bytes of records that are opened at a time */
+    SITES_SHARE = 64, /* the records are one part in so many of a limited address space, at most */
 };
 _Static_assert(sizeof(struct site) % 8 == 0 && offsetof(struct site, came) == 88 &&
                    offsetof(struct site, frames) == 184,
@@ -82,9 +83,18 @@ static uint32_t sites_hash(const struct site *key)
     return (uint32_t)(hash >> 32);
 }
 
+/* Bytes of address space for all records. */
+static size_t sites_room(void)
+{
+    size_t most = SITES_MOST * sizeof(struct site), room = os_space_limit() / SITES_SHARE;
+
+    return room >= most ? most : room < SITES_STEP ? SITES_STEP : room / SITES_STEP * SITES_STEP;
+}
+
+/* Those of the first step may be used. */
 struct site *sites_begin(void)
 {
-    const size_t size = SITES_MOST * sizeof(struct site);
+    const size_t size = sites_room();
     struct site *found = atomic_load_explicit(&sites.site, memory_order_acquire), *fresh;
 
     if (found || (fresh = os_reserve(size, os_page_size())) == NULL)
@@ -103,6 +113,8 @@ static bool sites_opened(struct site *records, uint32_t n)
 {
     size_t open = atomic_load_explicit(&sites_open, memory_order_acquire);
 
+    if (n * sizeof(*records) > sites_room())
+        return false;
     while (open < n * sizeof(*records)) {
         if (!os_unguard((char *)records + open, SITES_STEP))
             return false;

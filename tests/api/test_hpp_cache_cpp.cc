@@ -178,6 +178,7 @@ void test_bulk(void **)
     assert_int_equal(living, 1);
     assert_int_equal(live(cache.get()), 0);
     cache.make_bulk(objects, 0);
+    assert_false(cache.try_make_bulk(objects, static_cast<std::size_t>(-1)));
     cache.destroy_bulk(objects, 0);
 }
 

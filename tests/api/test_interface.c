@@ -348,6 +348,34 @@ static void test_bulk_of_nothing(void **state)
     assert_int_equal(stook_cache_destroy(cache), 0);
 }
 
+/* n as of a negative number, or of bytes: no array has so many pointers, and nothing is stored. */
+static void test_bulk_of_too_many(void **state)
+{
+    (void)state;
+    static const size_t many[] = {SIZE_MAX, SIZE_MAX - 65535, SIZE_MAX / sizeof(void *),
+                                  (size_t)INT64_MIN, ((size_t)1 << 53) + 1};
+    static const struct stook_cache_args account = {.size = sizeof(account),
+                                                    .flags = STOOK_CACHE_ACCOUNT};
+    struct stook_cache *plain = stook_cache_create("plain", 40, NULL);
+    struct stook_cache *counted = stook_cache_create("counted", 40, &account);
+    void *object[2] = {&object, &plain};
+
+    for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++)
+        for (unsigned kind = 0; kind < 6; kind++) {
+            struct stook_cache *cache = kind % 2 ? counted : plain;
+            errno = 0;
+            assert_int_equal(
+                kind < 2   ? stook_alloc_bulk(cache, 0, many[i], object)
+                : kind < 4 ? stook_alloc_bulk_at(cache, STOOK_ZERO, many[i], object, NULL)
+                           : stook_alloc_bulk_group(cache, 0, many[i], object, STOOK_NO_GROUP),
+                -1);
+            assert_int_equal(errno, EINVAL);
+            assert_true(object[0] == &object && object[1] == &plain);
+        }
+    assert_int_equal(stook_cache_destroy(plain), 0);
+    assert_int_equal(stook_cache_destroy(counted), 0);
+}
+
 /* A deadline only matters where a thread would sleep: tests/unit/test_pool.c has those. */
 static void test_deadline(void **state)
 {
@@ -501,11 +529,17 @@ static void test_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_version),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_each),        cmocka_unit_test(test_walk),
-        cmocka_unit_test(test_walk_beside), cmocka_unit_test(test_node_of),
-        cmocka_unit_test(test_arrays),      cmocka_unit_test(test_bulk_of_nothing),
-        cmocka_unit_test(test_deadline),    cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_each),
+        cmocka_unit_test(test_walk),
+        cmocka_unit_test(test_walk_beside),
+        cmocka_unit_test(test_node_of),
+        cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_bulk_of_nothing),
+        cmocka_unit_test(test_bulk_of_too_many),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_messages),
         cmocka_unit_test(test_sizes),
     };
 

@@ -214,6 +214,8 @@ static void bulk(void **unused)
 
     (void)unused;
     assert_false(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 0, objects));
+    assert_false(kmem_cache_alloc_bulk(cache, GFP_KERNEL | __GFP_NOFAIL, (size_t)-1, objects));
+    assert_null(objects[0]);
     for (size_t n = 1; n <= N; n = n * 3 - 1) {
         assert_true(kmem_cache_alloc_bulk(cache, GFP_KERNEL | __GFP_ZERO, n, objects));
         for (size_t i = 0; i < n; i++) {

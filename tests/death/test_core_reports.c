@@ -273,6 +273,14 @@ static void size_of_nothing(void)
     (void)stook_usable_size(pointer);
 }
 
+static void free_too_many(void)
+{
+    struct stook_cache *cache = make("trees", 64, 0);
+    void *object = take(cache);
+
+    stook_free_bulk(cache, (size_t)-1, &object);
+}
+
 static void free_after_destroy(void)
 {
     struct stook_cache *cache = make("trees", 64, STOOK_CACHE_NOSHEAF);
@@ -341,6 +349,7 @@ static const struct death deaths[] = {
     {"corrupt_freelist", corrupt_freelist, 0},
     {"free_of_nothing", free_of_nothing, 0},
     {"size_of_nothing", size_of_nothing, 0},
+    {"free_too_many", free_too_many, 0},
     {"free_after_destroy", free_after_destroy, 0},
     {"destroy_busy", destroy_busy, 1},
     {"layout_mismatch", layout_mismatch, 0},

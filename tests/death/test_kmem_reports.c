@@ -128,6 +128,15 @@ static int twice_in_bulk(void *unused)
     return 0;
 }
 
+static int free_of_too_many(void *unused)
+{
+    void *object = kmalloc(100, GFP_KERNEL);
+
+    (void)unused;
+    kfree_bulk((size_t)-1, &object);
+    return 0;
+}
+
 /* No abort, a word, and the cache goes on. */
 static int destroyed_in_use(void *unused)
 {
@@ -152,6 +161,7 @@ static void reports(void **unused)
         {panic_without_rcu, "cache stable cannot be made (no RCU was set), and SLAB_PANIC"},
         {panic_large, "cache whale cannot be made (beyond a limit), and SLAB_PANIC"},
         {free_of_the_stack, "stook_free_any: pointer"},
+        {free_of_too_many, "stook_free_any: pointer 0xffffffffffffffff"},
         {free_inside_pages, "lies 4096 bytes into the object"},
         {free_of_pages_twice, "stook_free_any: pointer"},
         {size_of_nothing, "stook_usable_size: pointer"},

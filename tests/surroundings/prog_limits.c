@@ -5,6 +5,7 @@
  * prog_limits fill SIZE                objects until malloc refuses, and again when all are freed
  * prog_limits fill-later LIMIT BYTES SIZE
  * prog_limits fill-between SIZE LARGER   as fill, with objects of another size between the two
+ * prog_limits scatter SIZE             objects until malloc refuses, of which every second is freed for a large one
  * prog_limits space BYTES LIBRARY      after RLIMIT_AS was set: threads, mmap, dlopen; then filled
  */
 #include <dlfcn.h>
@@ -46,6 +47,20 @@ static void fill_between(size_t size, size_t larger)
     say("first %u\n", first);
     say("between %u\n", fill(larger));
     say("again %u\n", fill(size));
+}
+
+/* Half of the objects are freed, and then one as large as nearly all of these. */
+static void scatter(size_t size)
+{
+    unsigned n = 0;
+
+    while (n < FILL_MAX && (fill_object[n] = malloc(size)))
+        n++;
+    for (unsigned i = 0; i < n; i += 2)
+        free(fill_object[i]);
+    say("first %u\n", n);
+    if (!(fill_object[0] = malloc((n / 2 - 1) * size)))
+        give_up("%u of %zu bytes were freed, and not one of all of them is to be had", n / 2, size);
 }
 
 static void limit(const char *name, const char *bytes)
@@ -109,6 +124,8 @@ int main(int argc, char **argv)
         fill_twice(strtoul(argv[4], NULL, 10));
     } else if (strcmp(what, "fill-between") == 0 && argc > 3) {
         fill_between(strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
+    } else if (strcmp(what, "scatter") == 0 && argc > 2) {
+        scatter(strtoul(argv[2], NULL, 10));
     } else if (strcmp(what, "space") == 0 && argc > 3) {
         limit("AS", argv[2]);
         space(argv[3]);

@@ -52,4 +52,29 @@ fills("a program that limits itself to 2 GiB", MIB, 2 * GIB, "space", 2 * GIB, "
 # Objects of 100 MiB: what is next to a limit is not lost to rounding.
 fills("large objects under RLIMIT_AS", 100 * MIB, GIB + 64 * KIB, "fill", 100 * MIB,
       limits=[(resource.RLIMIT_AS, GIB)])
+for mib in (100, 300):
+    works(f"free memory in pieces under {mib} MiB", served(program("limits", "scatter", 3200000), True),
+          limits=[(resource.RLIMIT_AS, mib * MIB)])
+
+
+def rises(kind, first, last, step, argv, slack=0, **variables):
+    """A limit that is enough is enough when it is larger, and then no less is to be had."""
+    scan = [*program("scan", kind, first, last, step), *argv]
+    done = works(f"limits of {first} to {last} KiB", served(scan, True, **variables))
+    rows = [[int(word) for word in line.split()] for line in done.out.splitlines()]
+    best, starts = 0, None
+    for limit, status, amount in rows:
+        starts = starts or (limit if status == 0 else None)
+        check(status == 0 or not starts, f"{argv}: {starts} KiB of {kind} are enough, and {limit} are not")
+        check(amount + slack >= best, f"{argv}: {amount} under {limit} KiB of {kind}, and {best} under less")
+        best = max(best, amount)
+    print(f"{argv[0]} {variables}: {kind} from {starts} KiB on; {best}")
+    check(starts and rows[0][1] != 0, f"{argv}: it starts with {starts} KiB of {kind}")
+
+
+for kind, first in (("AS", 5000), ("DATA", 3000)):
+    rises(kind, first, first + 24000, 60, ["/bin/true"])
+    rises(kind, first, first + 30000, 150, program("limits", "fill", 300000))
+    rises(kind, first, first + 30000, 500, program("limits", "fill", 1000), slack=400)
+rises("AS", 60000, 90000, 200, ["/bin/true"], STOOK_TOPOLOGY="node:4 core:64 memory:0-3=16G")
 finish()

@@ -322,7 +322,7 @@ static int limits_refuse(void *arg)
     mapped = window_mapped();
     MUST(limit_to((size_t)120 * BLOCK_SIZE));
     errno = 0;
-    MUST(!arena_span_alloc(0, 201, BLOCK_SIZE, false, NULL) && errno == ENOMEM);
+    MUST(!arena_span_alloc(0, 250, BLOCK_SIZE, false, NULL) && errno == ENOMEM);
     MUST(window_mapped() - mapped < BLOCK_SIZE); /* page map, for what would have been new */
     MUST(all_gone(all, 100, true));
     check_all(NULL, 0);

@@ -218,7 +218,8 @@ template <class Self, class T> class cache_calls
 
         if (n == 0)
             return;
-        for (std::size_t i = 0; i < n; i++) {
+        // What no array has is left to stook_free_bulk(), which ends the process.
+        for (std::size_t i = 0; i < n && n <= static_cast<std::size_t>(-1) >> 11; i++) {
 #if STOOK_CHECK_DELETE
             if (objects[i] && stook_cache_of(objects[i]) != cache)
                 wrong_delete(objects[i], stook_cache_name(cache), stook_cache_object_size(cache));
