@@ -164,13 +164,13 @@ static void fleet_take(struct fleet *fleet, const struct heap *heap)
 static bool fleet_look(int pid, void *arg)
 {
     struct fleet *fleet = arg;
-    struct target_error error = {.refused = false};
+    struct target_error error = {0};
     struct target *target = pid == (int)getpid() ? NULL : target_open_pid(pid, &error);
     struct heap *heap = heap_open(target, &error);
 
     if (heap && heap_read(heap, &error))
         fleet_take(fleet, heap);
-    fleet->unreadable += error.refused;
+    fleet->unreadable += error.refused || error.damaged;
     heap_close(heap);
     return true;
 }

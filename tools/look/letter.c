@@ -106,7 +106,7 @@ static bool letter_find(struct target *target, struct letter_box *box, struct ta
 static bool letter_answered(struct target *target, const struct letter_box *box, uint32_t number,
                             struct mail_answer *answer)
 {
-    return target_read_now(target, box->answer, answer, sizeof(*answer)) &&
+    return target_read_now(target, box->answer, answer, sizeof(*answer), sizeof(*answer)) &&
            answer->number == number && answer->size == sizeof(*answer) &&
            answer->sum == mail_sum(answer, offsetof(struct mail_answer, sum)) &&
            memchr(answer->text, '\0', sizeof(answer->text)) != NULL;
@@ -125,7 +125,7 @@ static bool letter_await(struct target *target, const struct letter_box *box, ui
         if (!target_alive(target))
             return false;
         (void)nanosleep(&pause, NULL);
-        if (!target_read_now(target, box->taken, &taken, sizeof(taken)))
+        if (!target_read_now(target, box->taken, &taken, sizeof(taken), sizeof(taken)))
             taken = 0;
     }
     return false;
@@ -140,7 +140,7 @@ static bool letter_withdraw(struct target *target, const struct letter_box *box,
     if (!target_alive(target))
         return target_fail(error, "process %d (%s) ended meanwhile", target->pid, target->name);
     /* One that is at it goes on, and answers after this. */
-    if (target_read_now(target, box->waiting, &busy, sizeof(busy)) && busy == number)
+    if (target_read_now(target, box->waiting, &busy, sizeof(busy), sizeof(busy)) && busy == number)
         (void)letter_write(target, box->waiting, &none, sizeof(none), error);
     if (letter_await(target, box, number, LETTER_GRACE, answer))
         return true;
@@ -166,7 +166,7 @@ static bool letter_exchange(struct target *target, const struct letter_box *box,
                                    .value = letter->value};
     struct mail_answer before;
 
-    if (!target_read_now(target, box->answer, &before, sizeof(before)))
+    if (!target_read_now(target, box->answer, &before, sizeof(before), sizeof(before)))
         return target_fail(error, "process %d (%s) has ended", target->pid, target->name);
     do
         if (getrandom(&message.number, sizeof(message.number), 0) != sizeof(message.number))

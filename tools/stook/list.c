@@ -68,13 +68,15 @@ static void list_row(struct list *list, const struct heap *heap)
 static bool list_process(int pid, void *arg)
 {
     struct list *list = arg;
-    struct target_error error = {.refused = false};
+    struct target_error error = {0};
     struct target *target = pid == (int)getpid() ? NULL : target_open_pid(pid, &error);
     struct heap *heap = heap_open(target, &error);
 
     if (heap && heap_read(heap, &error)) {
         list_row(list, heap);
         list->found++;
+    } else if (error.damaged) {
+        (void)complain(STATUS_OK, "%s", error.text);
     }
     list->refused += error.refused;
     heap_close(heap);

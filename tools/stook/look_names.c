@@ -147,7 +147,7 @@ static bool names_read_site(const struct look_names *names, uint64_t address, st
     struct stook_site site;
 
     address &= ~NAMES_SITE;
-    if (!target_read(target, address, &site, sizeof(site)) ||
+    if (!target_take(target, address, &site) ||
         !target_read_text(target, (uintptr_t)site.file, to->file, sizeof(to->file)))
         return false;
     to->line = site.line;

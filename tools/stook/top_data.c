@@ -141,7 +141,7 @@ bool top_read_caches(struct top_data *data, struct target_error *error)
 static bool top_add_process(int pid, void *arg)
 {
     struct top_data *data = arg;
-    struct target_error error = {.refused = false};
+    struct target_error error = {0};
     struct target *target = pid == (int)getpid() ? NULL : target_open_pid(pid, &error);
     struct heap *heap = heap_open(target, &error);
     struct top_row *row;
