@@ -6,6 +6,7 @@
 
 #include <elf.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,54 +34,92 @@ static const struct {
 
 /* ---- the note of a file ----------------------------------------------------------------------- */
 
-/* Of the notes in memory at `address`: where the descriptor of ours begins; 0: there is none. */
-static uint64_t find_in_notes(struct target *target, uint64_t address, uint64_t size)
+struct find_note {
+    const char *owner; /* of three letters or more; its end counts */
+    uint32_t type;
+    uint64_t at; /* the descriptor; 0: not found yet */
+    uint32_t bytes;
+};
+
+/* Among the notes in memory at `address`. */
+static void find_in_notes(struct target *target, uint64_t address, uint64_t size,
+                          struct find_note *wanted)
 {
     static char notes[FIND_NOTES];
     size_t at = 0, end = size < sizeof(notes) ? (size_t)size : sizeof(notes);
+    size_t owner = strlen(wanted->owner) + 1;
 
-    if (!target_read(target, address, notes, sizeof(notes), end))
-        return 0;
-    while (at + sizeof(Elf64_Nhdr) <= end) {
+    if (!target_take_some(target, address, notes, end))
+        return;
+    while (at + sizeof(Elf64_Nhdr) <= end && !wanted->at) {
         Elf64_Nhdr note;
         size_t name = at + sizeof(note), data;
         memcpy(&note, notes + at, sizeof(note));
         if (note.n_namesz > end || note.n_descsz > end)
-            return 0;
+            return;
         data = name + (note.n_namesz + 3u) / 4 * 4;
-        if (note.n_type == VIEW_NOTE && note.n_namesz == sizeof(VIEW_OWNER) &&
-            name + sizeof(VIEW_OWNER) <= end &&
-            memcmp(notes + name, VIEW_OWNER, sizeof(VIEW_OWNER)) == 0 && data < end)
-            return address + data;
+        if (note.n_type == wanted->type && note.n_namesz == owner && name + owner <= end &&
+            memcmp(notes + name, wanted->owner, owner) == 0 && data < end) {
+            wanted->at = address + data;
+            wanted->bytes = note.n_descsz;
+        }
         at = data + (note.n_descsz + 3u) / 4 * 4;
     }
-    return 0;
 }
 
 /* Of the ELF file whose beginning is mapped at `base`. */
-static uint64_t find_note(struct target *target, uint64_t base)
+static bool find_note(struct target *target, uint64_t base, struct find_note *wanted)
 {
     Elf64_Ehdr elf;
     Elf64_Phdr header[FIND_HEADERS];
-    uint64_t bias = 0, note = 0;
+    uint64_t bias = 0;
     unsigned n;
 
+    wanted->at = 0;
     if (!target_take(target, base, &elf) || memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
         elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_phentsize != sizeof(Elf64_Phdr) ||
         elf.e_phoff > TARGET_PAGE)
-        return 0;
+        return false;
     n = elf.e_phnum < FIND_HEADERS ? elf.e_phnum : FIND_HEADERS;
     if (!target_take_some(target, base + elf.e_phoff, header, n))
-        return 0;
+        return false;
     for (unsigned i = 0; i < n; i++)
         if (header[i].p_type == PT_LOAD && header[i].p_offset == 0) {
             bias = base - header[i].p_vaddr;
             break;
         }
-    for (unsigned i = 0; i < n && !note; i++)
+    for (unsigned i = 0; i < n && !wanted->at; i++)
         if (header[i].p_type == PT_NOTE)
-            note = find_in_notes(target, bias + header[i].p_vaddr, header[i].p_memsz);
-    return note;
+            find_in_notes(target, bias + header[i].p_vaddr, header[i].p_memsz, wanted);
+    return wanted->at != 0;
+}
+
+static bool find_own_note(struct target *target, uint64_t base, uint64_t *note)
+{
+    struct find_note wanted = {VIEW_OWNER, VIEW_NOTE, 0, 0};
+    bool found = find_note(target, base, &wanted);
+
+    *note = wanted.at;
+    return found;
+}
+
+const char *view_build_id(struct view_build *build, struct target *target,
+                          const struct target_mapping *mapping)
+{
+    struct find_note wanted = {"GNU", NT_GNU_BUILD_ID, 0, 0};
+    unsigned char bytes[VIEW_BUILD_ID];
+
+    if (mapping->offset == 0 || mapping->inode != build->inode ||
+        mapping->device_major != build->major || mapping->device_minor != build->minor) {
+        *build =
+            (struct view_build){mapping->inode, mapping->device_major, mapping->device_minor, ""};
+        if (mapping->offset == 0 && mapping->inode != 0 && mapping->read &&
+            find_note(target, mapping->begin, &wanted) &&
+            target_take_some(target, wanted.at, bytes, wanted.bytes))
+            for (uint32_t i = 0; i < wanted.bytes; i++)
+                (void)snprintf(build->text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return build->text;
 }
 
 /* ---- what it describes ------------------------------------------------------------------------ */
@@ -99,24 +138,30 @@ static void load_stat(struct view *view, const char *name, uint32_t number)
         view->stats = number + 1;
 }
 
+/* *next: where the name is looked for first, as a library of this version has them in order. */
 static void load_item(struct view *view, bool variable, const char *name, uint64_t value,
-                      uint32_t size)
+                      uint32_t size, unsigned *next)
 {
     if (!variable && strncmp(name, "stat.", 5) == 0)
         load_stat(view, name + 5, (uint32_t)value);
-    for (unsigned id = 0; id < VIEW_IDS; id++)
-        if ((view_known[id].kind == KIND_VARIABLE) == variable &&
-            strcmp(view_known[id].name, name) == 0) {
-            view->item[id].known = true;
-            view->item[id].value = value;
-            view->item[id].size = size;
-        }
+    for (unsigned i = 0; i < VIEW_IDS; i++) {
+        unsigned id = (*next + i) % VIEW_IDS;
+        if ((view_known[id].kind == KIND_VARIABLE) != variable ||
+            strcmp(view_known[id].name, name) != 0)
+            continue;
+        view->item[id].known = true;
+        view->item[id].value = value;
+        view->item[id].size = size;
+        *next = id + 1;
+        return;
+    }
 }
 
 static bool load_table(struct view *view, struct target *target, uint64_t address, uint32_t bytes,
                        uint32_t count, bool variables)
 {
     char entry[FIND_ENTRY];
+    unsigned next = 0;
     size_t least = variables ? sizeof(struct view_variable) : sizeof(struct view_name);
 
     if (bytes < least || bytes > sizeof(entry) || count > FIND_NAMES)
@@ -130,12 +175,12 @@ static bool load_table(struct view *view, struct target *target, uint64_t addres
             struct view_name item;
             memcpy(&item, entry, sizeof(item));
             item.name[sizeof(item.name) - 1] = '\0';
-            load_item(view, false, item.name, item.value, item.size);
+            load_item(view, false, item.name, item.value, item.size, &next);
         } else {
             struct view_variable item;
             memcpy(&item, entry, sizeof(item));
             item.name[sizeof(item.name) - 1] = '\0';
-            load_item(view, true, item.name, at + (uint64_t)item.place, 0);
+            load_item(view, true, item.name, at + (uint64_t)item.place, 0, &next);
         }
     }
     return true;
@@ -268,9 +313,9 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
 
     find_files(target, &files);
     for (size_t i = 0; i < files.n && found != LOAD_DONE; i++) {
-        uint64_t note = find_note(target, files.file[i].base);
+        uint64_t note;
         enum view_load load;
-        if (!note)
+        if (!find_own_note(target, files.file[i].base, &note))
             continue;
         any = true;
         load = load_view(view, target, note);
@@ -309,11 +354,12 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
 bool view_has_library(struct target *target)
 {
     struct find_files files;
+    uint64_t note;
     bool any = false;
 
     find_files(target, &files);
     for (size_t i = 0; i < files.n && !any; i++)
-        any = find_note(target, files.file[i].base) != 0;
+        any = find_own_note(target, files.file[i].base, &note);
     free(files.file);
     return any;
 }

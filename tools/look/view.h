@@ -56,6 +56,20 @@ bool view_holds(const struct view *view, struct target *target);
 /* The target runs a program on Stook at all; said when view_find() is false. */
 bool view_has_library(struct target *target);
 
+/*
+ * The build ID of the file that a mapping is of, in hexadecimal, or "": from its note in the target's memory, since the file
+ * of that name may be another build by now, or in another container.  For each mapping in the order of addresses, with *build
+ * from {0} on; the text is valid until the next call.
+ */
+enum { VIEW_BUILD_ID = 64 };
+struct view_build {
+    uint64_t inode;
+    unsigned major, minor;
+    char text[2 * VIEW_BUILD_ID + 1];
+};
+const char *view_build_id(struct view_build *build, struct target *target,
+                          const struct target_mapping *mapping);
+
 static inline bool view_knows(const struct view *view, enum view_id id)
 {
     return view->item[id].known;

@@ -17,6 +17,7 @@ struct look_names {
     struct heap *heap;
     struct profile profile; /* its places are the addresses, in order once they are found */
     size_t room, room_maps;
+    struct view_build build;
     bool found;
 };
 
@@ -45,7 +46,8 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
     struct look_names *names = arg;
     struct profile_map *map;
     char here[4096 + 32];
-    const char *slash, *path = mapping->path;
+    const char *slash, *path = mapping->path,
+                       *build = view_build_id(&names->build, names->heap->target, mapping);
 
     if (!*path || *path == '[')
         return true;
@@ -61,7 +63,7 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
         .end = mapping->end,
         .offset = mapping->offset,
         .path = profile_keep(&names->profile, names_path(names, path, here, sizeof(here))),
-        .build_id = "",
+        .build_id = profile_keep(&names->profile, build),
         .name = profile_keep(&names->profile, slash ? slash + 1 : path),
     };
     return true;
