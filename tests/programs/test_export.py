@@ -182,6 +182,9 @@ symbols = subprocess.run(["nm", "-S", "--defined-only", os.path.join(os.environ[
                          check=True).stdout
 [(begin, size)] = re.findall(r"^(\w+) (\w+) t lose_string$", symbols, re.M)
 [mapping] = [m for m in profile.mappings.values() if m.file.endswith("/prog_leaks")]
+# The file's build ID, so that no reader takes the functions of another file of that name.
+notes = subprocess.run(["readelf", "-n", mapping.file], stdout=subprocess.PIPE, text=True, check=True).stdout
+assert mapping.build_id and f"Build ID: {mapping.build_id}\n" in notes, (mapping, notes)
 where = [sample for sample in profile.samples for location in sample.stack[:1]
          if location.mapping and profile.mappings[location.mapping] == mapping and
          int(begin, 16) <= location.address - mapping.start + mapping.offset < int(begin, 16) + int(size, 16)]

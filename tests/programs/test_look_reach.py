@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -145,6 +146,24 @@ if shutil.which("strace") and subprocess.run(["strace", "-o", "/dev/null", "true
         with open(log, encoding="utf-8") as file:
             callers = set(re.findall(r"^(\d+) +prctl\(PR_SET_PTRACER, PR_SET_PTRACER_ANY", file.read(), re.M))
         assert len(callers) == (2 if expected_calls else 0), (value, callers)  # the child, too
+
+# ---- memory that was never touched ----------------------------------------------------------------------
+# The process's page tables stay as they are: no page is read that is not there.
+SPARSE = ("import ctypes, sys; m = ctypes.CDLL(None).malloc; m.restype = ctypes.c_void_p; m.argtypes = [ctypes.c_size_t]\n"
+          "p = [m(1 << 30) for _ in range(4)]; print('ready', flush=True); sys.stdin.read()")
+sparse = start(STOOK, "run", "--", sys.executable, "-c", SPARSE)
+
+
+def tables(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+        return re.findall(r"^(?:VmPTE|RssAnon).*$", file.read(), re.M)
+
+
+was = tables(sparse.pid)
+for arguments in (["leaks", "--stop"], ["leaks", "--wait", "0"], ["caches"], ["report", "--html", os.path.join(work.name, "page")]):
+    stook(*arguments, str(sparse.pid))
+stook("walk", "--all", str(sparse.pid), "(large)")
+assert len(was) == 2 and tables(sparse.pid) == was, (was, tables(sparse.pid))
 
 for process in running:
     process.kill()

@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -352,26 +353,90 @@ static void test_snapshots_stay(void **state)
 
     (void)state;
     assert_non_null(target);
-    assert_true(target_read(target, (uintptr_t)&word, &seen, sizeof(seen)) && seen == 1);
+    assert_true(target_take(target, (uintptr_t)&word, &seen) && seen == 1);
     word = 2;
-    assert_true(target_read(target, (uintptr_t)&word, &seen, sizeof(seen)) && seen == 1);
-    assert_true(target_read_now(target, (uintptr_t)&word, &seen, sizeof(seen)) && seen == 2);
+    assert_true(target_take(target, (uintptr_t)&word, &seen) && seen == 1);
+    assert_true(target_read_now(target, (uintptr_t)&word, &seen, sizeof(seen), sizeof(seen)) &&
+                seen == 2);
     target_renew(target);
-    assert_true(target_read(target, (uintptr_t)&word, &seen, sizeof(seen)) && seen == 2);
-    assert_false(target_read(target, 0, &byte, 1));
-    assert_false(target_read(target, UINT64_MAX, &byte, 1));
-    assert_false(target_read(target, UINT64_MAX - 2, &seen, sizeof(seen)));
+    assert_true(target_take(target, (uintptr_t)&word, &seen) && seen == 2);
+    assert_false(target_take(target, 0, &byte));
+    assert_false(target_take(target, UINT64_MAX, &byte));
+    assert_false(target_take(target, UINT64_MAX - 2, &seen));
+    target_close(target);
+}
+
+/* ---- what a target may cost ---------------------------------------------------------------------- */
+
+static void test_budgets(void **state)
+{
+    struct target *target = target_open_pid((int)getpid(), &said);
+    static char bytes[1 << 20];
+    char byte, few[16];
+
+    (void)state;
+    assert_non_null(target);
+    memset(bytes, 1, sizeof(bytes));
+    assert_true(target_take_some(target, (uintptr_t)bytes, few, sizeof(few)));
+    assert_false(target_take_some(target, (uintptr_t)bytes, few, sizeof(few) + 1));
+    assert_false(target_read_now(target, (uintptr_t)bytes, few, sizeof(few), sizeof(few) + 1));
+    target->budget = sizeof(bytes) / 2; /* of memory */
+    target_expect(target, (uintptr_t)bytes, sizeof(bytes));
+    assert_false(target_take(target, (uintptr_t)bytes + sizeof(bytes) - 1, &byte));
+    assert_true(target->over);
+    target_allow(target, 1);
+    target_renew(target);
+    assert_true(target_take(target, (uintptr_t)bytes, &byte) && byte == 1);
+    assert_true(target_spend(target, target->budget - target->spent));
+    assert_false(target_spend(target, 1) || target_take(target, (uintptr_t)bytes, &byte));
+    target_allow(target, 0); /* of time, which is looked at after some reads */
+    target_renew(target);
+    for (unsigned i = 0; i < 10000 && target_take(target, (uintptr_t)bytes, &byte); i++)
+        ;
+    assert_true(target->over);
+    target_close(target);
+}
+
+/* Words of a page that was never touched are zeros, for which nothing is read; a file's page is read. */
+static void test_untouched_pages(void **state)
+{
+    enum { PAGES = 64 };
+    struct target *target = target_open_pid((int)getpid(), &said);
+    long page = sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, PAGES * (size_t)page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t word;
+    bool there[PAGES * 16];
+    size_t n = PAGES * (size_t)page / TARGET_PAGE;
+
+    (void)state;
+    assert_non_null(target);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    memory[5 * page] = 7;
+    target_renew(target);
+    target->read_bytes = 0;
+    target_expect(target, (uintptr_t)memory, PAGES * (size_t)page);
+    assert_true(target_take(target, (uintptr_t)memory, &word) && word == 0);
+    assert_true(target_take(target, (uintptr_t)memory + 5 * page, &word) && word == 7);
+    assert_int_equal(target->read_bytes, page);
+    target_there(target, (uintptr_t)memory, there, n);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(there[i], i * TARGET_PAGE / page == 5);
+    assert_int_equal(munmap(memory, PAGES * (size_t)page), 0);
+    target_renew(target);
+    assert_false(target_take(target, (uintptr_t)memory, &word));
     target_close(target);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states),         cmocka_unit_test(test_places_of_free_objects),
-        cmocka_unit_test(test_large_objects),  cmocka_unit_test(test_other_addresses),
-        cmocka_unit_test(test_tracks),         cmocka_unit_test(test_sites_and_groups),
-        cmocka_unit_test(test_samples),        cmocka_unit_test(test_quarantine),
-        cmocka_unit_test(test_snapshots_stay),
+        cmocka_unit_test(test_states),          cmocka_unit_test(test_places_of_free_objects),
+        cmocka_unit_test(test_large_objects),   cmocka_unit_test(test_other_addresses),
+        cmocka_unit_test(test_tracks),          cmocka_unit_test(test_sites_and_groups),
+        cmocka_unit_test(test_samples),         cmocka_unit_test(test_quarantine),
+        cmocka_unit_test(test_snapshots_stay),  cmocka_unit_test(test_budgets),
+        cmocka_unit_test(test_untouched_pages),
     };
 
     (void)argc;

@@ -151,7 +151,7 @@ static void fleet_look(int pid, FILE *to, void *arg)
 
     if (seen.found)
         fleet_fill(process, heap, fleet->group_names);
-    seen.refused = error.refused;
+    seen.refused = error.refused || error.damaged;
     fwrite(&seen, sizeof(seen), 1, to);
     fwrite(process->cache.row, sizeof(struct fleet_row), process->cache.rows, to);
     fwrite(process->group.row, sizeof(struct fleet_row), process->group.rows, to);

@@ -48,11 +48,13 @@ struct by_site {
         uint64_t begin, end;
     } mapping[SITES_MAPPINGS]; /* number i + 1 */
     uint64_t mappings;
+    struct view_build build;
 };
 
 static bool by_site_mapping(const struct target_mapping *mapping, void *arg)
 {
     struct by_site *sites = arg;
+    const char *build = view_build_id(&sites->build, sites->heap->target, mapping);
     char path[1024];
 
     if (!mapping->execute || mapping->path[0] != '/')
@@ -62,7 +64,7 @@ static bool by_site_mapping(const struct target_mapping *mapping, void *arg)
     sites->mapping[sites->mappings].begin = mapping->begin;
     sites->mapping[sites->mappings].end = mapping->end;
     profile_out_mapping(sites->profile, ++sites->mappings, mapping->begin, mapping->end,
-                        mapping->offset, path);
+                        mapping->offset, path, build);
     return sites->mappings < SITES_MAPPINGS;
 }
 

@@ -147,15 +147,16 @@ uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint
 }
 
 void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t start,
-                         uint64_t limit, uint64_t offset, const char *file)
+                         uint64_t limit, uint64_t offset, const char *file, const char *build)
 {
-    uint64_t name = profile_out_string(profile, file);
+    uint64_t name = profile_out_string(profile, file), id = profile_out_string(profile, build);
 
     proto_number(&profile->message, 1, number);
     proto_number(&profile->message, 2, start);
     proto_number(&profile->message, 3, limit);
     proto_number(&profile->message, 4, offset);
     proto_number(&profile->message, 5, name);
+    proto_number(&profile->message, 6, id);
     proto_message(&profile->out, 3, &profile->message);
 }
 

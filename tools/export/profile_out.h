@@ -31,7 +31,7 @@ uint64_t profile_out_line(struct profile_out *profile, const char *function, con
 uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint64_t mapping);
 /* [start, limit) of a file. */
 void profile_out_mapping(struct profile_out *profile, uint64_t number, uint64_t start,
-                         uint64_t limit, uint64_t offset, const char *file);
+                         uint64_t limit, uint64_t offset, const char *file, const char *build);
 /* Places from the innermost on; `cache` is a label, or NULL. */
 void profile_out_sample(struct profile_out *profile, const uint64_t *place, unsigned depth,
                         uint64_t objects, uint64_t bytes, const char *cache);

@@ -17,6 +17,13 @@ void *heap_need(void *memory)
     return memory;
 }
 
+void *heap_row(struct heap *heap, void *rows, size_t n, size_t size)
+{
+    if (!target_spend(heap->target, size))
+        return NULL;
+    return (n & (n - 1)) == 0 ? heap_need(realloc(rows, (n ? 2 * n : 1) * size)) : rows;
+}
+
 /* ---- what is the same in all snapshots of a process ------------------------------------------- */
 
 /* What no reader can do without: a library that lacks it hangs together in another way. */
@@ -137,34 +144,24 @@ void heap_close(struct heap *heap)
 
 /* ---- the process ------------------------------------------------------------------------------ */
 
-/* A whole structure of at most `room` bytes, of which the fields are taken by view_get(). */
-static bool heap_copy(const struct heap *heap, uint64_t address, enum view_id type, void *to,
-                      size_t room, size_t *size)
-{
-    *size = view_size(&heap->view, type);
-    return *size <= room && target_read(heap->target, address, to, *size);
-}
-
 static bool heap_read_window(struct heap *heap)
 {
     const struct view *v = &heap->view;
-    char copy[512];
-    size_t size;
-    uint64_t bytes;
+    char room[512];
+    struct view_part copy =
+        view_copy(heap->target, view_value(v, VIEW_at_pagemap), view_size(v, VIEW_pagemap), room);
+    uint64_t bytes = view_get(v, copy, VIEW_pagemap_size);
 
-    if (!heap_copy(heap, view_value(v, VIEW_at_pagemap), VIEW_pagemap, copy, sizeof(copy), &size))
-        return false;
-    heap->base = view_get(v, copy, size, VIEW_pagemap_base);
-    heap->middle = view_get(v, copy, size, VIEW_pagemap_middle);
-    bytes = view_get(v, copy, size, VIEW_pagemap_size);
-    heap->begin = heap->base + view_get(v, copy, size, VIEW_pagemap_high);
-    heap->end = heap->middle + view_get(v, copy, size, VIEW_pagemap_low);
-    heap->own->entry = view_get(v, copy, size, VIEW_pagemap_entry);
-    heap->own->meta = view_get(v, copy, size, VIEW_pagemap_meta);
-    heap->own->header = view_get(v, copy, size, VIEW_pagemap_header);
-    heap->own->zone = view_get(v, copy, size, VIEW_pagemap_zone);
-    heap->own->zones = (unsigned)view_get(v, copy, size, VIEW_pagemap_zones);
-    return bytes > 0 && bytes <= (uint64_t)1 << 46 && heap->base % ((uint64_t)1 << 21) == 0 &&
+    heap->base = view_get(v, copy, VIEW_pagemap_base);
+    heap->middle = view_get(v, copy, VIEW_pagemap_middle);
+    heap->begin = heap->base + view_get(v, copy, VIEW_pagemap_high);
+    heap->end = heap->middle + view_get(v, copy, VIEW_pagemap_low);
+    heap->own->entry = view_get(v, copy, VIEW_pagemap_entry);
+    heap->own->meta = view_get(v, copy, VIEW_pagemap_meta);
+    heap->own->header = view_get(v, copy, VIEW_pagemap_header);
+    heap->own->zone = view_get(v, copy, VIEW_pagemap_zone);
+    heap->own->zones = (unsigned)view_get(v, copy, VIEW_pagemap_zones);
+    return bytes > 0 && bytes <= (uint64_t)1 << 44 && heap->base % ((uint64_t)1 << 21) == 0 &&
            heap->begin >= heap->base && heap->begin <= heap->middle && heap->end >= heap->middle &&
            heap->end - heap->base <= bytes && heap->own->zones > 0 &&
            heap->own->zones <= 2 * HEAP_NODES;
@@ -189,9 +186,10 @@ static bool heap_read_cpus(struct heap *heap)
         slots > view_value(v, VIEW_STOOK_CACHES_MAX))
         return false;
     memset(heap->used, 0, sizeof(heap->used));
-    if (!target_read(heap->target, percpu + view_value(v, VIEW_percpu_used), heap->used, rows) ||
-        !target_read(heap->target, topology + view_value(v, VIEW_topology_node_of_cpu),
-                     heap->node_of_cpu, rows))
+    if (!target_take_some(heap->target, percpu + view_value(v, VIEW_percpu_used), heap->used,
+                          rows) ||
+        !target_take_some(heap->target, topology + view_value(v, VIEW_topology_node_of_cpu),
+                          heap->node_of_cpu, rows))
         return false;
     heap->why[0] = '\0';
     if (view_read(v, heap->target, percpu, VIEW_percpu_why, &why))
@@ -213,63 +211,59 @@ static bool heap_read_cpus(struct heap *heap)
 
 /* ---- caches ----------------------------------------------------------------------------------- */
 
-static void heap_fill_layout(const struct view *v, const char *layout, size_t size,
+static void heap_fill_layout(const struct view *v, struct view_part layout,
                              struct heap_cache *cache)
 {
-    enum { COLUMN_ROOM = 64 };
-    size_t columns = (size_t)view_value(v, VIEW_layout_column), each = view_size(v, VIEW_column);
-    size_t kinds = (size_t)view_value(v, VIEW_LAYOUT_COLUMNS);
-    const size_t which[HEAP_COLUMNS] = {view_value(v, VIEW_LAYOUT_GROUP),
-                                        view_value(v, VIEW_LAYOUT_TAG),
-                                        view_value(v, VIEW_LAYOUT_TRACK)};
+    struct view_part columns = view_field(v, layout, VIEW_layout_column);
+    uint64_t kinds = view_value(v, VIEW_LAYOUT_COLUMNS), each = view_size(v, VIEW_column);
+    const uint64_t which[HEAP_COLUMNS] = {view_value(v, VIEW_LAYOUT_GROUP),
+                                          view_value(v, VIEW_LAYOUT_TAG),
+                                          view_value(v, VIEW_LAYOUT_TRACK)};
 
-    cache->stride = (uint32_t)view_get(v, layout, size, VIEW_layout_stride);
-    cache->order = (uint32_t)view_get(v, layout, size, VIEW_layout_order);
-    cache->min_order = (uint32_t)view_get(v, layout, size, VIEW_layout_min_order);
-    cache->slab_objects = (uint32_t)view_get(v, layout, size, VIEW_layout_objects);
-    cache->min_objects = (uint32_t)view_get(v, layout, size, VIEW_layout_min_objects);
-    cache->marks = view_get(v, layout, size, VIEW_layout_marks) != 0;
-    cache->link_outside = view_get(v, layout, size, VIEW_layout_link_outside) != 0;
-    cache->link_offset = (uint32_t)view_get(v, layout, size, VIEW_layout_link_offset);
-    cache->link_stride = (uint32_t)view_get(v, layout, size, VIEW_layout_link_stride);
-    cache->waste = (uint32_t)view_get(v, layout, size, VIEW_layout_waste);
-    cache->room = (uint32_t)view_get(v, layout, size, VIEW_layout_room);
-    cache->lead = (uint32_t)view_get(v, layout, size, VIEW_layout_lead);
-    for (size_t min = 0; min < 2 && each <= COLUMN_ROOM; min++)
-        for (size_t i = 0; i < HEAP_COLUMNS; i++) {
-            size_t at = columns + (min * kinds + which[i]) * each;
-            const char *from = layout + at;
-            if (which[i] >= kinds || at + each > size)
+    cache->stride = (uint32_t)view_get(v, layout, VIEW_layout_stride);
+    cache->order = (uint32_t)view_get(v, layout, VIEW_layout_order);
+    cache->min_order = (uint32_t)view_get(v, layout, VIEW_layout_min_order);
+    cache->slab_objects = (uint32_t)view_get(v, layout, VIEW_layout_objects);
+    cache->min_objects = (uint32_t)view_get(v, layout, VIEW_layout_min_objects);
+    cache->marks = view_get(v, layout, VIEW_layout_marks) != 0;
+    cache->link_outside = view_get(v, layout, VIEW_layout_link_outside) != 0;
+    cache->link_offset = (uint32_t)view_get(v, layout, VIEW_layout_link_offset);
+    cache->link_stride = (uint32_t)view_get(v, layout, VIEW_layout_link_stride);
+    cache->waste = (uint32_t)view_get(v, layout, VIEW_layout_waste);
+    cache->room = (uint32_t)view_get(v, layout, VIEW_layout_room);
+    cache->lead = (uint32_t)view_get(v, layout, VIEW_layout_lead);
+    for (unsigned min = 0; min < 2; min++)
+        for (unsigned i = 0; i < HEAP_COLUMNS; i++) {
+            struct view_part from = view_within(columns, (min * kinds + which[i]) * each, each);
+            if (which[i] >= kinds)
                 continue;
-            cache->column[min][i] = (struct heap_column){
-                .offset = (uint32_t)view_get(v, from, each, VIEW_column_offset),
-                .stride = (uint32_t)view_get(v, from, each, VIEW_column_stride),
-                .element = (uint32_t)view_get(v, from, each, VIEW_column_element),
-                .outside = view_get(v, from, each, VIEW_column_outside) != 0};
+            cache->column[min][i] =
+                (struct heap_column){.offset = (uint32_t)view_get(v, from, VIEW_column_offset),
+                                     .stride = (uint32_t)view_get(v, from, VIEW_column_stride),
+                                     .element = (uint32_t)view_get(v, from, VIEW_column_element),
+                                     .outside = view_get(v, from, VIEW_column_outside) != 0};
         }
 }
 
-static void heap_fill_node(const struct view *v, const char *copy, size_t size,
+static void heap_fill_node(const struct view *v, struct view_part copy,
                            const struct heap_cache *cache, struct heap_node *to, uint64_t *changes)
 {
-    const char *node = copy + view_value(v, VIEW_cache_node_node);
-    const char *barn = copy + view_value(v, VIEW_cache_node_barn);
-    size_t nodes = size - view_value(v, VIEW_cache_node_node),
-           barns = size - view_value(v, VIEW_cache_node_barn);
+    struct view_part node = view_field(v, copy, VIEW_cache_node_node),
+                     barn = view_field(v, copy, VIEW_cache_node_barn);
 
     *to = (struct heap_node){
-        .barn_full = view_get(v, barn, barns, VIEW_barn_nr_full),
-        .barn_empty = view_get(v, barn, barns, VIEW_barn_nr_empty),
-        .barn_limit = view_get(v, barn, barns, VIEW_barn_full_limit),
-        .barn_objects = view_get(v, barn, barns, VIEW_barn_bytes) / cache->stride,
-        .peak_pages = view_get(v, node, nodes, VIEW_node_peak) << cache->order,
-        .made = view_get(v, node, nodes, VIEW_node_made),
-        .gone = view_get(v, node, nodes, VIEW_node_gone),
-        .took = view_get(v, node, nodes, VIEW_node_took),
-        .barn_get = view_get(v, barn, barns, VIEW_barn_get),
-        .barn_get_fail = view_get(v, barn, barns, VIEW_barn_get_fail),
-        .barn_put = view_get(v, barn, barns, VIEW_barn_put),
-        .barn_put_fail = view_get(v, barn, barns, VIEW_barn_put_fail),
+        .barn_full = view_get(v, barn, VIEW_barn_nr_full),
+        .barn_empty = view_get(v, barn, VIEW_barn_nr_empty),
+        .barn_limit = view_get(v, barn, VIEW_barn_full_limit),
+        .barn_objects = view_get(v, barn, VIEW_barn_bytes) / cache->stride,
+        .peak_pages = view_get(v, node, VIEW_node_peak) << cache->order,
+        .made = view_get(v, node, VIEW_node_made),
+        .gone = view_get(v, node, VIEW_node_gone),
+        .took = view_get(v, node, VIEW_node_took),
+        .barn_get = view_get(v, barn, VIEW_barn_get),
+        .barn_get_fail = view_get(v, barn, VIEW_barn_get_fail),
+        .barn_put = view_get(v, barn, VIEW_barn_put),
+        .barn_put_fail = view_get(v, barn, VIEW_barn_put_fail),
     };
     *changes += to->made + to->gone + to->took + to->barn_get + to->barn_put + to->barn_get_fail +
                 to->barn_put_fail;
@@ -277,60 +271,66 @@ static void heap_fill_node(const struct view *v, const char *copy, size_t size,
 
 enum heap_found { HEAP_TORN, HEAP_NONE, HEAP_FOUND };
 
+/* Whether so many objects lie within a slab. */
+static bool heap_fits(const struct heap_cache *cache, uint32_t objects, uint32_t order)
+{
+    return order <= HEAP_ORDER_MAX && objects < HEAP_OBJECTS &&
+           (objects == 0 ||
+            cache->lead + (objects - 1) * (uint64_t)cache->stride + cache->object_size <=
+                (uint64_t)TARGET_PAGE << order);
+}
+
 /* What has to be so of each cache: else its structure was read while it was made or unmade. */
 static bool heap_is_cache(const struct heap_cache *cache, uint32_t index)
 {
     return cache->index == index && cache->stride > 0 && cache->object_size > 0 &&
-           cache->object_size <= cache->stride && cache->order <= 20 && cache->min_order <= 20 &&
-           cache->slab_objects > 0 && cache->slab_objects < HEAP_OBJECTS &&
-           cache->min_objects <= cache->slab_objects;
+           cache->object_size <= cache->stride && cache->slab_objects > 0 &&
+           cache->min_objects <= cache->slab_objects &&
+           heap_fits(cache, cache->slab_objects, cache->order) &&
+           heap_fits(cache, cache->min_objects, cache->min_order);
 }
 
 static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64_t address,
                                        struct heap_cache *cache)
 {
     const struct view *v = &heap->view;
-    size_t head = (size_t)view_value(v, VIEW_cache_nodes), each = view_size(v, VIEW_cache_node);
-    size_t size = head + each * heap->nodes;
-    size_t layout = (size_t)view_value(v, VIEW_cache_layout),
-           policy = (size_t)view_value(v, VIEW_cache_policy),
-           account = (size_t)view_value(v, VIEW_cache_account);
-    char *copy;
-    bool alive;
+    uint64_t head = view_value(v, VIEW_cache_nodes), each = view_size(v, VIEW_cache_node);
+    struct view_part copy =
+        view_copy(heap->target, address, head + each * heap->nodes, heap->own->copy);
+    struct view_part policy = view_field(v, copy, VIEW_cache_policy);
+    bool alive = view_get(v, copy, VIEW_cache_alive) != 0;
 
-    *cache = (struct heap_cache){.address = address};
-    if (size > HEAP_CACHE_ROOM || layout > head || policy > head || account > head)
+    if (copy.size == 0)
         return HEAP_TORN;
-    copy = heap->own->copy;
-    if (!target_read(heap->target, address, copy, size))
-        return HEAP_TORN;
-    alive = view_get(v, copy, head, VIEW_cache_alive) != 0;
-    cache->index = (uint32_t)view_get(v, copy, head, VIEW_cache_index);
-    cache->flags = (uint32_t)view_get(v, copy, head, VIEW_cache_flags);
-    cache->closed = (uint32_t)view_get(v, copy, head, VIEW_cache_closed);
+    *cache = (struct heap_cache){
+        .address = address,
+        .index = (uint32_t)view_get(v, copy, VIEW_cache_index),
+        .flags = (uint32_t)view_get(v, copy, VIEW_cache_flags),
+        .closed = (uint32_t)view_get(v, copy, VIEW_cache_closed),
+        .object_size = view_get(v, copy, VIEW_cache_object_size),
+        .align = view_get(v, copy, VIEW_cache_align),
+        .secret = (uint16_t)view_get(v, copy, VIEW_cache_secret),
+        .ctor = view_get(v, copy, VIEW_cache_ctor) != 0,
+        .prefilled = view_get(v, copy, VIEW_cache_prefilled),
+        .stat = view_get(v, copy, VIEW_cache_stat_kept),
+        .stat_mode = (int)view_get(v, copy, VIEW_cache_stat_mode),
+        .capacity = (uint32_t)view_get(v, policy, VIEW_policy_capacity),
+        .level = view_get(v, policy, VIEW_policy_level),
+        .cached_bytes = view_get(v, policy, VIEW_policy_cached),
+        .cached_bytes_max = view_get(v, policy, VIEW_policy_cached_max),
+        .account_key = view_get(v, view_field(v, copy, VIEW_cache_account), VIEW_account_key),
+    };
     cache->internal = (cache->flags & view_value(v, VIEW_CACHE_INTERNAL)) != 0;
     cache->malloc = (cache->flags & view_value(v, VIEW_CACHE_MALLOC)) != 0;
-    cache->object_size = view_get(v, copy, head, VIEW_cache_object_size);
-    cache->align = view_get(v, copy, head, VIEW_cache_align);
-    cache->secret = (uint16_t)view_get(v, copy, head, VIEW_cache_secret);
-    cache->ctor = view_get(v, copy, head, VIEW_cache_ctor) != 0;
-    cache->prefilled = view_get(v, copy, head, VIEW_cache_prefilled);
-    cache->stat = view_get(v, copy, head, VIEW_cache_stat_kept);
-    cache->stat_mode = (int)view_get(v, copy, head, VIEW_cache_stat_mode);
-    heap_fill_layout(v, copy + layout, view_size(v, VIEW_layout), cache);
-    cache->capacity = (uint32_t)view_get(v, copy + policy, head - policy, VIEW_policy_capacity);
-    cache->level = view_get(v, copy + policy, head - policy, VIEW_policy_level);
-    cache->cached_bytes = view_get(v, copy + policy, head - policy, VIEW_policy_cached);
-    cache->cached_bytes_max = view_get(v, copy + policy, head - policy, VIEW_policy_cached_max);
-    cache->account_key = view_get(v, copy + account, head - account, VIEW_account_key);
-    if (view_size(v, VIEW_cache_name) > 0 && view_size(v, VIEW_cache_name) <= sizeof(cache->name))
-        memcpy(cache->name, copy + view_value(v, VIEW_cache_name), view_size(v, VIEW_cache_name));
-    target_clean_text(cache->name, sizeof(cache->name));
+    heap_fill_layout(v, view_field(v, copy, VIEW_cache_layout), cache);
+    view_text(v, copy, VIEW_cache_name, cache->name);
     if (!heap_is_cache(cache, index))
         return alive ? HEAP_TORN : HEAP_NONE;
+    if (!target_spend(heap->target, heap->nodes * sizeof(*cache->node)))
+        return HEAP_TORN;
     cache->node = heap_need(calloc(heap->nodes, sizeof(*cache->node)));
     for (unsigned node = 0; node < heap->nodes; node++)
-        heap_fill_node(v, copy + head + node * each, each, cache, &cache->node[node],
+        heap_fill_node(v, view_within(copy, head + node * each, each), cache, &cache->node[node],
                        &cache->changes);
     return HEAP_FOUND;
 }
@@ -341,10 +341,9 @@ static bool heap_read_caches(struct heap *heap)
     uint64_t table = view_value(v, VIEW_at_cache_table), end, *pointer = heap->own->table;
 
     if (!view_read(v, heap->target, view_value(v, VIEW_at_cache_list), VIEW_cache_list_end, &end) ||
-        end > HEAP_CACHES || end > view_value(v, VIEW_STOOK_CACHES_MAX) ||
-        !target_read(heap->target, table, pointer, (size_t)end * sizeof(*pointer)))
+        end > view_value(v, VIEW_STOOK_CACHES_MAX) ||
+        !target_take_some(heap->target, table, heap->own->table, end))
         return false;
-    memset(pointer + end, 0, (HEAP_CACHES - end) * sizeof(*pointer));
     heap->cache = heap_need(realloc(heap->cache, (size_t)(end + 1) * sizeof(*heap->cache)));
     for (uint32_t i = 1; i < end; i++)
         if (pointer[i])
@@ -447,14 +446,15 @@ static void heap_add(struct heap_count *sum, const struct heap_count *n)
 static bool heap_cache_moved(struct heap *heap, const struct heap_cache *cache)
 {
     const struct view *v = &heap->view;
-    size_t head = (size_t)view_value(v, VIEW_cache_nodes), each = view_size(v, VIEW_cache_node);
-    uint64_t changes = 0;
+    uint64_t each = view_size(v, VIEW_cache_node), changes = 0, size = each * heap->nodes;
     struct heap_node node;
 
-    if (!target_read_now(heap->target, cache->address + head, heap->own->copy, each * heap->nodes))
+    if (!target_read_now(heap->target, cache->address + view_value(v, VIEW_cache_nodes),
+                         heap->own->copy, sizeof(heap->own->copy), size))
         return true;
     for (unsigned i = 0; i < heap->nodes; i++)
-        heap_fill_node(v, heap->own->copy + i * each, each, cache, &node, &changes);
+        heap_fill_node(v, view_within((struct view_part){heap->own->copy, size}, i * each, each),
+                       cache, &node, &changes);
     return changes != cache->changes;
 }
 
@@ -505,6 +505,7 @@ bool heap_read(struct heap *heap, struct target_error *error)
 {
     bool done = false;
 
+    target_allow(heap->target, 1);
     for (heap->tries = 1; heap->tries <= HEAP_TRIES; heap->tries++) {
         heap_pause(heap->tries - 1);
         done = heap_try(heap);
@@ -513,6 +514,8 @@ bool heap_read(struct heap *heap, struct target_error *error)
         if (!target_alive(heap->target))
             return target_fail(error, "process %d (%s) has ended", heap->target->pid,
                                heap->target->name);
+        if (heap->target->over)
+            return target_damaged(heap->target, error);
         if (!view_holds(&heap->view, heap->target))
             return target_fail(error, "process %d (%s) has become another program",
                                heap->target->pid, heap->target->name);
@@ -526,7 +529,9 @@ bool heap_read(struct heap *heap, struct target_error *error)
     if (!heap->target->live)
         return target_fail(error, "the core file of process %d (%s) lacks the library's tables: %s",
                            heap->target->pid, heap->target->name, target_core_lacks);
-    return target_fail(
+    (void)target_fail(
         error, "process %d (%s) changes faster than it can be read, or its tables are damaged",
         heap->target->pid, heap->target->name);
+    error->damaged = true;
+    return false;
 }

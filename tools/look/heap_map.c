@@ -14,8 +14,8 @@ static void map_free(struct heap *heap, uint64_t header, uint8_t page[HEAP_BLOCK
     const struct view *v = &heap->view;
     uint64_t clear[HEAP_BLOCK_PAGES / 64], dirty[HEAP_BLOCK_PAGES / 64];
 
-    if (!target_read(heap->target, header + view_value(v, VIEW_block_free), clear, sizeof(clear)) ||
-        !target_read(heap->target, header + view_value(v, VIEW_block_dirty), dirty, sizeof(dirty)))
+    if (!target_take(heap->target, header + view_value(v, VIEW_block_free), &clear) ||
+        !target_take(heap->target, header + view_value(v, VIEW_block_dirty), &dirty))
         return;
     for (unsigned i = 0; i < HEAP_BLOCK_PAGES; i++)
         if (clear[i / 64] >> i % 64 & 1)
@@ -44,14 +44,14 @@ void heap_each_block(struct heap *heap,
     size_t slab = 0, large = 0;
     unsigned bits = (unsigned)view_value(v, VIEW_PAGEMAP_ZONE_BITS);
 
-    for (uint64_t block = first; block < end; block++) {
+    for (uint64_t block = first; block < end && !heap->target->over; block++) {
         uint8_t page[HEAP_BLOCK_PAGES];
         uint64_t state = view_value(v, VIEW_BLOCK_UNUSED), limit = (block + 1) * HEAP_BLOCK_PAGES;
         uint64_t header = heap->own->header + block * view_value(v, VIEW_BLOCK_HEADER);
         bool any = false;
         uint32_t word;
         memset(page, HEAP_PAGE_COLD, sizeof(page));
-        if (target_read(heap->target, heap->own->zone + block * 4, &word, sizeof(word)) &&
+        if (target_take(heap->target, heap->own->zone + block * 4, &word) &&
             (word & ((1u << bits) - 1)) < heap->own->zones &&
             view_read(v, heap->target, header, VIEW_block_state, &state) &&
             state != view_value(v, VIEW_BLOCK_UNUSED) && state != view_value(v, VIEW_BLOCK_SPAN)) {
@@ -86,41 +86,35 @@ enum { MAP_ROW = 64 << 10 };
 static void map_add_row(struct heap *heap, uint64_t row, struct heap_tag *tags, unsigned n)
 {
     const struct view *v = &heap->view;
-    static char copy[MAP_ROW];
-    size_t size = view_size(v, VIEW_tag_counts), came = (size_t)view_value(v, VIEW_tag_counts_came),
-           went = (size_t)view_value(v, VIEW_tag_counts_went);
-    uint64_t in[2], out[2];
+    static char room[MAP_ROW];
+    uint64_t size = view_size(v, VIEW_tag_counts);
+    struct view_part copy = view_copy(heap->target, row, n * size, room);
 
-    if (n * size > sizeof(copy) || came + 16 > size || went + 16 > size ||
-        !target_read(heap->target, row, copy, n * size))
-        return;
-    for (unsigned i = 0; i < n; i++) {
-        memcpy(in, copy + i * size + came, sizeof(in));
-        memcpy(out, copy + i * size + went, sizeof(out));
-        tags[i].objects_ever += in[0];
-        tags[i].bytes_ever += in[1];
-        tags[i].objects += in[0] - out[0];
-        tags[i].bytes += in[1] - out[1];
+    for (unsigned i = 0; i < n && copy.size > 0; i++) {
+        struct view_part tag = view_within(copy, i * size, size),
+                         in = view_field(v, tag, VIEW_tag_counts_came),
+                         out = view_field(v, tag, VIEW_tag_counts_went);
+        tags[i].objects_ever += view_element(in, 0, 8);
+        tags[i].bytes_ever += view_element(in, 1, 8);
+        tags[i].objects += view_element(in, 0, 8) - view_element(out, 0, 8);
+        tags[i].bytes += view_element(in, 1, 8) - view_element(out, 1, 8);
     }
 }
 
 bool heap_each_tag(struct heap *heap, void (*fn)(const struct heap_tag *tag, void *arg), void *arg)
 {
-    enum { CHUNK = 4096 };
     const struct view *v = &heap->view;
-    static struct heap_tag tags[CHUNK];
+    static struct heap_tag tags[VIEW_TAG_CHUNK];
     unsigned shift = (unsigned)view_value(v, VIEW_TAG_CHUNK_SHIFT),
              row = (unsigned)view_value(v, VIEW_ROWS_LARGE);
     uint64_t chunks = view_value(v, VIEW_TAG_CHUNKS), chunk;
     bool any = heap_each_sample(heap, fn, arg);
 
-    if (!view_knows(v, VIEW_at_tag_chunks) || !view_knows(v, VIEW_tag_counts_came) || shift == 0 ||
-        1u << shift > CHUNK || row > 24)
+    if (!view_knows(v, VIEW_at_tag_chunks) || !view_knows(v, VIEW_tag_counts_came) || shift == 0)
         return any;
-    for (uint64_t c = 0; c < chunks; c++) {
+    for (uint64_t c = 0; c < chunks && !heap->target->over; c++) {
         unsigned n = 1u << shift;
-        if (!target_read(heap->target, view_value(v, VIEW_at_tag_chunks) + c * 8, &chunk,
-                         sizeof(chunk)) ||
+        if (!target_take(heap->target, view_value(v, VIEW_at_tag_chunks) + c * 8, &chunk) ||
             chunk == 0)
             continue;
         memset(tags, 0, sizeof(tags));

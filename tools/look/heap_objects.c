@@ -40,7 +40,7 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
         return true;
     }
     if (cache->marks) {
-        if (!target_read(heap->target, marks, out, slab->objects))
+        if (!target_read(heap->target, marks, out, HEAP_OBJECTS, slab->objects))
             return false;
         for (unsigned i = 0; i < slab->objects; i++)
             out[i] = out[i] == view_value(v, VIEW_MARK_OUT);
@@ -49,8 +49,7 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
     base += cache->link_offset;
     target_expect(heap->target, base, (uint64_t)cache->link_stride * (slab->objects - 1u) + 2);
     for (unsigned i = 0; i < slab->objects; i++) {
-        if (!target_read(heap->target, base + (uint64_t)i * cache->link_stride, &link,
-                         sizeof(link)))
+        if (!target_take(heap->target, base + (uint64_t)i * cache->link_stride, &link))
             return false;
         out[i] = link == mark;
     }
@@ -91,7 +90,7 @@ static enum heap_state objects_held(struct heap *heap, const struct heap_cache *
                        (state & view_value(v, VIEW_OBJECT_STATE)) != view_value(v, VIEW_OBJECT_LIVE)
                    ? HEAP_HELD
                    : HEAP_LIVE;
-    if (states == 0 || !target_read(heap->target, at, &word, sizeof(word)))
+    if (states == 0 || !target_take(heap->target, at, &word))
         return HEAP_LIVE;
     return word % states == view_value(v, VIEW_QUARANTINE_LIVE) ? HEAP_LIVE : HEAP_HELD;
 }
@@ -144,7 +143,7 @@ static uint32_t objects_number(struct heap *heap, const struct heap_cache *cache
     uint64_t at = objects_column(heap, cache, slab, which, index), stored,
              object = heap_object(heap, cache, slab, index);
 
-    if (!at || !target_read(heap->target, at, &stored, sizeof(stored)) || stored == 0)
+    if (!at || !target_take(heap->target, at, &stored) || stored == 0)
         return 0;
     stored ^= cache->account_key ^ (object << 32 | object >> 32);
     return stored >> 32 ? 0 : (uint32_t)stored;
@@ -157,19 +156,18 @@ static uint32_t objects_stack(struct heap *heap, uint32_t number, uint64_t frame
     unsigned shift = (unsigned)view_value(v, VIEW_DEPOT_CHUNK_SHIFT);
     uint64_t chunk, depth, record;
 
-    if (number == 0 || !view_knows(v, VIEW_at_depot) || shift == 0 || shift > 30 ||
+    if (number == 0 || !view_knows(v, VIEW_at_depot) || shift == 0 ||
         number >> shift >= view_value(v, VIEW_DEPOT_CHUNKS) ||
-        !target_read(heap->target,
+        !target_take(heap->target,
                      view_value(v, VIEW_at_depot) + view_value(v, VIEW_depot_chunk) +
                          (uint64_t)(number >> shift) * 8,
-                     &chunk, sizeof(chunk)) ||
+                     &chunk) ||
         chunk == 0)
         return 0;
     record = chunk + 8 * (uint64_t)(number & ((1u << shift) - 1));
     if (!view_read(v, heap->target, record, VIEW_depot_record_depth, &depth) ||
-        depth > OBJECTS_DEPTH ||
         !target_read(heap->target, record + view_value(v, VIEW_depot_record_frames), frames,
-                     depth * sizeof(frames[0])))
+                     OBJECTS_DEPTH * sizeof(frames[0]), depth * sizeof(frames[0])))
         return 0;
     return (uint32_t)depth;
 }
@@ -288,7 +286,7 @@ static void objects_note(struct heap *heap, const struct heap_large *large, stru
     if (large->address % (1 << 21) != 0 || large->bytes % (1 << 21) != 0)
         at = heap->own->meta + (block + 1) * view_value(v, VIEW_BLOCK_META) -
              view_value(v, VIEW_BLOCK_NOTES) + page * view_value(v, VIEW_ARENA_NOTE);
-    if (!target_read(heap->target, at, note, sizeof(note)))
+    if (!target_take(heap->target, at, &note))
         return;
     what->group = note[0];
     what->tag = note[1];
@@ -301,9 +299,9 @@ static void objects_guarded_who(struct heap *heap, uint64_t at, struct heap_who 
 
     if (!view_read(v, heap->target, at, VIEW_guard_who_thread, &thread) || thread == 0 ||
         !view_read(v, heap->target, at, VIEW_guard_who_cpu, &cpu) ||
-        !view_read(v, heap->target, at, VIEW_guard_who_depth, &depth) || depth > OBJECTS_DEPTH ||
-        !target_read(heap->target, at + view_value(v, VIEW_guard_who_frames), who->frames,
-                     depth * sizeof(who->frames[0])))
+        !view_read(v, heap->target, at, VIEW_guard_who_depth, &depth) ||
+        !target_take_some(heap->target, at + view_value(v, VIEW_guard_who_frames), who->frames,
+                          depth))
         return;
     who->known = true;
     who->thread = (uint32_t)thread;
@@ -318,7 +316,7 @@ static bool objects_guarded(struct heap *heap, uint64_t address, struct heap_wha
     uint64_t guard = view_value(v, VIEW_at_guard), base, bytes, page, slots, slot, word, start,
              size, cache, at, kept = view_value(v, VIEW_GUARD_STATE_BITS);
 
-    if (!view_knows(v, VIEW_at_guard) || kept > 8 ||
+    if (!view_knows(v, VIEW_at_guard) ||
         !view_read(v, heap->target, guard, VIEW_guard_base, &base) ||
         !view_read(v, heap->target, guard, VIEW_guard_bytes, &bytes) || address - base >= bytes ||
         !view_read(v, heap->target, guard, VIEW_guard_page, &page) || page == 0 ||
@@ -408,10 +406,10 @@ bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site)
     *site = (struct heap_site){0};
     if (tag & HEAP_SAMPLED)
         return heap_sample_site(heap, tag & ~HEAP_SAMPLED, site);
-    if (tag == 0 || !view_knows(v, VIEW_at_tag_chunks) || shift == 0 || shift > 20 || row > 24 ||
+    if (tag == 0 || !view_knows(v, VIEW_at_tag_chunks) || shift == 0 ||
         tag >> shift >= view_value(v, VIEW_TAG_CHUNKS) ||
-        !target_read(heap->target, view_value(v, VIEW_at_tag_chunks) + (uint64_t)(tag >> shift) * 8,
-                     &chunk, sizeof(chunk)) ||
+        !target_take(heap->target, view_value(v, VIEW_at_tag_chunks) + (uint64_t)(tag >> shift) * 8,
+                     &chunk) ||
         chunk == 0)
         return false;
     record = chunk + (((uint64_t)heap->rows + 1) << row) +
@@ -431,11 +429,11 @@ bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site)
     site->depth = 1;
     if (kind != view_value(v, VIEW_TAG_STACK) ||
         !view_read(v, heap->target, record, VIEW_tag_record_stack, &stack) ||
-        !target_read(heap->target, stack, &depth, sizeof(depth)) || depth == 0)
+        !target_take(heap->target, stack, &depth) || depth == 0)
         return true;
     if (depth > OBJECTS_TAG_DEPTH)
         depth = OBJECTS_TAG_DEPTH;
-    if (target_read(heap->target, stack + 8, site->frames, depth * sizeof(site->frames[0])))
+    if (target_take_some(heap->target, stack + 8, site->frames, depth))
         site->depth = (unsigned)depth;
     return true;
 }

@@ -8,9 +8,8 @@
 #include "look/heap.h"
 
 enum {
-    HEAP_CACHES = 4096,
     HEAP_CACHE_ROOM = 128 << 10, /* of a struct stook_cache with all its nodes */
-    HEAP_SHEAF_MAX = 1022,       /* objects of a sheaf, where the library does not say */
+    HEAP_ORDER_MAX = 9,          /* of a slab: all of a block */
 };
 
 /* An object in a sheaf, and whose. */
@@ -24,15 +23,17 @@ struct heap_own {
     uint64_t entry, meta, header, zone, areas;
     unsigned zones;
     bool rseq;
-    uint64_t table[HEAP_CACHES];
+    uint64_t table[VIEW_CACHES];
     char copy[HEAP_CACHE_ROOM];
     /* Of all caches, in the order of addresses; read when they are first asked for. */
     struct heap_sheaf_object *sheaf_object;
-    size_t sheaf_objects, sheaf_room;
+    size_t sheaf_objects;
     bool sheaves_read;
 };
 
 void *heap_need(void *memory); /* or ends */
+/* Room for one more of n rows of `size` bytes, of the target's budget; NULL: it is used up, and the rows stay. */
+void *heap_row(struct heap *heap, void *rows, size_t n, size_t size);
 
 /* heap_slots.c: what CPUs have in their sheaves, into the counts. */
 bool heap_read_slots(struct heap *heap);

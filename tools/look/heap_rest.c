@@ -12,8 +12,8 @@ static unsigned rest_zone(const struct heap *heap, uint64_t address)
     uint32_t word;
 
     return address >= heap->begin && address < heap->end &&
-                   target_read(heap->target, heap->own->zone + ((address - heap->base) >> 21) * 4,
-                               &word, sizeof(word))
+                   target_take(heap->target, heap->own->zone + ((address - heap->base) >> 21) * 4,
+                               &word)
                ? word & ((1u << view_value(&heap->view, VIEW_PAGEMAP_ZONE_BITS)) - 1)
                : UINT32_MAX;
 }
@@ -26,12 +26,12 @@ static uint64_t rest_kept(struct heap *heap)
     uint32_t size = view_size(v, VIEW_arena_kept), runs = view_size(v, VIEW_arena_kept_run) / 8;
     uint64_t word, pages = 0;
 
-    if (rows > HEAP_CPUS || !view_knows(v, VIEW_at_arena_kept_row))
+    if (!view_knows(v, VIEW_at_arena_kept_row))
         return 0;
     target_expect(heap->target, at, rows * size);
     for (uint64_t row = 0; row < rows; row++)
         for (uint32_t i = 0; i < runs; i++)
-            if (target_read(heap->target, at + row * size + i * 8u, &word, sizeof(word)) && word &&
+            if (target_take(heap->target, at + row * size + i * 8u, &word) && word &&
                 rest_zone(heap, word) < heap->own->zones)
                 pages += word & (TARGET_PAGE - 1);
     return pages;
@@ -40,23 +40,24 @@ static uint64_t rest_kept(struct heap *heap)
 static bool rest_arena(struct heap *heap)
 {
     const struct view *v = &heap->view;
-    uint32_t size = view_size(v, VIEW_zone);
     uint64_t at = view_value(v, VIEW_at_zone_all) + view_value(v, VIEW_zones_zone), kept;
-    static char copy[64 << 10];
+    static char room[64 << 10];
 
     heap->arena = (struct heap_arena){0};
-    if (!view_knows(v, VIEW_at_zone_all) || size == 0 || size > sizeof(copy))
+    if (!view_knows(v, VIEW_at_zone_all) || view_size(v, VIEW_zone) == 0)
         return true;
     for (unsigned i = 0; i < heap->own->zones; i++) {
-        if (!target_read(heap->target, at + (uint64_t)i * size, copy, size))
+        struct view_part copy = view_copy(heap->target, at + (uint64_t)i * view_size(v, VIEW_zone),
+                                          view_size(v, VIEW_zone), room);
+        if (copy.size == 0)
             return false;
-        heap->arena.used += view_get(v, copy, size, VIEW_zone_used_pages) << 12;
-        heap->arena.peak += view_get(v, copy, size, VIEW_zone_peak_pages) << 12;
-        heap->arena.warm += view_get(v, copy, size, VIEW_zone_warm_pages) << 12;
-        heap->arena.limit += view_get(v, copy, size, VIEW_zone_limit_pages) << 12;
-        heap->arena.blocks += view_get(v, copy, size, VIEW_zone_opened);
-        heap->arena.purged += view_get(v, copy, size, VIEW_zone_purged);
-        heap->arena.committed += view_get(v, copy, size, VIEW_zone_missed);
+        heap->arena.used += view_get(v, copy, VIEW_zone_used_pages) << 12;
+        heap->arena.peak += view_get(v, copy, VIEW_zone_peak_pages) << 12;
+        heap->arena.warm += view_get(v, copy, VIEW_zone_warm_pages) << 12;
+        heap->arena.limit += view_get(v, copy, VIEW_zone_limit_pages) << 12;
+        heap->arena.blocks += view_get(v, copy, VIEW_zone_opened);
+        heap->arena.purged += view_get(v, copy, VIEW_zone_purged);
+        heap->arena.committed += view_get(v, copy, VIEW_zone_missed);
     }
     kept = rest_kept(heap) << 12;
     if (kept <= heap->arena.used) {
@@ -75,7 +76,7 @@ static bool rest_large(struct heap *heap)
     int64_t count, pages;
 
     heap->large_objects = heap->large_bytes = 0;
-    if (!view_knows(v, VIEW_at_large_row) || rows > HEAP_CPUS || bits == 0 || bits > 63)
+    if (!view_knows(v, VIEW_at_large_row) || bits == 0)
         return true;
     target_expect(heap->target, at, rows * view_size(v, VIEW_large_row));
     for (uint64_t i = 0; i < rows; i++) {
@@ -107,36 +108,32 @@ static void rest_guard(struct heap *heap)
 
 /* ---- groups ----------------------------------------------------------------------------------- */
 
-static void rest_add_group(struct heap *heap, const char *copy, size_t size)
+static bool rest_add_group(struct heap *heap, struct view_part copy)
 {
     const struct view *v = &heap->view;
-    size_t lineage = (size_t)view_value(v, VIEW_group_lineage),
-           name = view_value(v, VIEW_group_name);
     struct heap_group *group;
-    uint64_t returned = view_get(v, copy, size, VIEW_group_returned);
+    uint64_t returned = view_get(v, copy, VIEW_group_returned);
 
-    if (view_get(v, copy, size, VIEW_group_state) != view_value(v, VIEW_GROUP_LIVES))
-        return;
-    if (heap->groups % 64 == 0)
-        heap->group = heap_need(realloc(heap->group, (heap->groups + 64) * sizeof(*heap->group)));
-    group = &heap->group[heap->groups++];
+    if (view_get(v, copy, VIEW_group_state) != view_value(v, VIEW_GROUP_LIVES))
+        return true;
+    group = heap_row(heap, heap->group, heap->groups, sizeof(*group));
+    if (!group)
+        return false;
+    heap->group = group;
+    group += heap->groups++;
     *group = (struct heap_group){
-        .number = (uint32_t)view_get(v, copy, size, VIEW_group_number),
-        .depth = (uint32_t)view_get(v, copy, size, VIEW_group_depth),
-        .usage = view_get(v, copy, size, VIEW_group_charged) - returned,
-        .limit = view_get(v, copy, size, VIEW_group_limit),
-        .soft_limit = view_get(v, copy, size, VIEW_group_soft),
-        .peak = view_get(v, copy, size, VIEW_group_peak),
-        .refused = view_get(v, copy, size, VIEW_group_refused),
-        .reclaims = view_get(v, copy, size, VIEW_group_reclaims),
+        .number = (uint32_t)view_get(v, copy, VIEW_group_number),
+        .depth = (uint32_t)view_get(v, copy, VIEW_group_depth),
+        .usage = view_get(v, copy, VIEW_group_charged) - returned,
+        .limit = view_get(v, copy, VIEW_group_limit),
+        .soft_limit = view_get(v, copy, VIEW_group_soft),
+        .peak = view_get(v, copy, VIEW_group_peak),
+        .refused = view_get(v, copy, VIEW_group_refused),
+        .reclaims = view_get(v, copy, VIEW_group_reclaims),
     };
-    if (lineage + 8 <= size)
-        memcpy(&group->parent, copy + lineage + 4, sizeof(group->parent));
-    if (name < size) {
-        size_t n = size - name < sizeof(group->name) ? size - name : sizeof(group->name);
-        memcpy(group->name, copy + name, n);
-    }
-    target_clean_text(group->name, sizeof(group->name));
+    group->parent = (uint32_t)view_element(view_field(v, copy, VIEW_group_lineage), 1, 4);
+    view_text(v, copy, VIEW_group_name, group->name);
+    return true;
 }
 
 /* What CPUs took in advance for each group, by its number and place: a stock is a word, its number and its bytes. */
@@ -200,10 +197,10 @@ static bool rest_groups(struct heap *heap)
 {
     const struct view *v = &heap->view;
     uint64_t table = view_value(v, VIEW_at_group_table), at = 0, high = 0;
-    size_t size = view_size(v, VIEW_group);
-    char copy[1024];
+    uint64_t size = view_size(v, VIEW_group);
+    char room[1024];
 
-    if (!view_knows(v, VIEW_at_group_table) || size > sizeof(copy) ||
+    if (!view_knows(v, VIEW_at_group_table) ||
         !view_read(v, heap->target, table, VIEW_group_table_at, &at) || at == 0 ||
         !view_read(v, heap->target, table, VIEW_group_table_high, &high))
         return true;
@@ -211,9 +208,9 @@ static bool rest_groups(struct heap *heap)
         return false;
     target_expect(heap->target, at, (high + 1) * size);
     for (uint64_t i = 1; i <= high; i++) {
-        if (!target_read(heap->target, at + i * size, copy, size))
+        struct view_part copy = view_copy(heap->target, at + i * size, size, room);
+        if (copy.size == 0 || !rest_add_group(heap, copy))
             return false;
-        rest_add_group(heap, copy, size);
     }
     if (heap->groups > 0 && high < 1 << 16)
         rest_stocks(heap, high);
@@ -234,17 +231,16 @@ uint64_t heap_stat(const struct heap *heap, const struct heap_cache *cache, int 
     uint64_t n = 0, more = 0, row;
     const char *name = event < heap->view.stats ? heap->view.stat[event] : "";
 
-    if (!cache->stat || cpu < -1 || cpu >= (int)heap->rows || shift == 0 || shift > 16 ||
+    if (!cache->stat || cpu < -1 || cpu >= (int)heap->rows || shift == 0 ||
         event >= (1u << shift) / 8)
         return 0;
     row = cache->stat + ((uint64_t)(int64_t)cpu << shift);
-    if (!target_read(heap->target, row + event * 8u, &n, sizeof(n)))
+    if (!target_take(heap->target, row + event * 8u, &n))
         return 0;
     /* Objects straight from and to the main sheaf are counted once, and belong to both. */
     if (strcmp(name, "alloc_fastpath") == 0 || strcmp(name, "free_fastpath") == 0)
-        (void)target_read(heap->target,
-                          row + (event + view_value(&heap->view, VIEW_STAT_STRAIGHT)) * 8, &more,
-                          sizeof(more));
+        (void)target_take(heap->target,
+                          row + (event + view_value(&heap->view, VIEW_STAT_STRAIGHT)) * 8, &more);
     return n + more;
 }
 
@@ -252,7 +248,7 @@ uint64_t heap_stat_sum(const struct heap *heap, const struct heap_cache *cache, 
 {
     uint64_t sum = 0;
 
-    for (int cpu = -1; cpu < (int)heap->cpus; cpu++)
+    for (int cpu = -1; cpu < (int)heap->cpus && !heap->target->over; cpu++)
         sum += heap_stat(heap, cache, cpu, event);
     return sum;
 }

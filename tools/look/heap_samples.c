@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES_RECORD = 1024, SAMPLES_FRAMES = 32 };
+enum { SAMPLES_RECORD = 1024, SAMPLES_FRAMES = 32, SAMPLES_SITES = 1 << 20 };
 
 struct samples_table {
-    uint64_t site, used;
-    size_t record;
+    uint64_t site, used, record;
     double one;
 };
 
@@ -20,56 +19,59 @@ struct samples_table {
 static bool samples_table(struct heap *heap, struct samples_table *table)
 {
     const struct view *v = &heap->view;
-    uint64_t at = view_value(v, VIEW_at_sites), format, record, one;
+    uint64_t at = view_value(v, VIEW_at_sites), format, one;
 
     if (!view_knows(v, VIEW_at_sites) || !view_knows(v, VIEW_site_frames) ||
         !view_read(v, heap->target, at, VIEW_sites_format, &format) ||
         format != view_value(v, VIEW_SITES_FORMAT) ||
-        !view_read(v, heap->target, at, VIEW_sites_record, &record) ||
+        !view_read(v, heap->target, at, VIEW_sites_record, &table->record) ||
         !view_read(v, heap->target, at, VIEW_sites_one, &one) ||
         !view_read(v, heap->target, at, VIEW_sites_used, &table->used) ||
         !view_read(v, heap->target, at, VIEW_sites_site, &table->site))
         return false;
-    table->record = (size_t)record;
     table->one = (double)one;
-    return table->site != 0 && record >= view_size(v, VIEW_site) && record <= SAMPLES_RECORD &&
-           one > 0;
+    return table->site != 0 && table->record >= view_size(v, VIEW_site) &&
+           table->used <= SAMPLES_SITES && one > 0;
 }
 
-static bool samples_read(struct heap *heap, const struct samples_table *table, uint32_t number,
-                         char record[SAMPLES_RECORD])
+/* Without bytes: there is none of that number that is complete. */
+static struct view_part samples_read(struct heap *heap, const struct samples_table *table,
+                                     uint64_t number, char (*room)[SAMPLES_RECORD])
 {
     const struct view *v = &heap->view;
+    struct view_part record = {0};
 
-    return number < table->used &&
-           target_read(heap->target, table->site + (uint64_t)number * table->record, record,
-                       table->record) &&
-           view_get(v, record, table->record, VIEW_site_state) == view_value(v, VIEW_SITE_READY);
+    if (number < table->used)
+        record =
+            view_copy(heap->target, table->site + number * table->record, table->record, *room);
+    return view_get(v, record, VIEW_site_state) == view_value(v, VIEW_SITE_READY)
+               ? record
+               : (struct view_part){0};
 }
 
-static unsigned samples_frames(const struct view *v, const char *record, size_t bytes,
-                               uint64_t *frames, unsigned most)
+static unsigned samples_frames(const struct view *v, struct view_part record, uint64_t *frames,
+                               unsigned most)
 {
-    size_t at = (size_t)view_value(v, VIEW_site_frames);
-    unsigned depth = (unsigned)view_get(v, record, bytes, VIEW_site_depth);
+    unsigned depth = (unsigned)view_get(v, record, VIEW_site_depth);
+    struct view_part from = view_field(v, record, VIEW_site_frames);
 
-    if (depth > SAMPLES_FRAMES || at + depth * sizeof(*frames) > bytes)
+    if (depth > from.size / sizeof(*frames))
         return 0;
-    if (depth > most)
-        depth = most;
-    memcpy(frames, record + at, depth * sizeof(*frames));
+    depth = depth < most ? depth : most;
+    for (unsigned i = 0; i < depth; i++)
+        frames[i] = view_element(from, i, sizeof(*frames));
     return depth;
 }
 
 bool heap_sample_site(struct heap *heap, uint32_t number, struct heap_site *site)
 {
-    char record[SAMPLES_RECORD];
+    char room[SAMPLES_RECORD];
     struct samples_table table;
 
     *site = (struct heap_site){0};
-    if (!samples_table(heap, &table) || !samples_read(heap, &table, number, record))
-        return false;
-    site->depth = samples_frames(&heap->view, record, table.record, site->frames, SAMPLES_FRAMES);
+    if (samples_table(heap, &table))
+        site->depth = samples_frames(&heap->view, samples_read(heap, &table, number, &room),
+                                     site->frames, SAMPLES_FRAMES);
     return site->depth > 0;
 }
 
@@ -81,79 +83,102 @@ struct samples_site {
     uint64_t own; /* of the objects in use, the samples: they lie in shadow caches */
 };
 
-static struct samples_site samples_one(const struct heap *heap, const struct samples_table *table,
-                                       uint32_t number, const char *record)
+/* Of what a process claims, as a count. */
+static uint64_t samples_round(double n)
+{
+    return n > 0 ? n < 9e18 ? (uint64_t)(n + 0.5) : INT64_MAX : 0;
+}
+
+static struct samples_site samples_one(const struct heap *heap, double one, uint32_t number,
+                                       struct view_part record)
 {
     const struct view *v = &heap->view;
-    size_t size = table->record;
-    uint64_t came = view_get(v, record, size, VIEW_site_came_objects),
-             went = view_get(v, record, size, VIEW_site_went_objects),
-             came_bytes = view_get(v, record, size, VIEW_site_came_bytes),
-             went_bytes = view_get(v, record, size, VIEW_site_went_bytes);
-    struct samples_site site = {.typed = view_get(v, record, size, VIEW_site_kind) ==
+    uint64_t came = view_get(v, record, VIEW_site_came_objects),
+             went = view_get(v, record, VIEW_site_went_objects),
+             came_bytes = view_get(v, record, VIEW_site_came_bytes),
+             went_bytes = view_get(v, record, VIEW_site_went_bytes),
+             samples = view_get(v, record, VIEW_site_came),
+             gone = view_get(v, record, VIEW_site_went);
+    struct samples_site site = {.typed = view_get(v, record, VIEW_site_kind) ==
                                          view_value(v, VIEW_SITE_TYPED),
-                                .cache = (uint32_t)view_get(v, record, size, VIEW_site_cache)};
-    uint64_t samples = view_get(v, record, size, VIEW_site_came),
-             gone = view_get(v, record, size, VIEW_site_went);
+                                .cache = (uint32_t)view_get(v, record, VIEW_site_cache)};
 
     site.tag.tag = HEAP_SAMPLED | number;
-    site.tag.objects_ever = (uint64_t)((double)came / table->one + 0.5);
+    site.tag.objects_ever = samples_round((double)came / one);
     site.tag.bytes_ever = came_bytes;
     if (came > went) /* counts that change are not read at one time */
-        site.tag.objects = (uint64_t)((double)(came - went) / table->one + 0.5);
+        site.tag.objects = samples_round((double)(came - went) / one);
     if (came_bytes > went_bytes)
         site.tag.bytes = came_bytes - went_bytes;
     site.own = samples > gone ? samples - gone : 0;
     return site;
 }
 
-static void samples_share(const struct heap *heap, struct samples_site *site,
-                          const struct samples_site *all, size_t n)
-{
-    const struct heap_cache *cache = heap_cache_at(heap, site->cache);
-    double sum = 0, active, share;
+/* Of a cache: the bytes that its typed sites allocated ever; its objects in use but for those of other sites. */
+struct samples_cache {
+    double sum, active;
+};
 
-    site->tag.objects = site->tag.bytes = 0;
-    if (!cache)
-        return;
-    active = (double)cache->count.active;
-    /* A cache of malloc's that was traced for a while has sites of both kinds. */
-    for (size_t i = 0; i < n; i++) {
-        if (all[i].cache != site->cache)
-            continue;
-        if (all[i].typed)
-            sum += (double)all[i].tag.bytes_ever;
-        else if (all[i].tag.objects > all[i].own)
-            active -= (double)(all[i].tag.objects - all[i].own);
-    }
-    active = active > 0 ? active : 0;
-    share = sum > 0 ? (double)site->tag.bytes_ever / sum : 0;
-    site->tag.objects = (uint64_t)(share * active + 0.5);
-    site->tag.bytes = (uint64_t)(share * active * cache->stride + 0.5);
+static struct samples_cache *samples_of(const struct heap *heap, struct samples_cache *all,
+                                        uint32_t cache)
+{
+    const struct heap_cache *of = heap_cache_at(heap, cache);
+
+    return of ? &all[of - heap->cache] : NULL;
+}
+
+/* A cache of malloc's that was traced for a while has sites of both kinds. */
+static void samples_add(const struct heap *heap, const struct samples_site *site,
+                        struct samples_cache *all)
+{
+    struct samples_cache *of = samples_of(heap, all, site->cache);
+
+    if (of && site->typed)
+        of->sum += (double)site->tag.bytes_ever;
+    else if (of && site->tag.objects > site->own)
+        of->active -= (double)(site->tag.objects - site->own);
+}
+
+static void samples_share(const struct heap *heap, struct samples_site *site,
+                          struct samples_cache *all)
+{
+    const struct samples_cache *of = samples_of(heap, all, site->cache);
+    double share = of && of->sum > 0 ? (double)site->tag.bytes_ever / of->sum : 0;
+
+    site->tag.objects = of ? samples_round(share * of->active) : 0;
+    site->tag.bytes = of ? samples_round(share * of->active * heap->cache[of - all].stride) : 0;
 }
 
 bool heap_each_sample(struct heap *heap, void (*fn)(const struct heap_tag *tag, void *arg),
                       void *arg)
 {
-    char record[SAMPLES_RECORD];
+    char room[SAMPLES_RECORD];
     struct samples_table table;
-    struct samples_site *site;
+    struct samples_site *site = NULL, *more;
+    struct samples_cache *all;
     size_t n = 0;
 
-    if (!samples_table(heap, &table) || table.used > 1 << 20)
+    if (!samples_table(heap, &table))
         return false;
-    site = heap_need(calloc(table.used + 1, sizeof(*site)));
-    for (uint32_t i = 0; i < table.used; i++)
-        if (samples_read(heap, &table, i, record))
-            site[n++] = samples_one(heap, &table, i, record);
+    all = heap_need(calloc(heap->caches + 1, sizeof(*all)));
+    for (size_t i = 0; i < heap->caches; i++)
+        all[i].active = (double)heap->cache[i].count.active;
+    for (uint32_t i = 0; i < table.used && !heap->target->over; i++) {
+        struct view_part record = samples_read(heap, &table, i, &room);
+        if (record.size == 0 || !(more = heap_row(heap, site, n, sizeof(*site))))
+            continue;
+        site = more;
+        site[n] = samples_one(heap, table.one, i, record);
+        samples_add(heap, &site[n++], all);
+    }
     for (size_t i = 0; i < n; i++) {
-        struct samples_site own = site[i];
-        if (own.typed)
-            samples_share(heap, &own, site, n);
-        if (own.tag.objects_ever > 0)
-            fn(&own.tag, arg);
+        if (site[i].typed)
+            samples_share(heap, &site[i], all);
+        if (site[i].tag.objects_ever > 0)
+            fn(&site[i].tag, arg);
     }
     free(site);
+    free(all);
     return n > 0;
 }
 
@@ -161,19 +186,21 @@ void heap_sample_describe(struct heap *heap, uint64_t at, struct heap_what *what
 {
     const struct view *v = &heap->view;
     struct heap_who *who = &what->who[0];
-    char record[SAMPLES_RECORD];
+    char room[SAMPLES_RECORD];
+    struct view_part record;
     struct samples_table table;
     uint64_t key, number;
 
     if (!at || !view_read(v, heap->target, at, VIEW_shadow_key, &key) ||
         (key ^ view_value(v, VIEW_SHADOW_KEY)) != what->start ||
         !view_read(v, heap->target, at, VIEW_shadow_site, &number) ||
-        !samples_table(heap, &table) || !samples_read(heap, &table, (uint32_t)number, record) ||
+        !samples_table(heap, &table) ||
+        (record = samples_read(heap, &table, number, &room)).size == 0 ||
         !view_read(v, heap->target, at, VIEW_shadow_born, &who->born))
         return;
     who->known = true;
     who->cpu = HEAP_NO_CPU;
-    who->thread = (uint32_t)view_get(v, record, table.record, VIEW_site_thread);
-    who->depth = samples_frames(v, record, table.record, who->frames,
-                                sizeof(who->frames) / sizeof(who->frames[0]));
+    who->thread = (uint32_t)view_get(v, record, VIEW_site_thread);
+    who->depth =
+        samples_frames(v, record, who->frames, sizeof(who->frames) / sizeof(who->frames[0]));
 }

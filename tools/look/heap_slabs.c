@@ -13,7 +13,6 @@
 enum {
     SLABS_PAGES = 512, /* of a block */
     SLABS_BATCH = 512, /* blocks whose tables are read at one time */
-    SLABS_HEADER = 512,
     SLABS_BIG = 64,
 };
 
@@ -31,18 +30,23 @@ static uint64_t slabs_pages(const struct heap *heap)
 
 static void slabs_add_large(struct heap *heap, uint64_t page, uint64_t pages, bool edges)
 {
-    if (pages == 0 || page + pages > slabs_pages(heap))
+    struct heap_large *more;
+
+    if (pages == 0 || page + pages > slabs_pages(heap) ||
+        !(more = heap_row(heap, heap->large, heap->larges, sizeof(*more))))
         return;
-    if (heap->larges % 256 == 0)
-        heap->large = heap_need(realloc(heap->large, (heap->larges + 256) * sizeof(*heap->large)));
+    heap->large = more;
     heap->large[heap->larges++] =
         (struct heap_large){heap->base + (page << 12), pages << 12, edges};
 }
 
 static void slabs_add(struct heap *heap, const struct heap_slab *slab)
 {
-    if (heap->slabs % 1024 == 0)
-        heap->slab = heap_need(realloc(heap->slab, (heap->slabs + 1024) * sizeof(*heap->slab)));
+    struct heap_slab *more = heap_row(heap, heap->slab, heap->slabs, sizeof(*more));
+
+    if (!more)
+        return;
+    heap->slab = more;
     heap->slab[heap->slabs++] = *slab;
 }
 
@@ -60,16 +64,18 @@ static bool slabs_read(struct heap *heap, const struct slabs_block *block, uint3
 {
     const struct view *v = &heap->view;
     const struct heap_cache *cache = heap_cache_at(heap, entry & 0xffff);
-    size_t size = view_size(v, VIEW_slab);
-    char copy[256];
+    struct view_part copy;
+    char room[256];
     uint64_t word;
     bool small;
 
     *slab = (struct heap_slab){.descriptor = slabs_descriptor(heap, block->index, entry)};
-    if (!cache || size > sizeof(copy) || !target_read(heap->target, slab->descriptor, copy, size) ||
-        view_get(v, copy, size, VIEW_slab_page) != page)
+    if (!cache)
         return false;
-    word = view_get(v, copy, size, VIEW_slab_state);
+    copy = view_copy(heap->target, slab->descriptor, view_size(v, VIEW_slab), room);
+    if (copy.size == 0 || view_get(v, copy, VIEW_slab_page) != page)
+        return false;
+    word = view_get(v, copy, VIEW_slab_state);
     slab->page = page;
     slab->cache = (uint16_t)cache->index;
     slab->head = (uint16_t)word;
@@ -84,7 +90,8 @@ static bool slabs_read(struct heap *heap, const struct slabs_block *block, uint3
                                                                 : HEAP_SLAB_PARTIAL;
     if (slab->inuse > slab->objects)
         slab->inuse = slab->objects;
-    return slab->node < heap->nodes;
+    return slab->node < heap->nodes && slab->objects > 0 &&
+           page + (UINT64_C(1) << slab->order) <= slabs_pages(heap);
 }
 
 static void slabs_count(struct heap *heap, const struct heap_slab *slab)
@@ -105,8 +112,8 @@ static void slabs_expect_descriptors(struct heap *heap, const struct slabs_block
 {
     uint32_t entry[SLABS_PAGES], before = 0;
 
-    if (!target_read(heap->target, heap->own->entry + (uint64_t)block->index * sizeof(entry), entry,
-                     sizeof(entry)))
+    if (!target_take(heap->target, heap->own->entry + (uint64_t)block->index * sizeof(entry),
+                     &entry))
         return;
     for (unsigned i = 0; i < SLABS_PAGES; i++) {
         if (entry[i] != before && (entry[i] & 0xffff) != 0)
@@ -122,11 +129,11 @@ static void slabs_read_big(struct heap *heap, const struct slabs_block *block)
     uint32_t big[SLABS_BIG];
     size_t n = view_size(v, VIEW_block_big) / sizeof(big[0]);
 
-    if (n > SLABS_BIG ||
-        !target_read(heap->target,
-                     heap->own->header + (uint64_t)block->index * view_value(v, VIEW_BLOCK_HEADER) +
-                         view_value(v, VIEW_block_big),
-                     big, n * sizeof(big[0])))
+    if (!target_take_some(heap->target,
+                          heap->own->header +
+                              (uint64_t)block->index * view_value(v, VIEW_BLOCK_HEADER) +
+                              view_value(v, VIEW_block_big),
+                          big, n))
         return;
     for (size_t i = 0; i < n; i++) {
         uint32_t edges = (uint32_t)view_value(v, VIEW_BEGIN_EDGES),
@@ -143,8 +150,8 @@ static bool slabs_read_block(struct heap *heap, const struct slabs_block *block)
                                  edges = (uint32_t)view_value(&heap->view, VIEW_BEGIN_EDGES);
     struct heap_slab slab;
 
-    if (!target_read(heap->target, heap->own->entry + (uint64_t)block->index * sizeof(entry), entry,
-                     sizeof(entry)))
+    if (!target_take(heap->target, heap->own->entry + (uint64_t)block->index * sizeof(entry),
+                     &entry))
         return false;
     for (unsigned i = 0; i < SLABS_PAGES;) {
         if ((entry[i] & 0xffff) == 0) {
@@ -210,13 +217,12 @@ bool heap_read_slabs(struct heap *heap)
     struct slabs_block block[SLABS_BATCH];
     size_t n = 0;
 
-    if (view_value(v, VIEW_BLOCK_SHIFT) != 21 || bits == 0 || bits > 16 ||
-        view_size(v, VIEW_block) > SLABS_HEADER)
+    if (bits == 0)
         return false;
     target_expect(heap->target, heap->own->zone + first * 4, (end - first) * 4);
     for (uint64_t i = first; i < end;) {
         uint32_t word, blocks;
-        if (!target_read(heap->target, heap->own->zone + i * 4, &word, sizeof(word)))
+        if (!target_take(heap->target, heap->own->zone + i * 4, &word))
             return false;
         blocks = word >> bits;
         if (blocks > 0 && i + blocks <= end) {
@@ -236,8 +242,9 @@ bool heap_read_slabs(struct heap *heap)
     }
     if (!slabs_read_batch(heap, block, n))
         return false;
-    qsort(heap->large, heap->larges, sizeof(*heap->large), slabs_order);
-    return true;
+    if (heap->larges > 0)
+        qsort(heap->large, heap->larges, sizeof(*heap->large), slabs_order);
+    return !heap->target->over;
 }
 
 const struct heap_slab *heap_slab_of(const struct heap *heap, const struct heap_cache *cache,

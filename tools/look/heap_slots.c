@@ -26,23 +26,24 @@ static bool slots_read(const struct heap *heap, const struct heap_cache *cache, 
 {
     const struct view *v = &heap->view;
     uint64_t closed = view_value(v, VIEW_at_sheaf_closed), none = view_value(v, VIEW_at_sheaf_none);
-    size_t size = view_size(v, VIEW_slot);
-    char slot[256];
+    struct view_part slot = {0};
+    char room[256];
 
     *one = (struct slots_one){0};
-    if (cpu >= heap->rows || !heap->used[cpu] || cache->index >= heap->slots ||
-        size > sizeof(slot) ||
-        !target_read(heap->target, slots_address(heap, cache->index, cpu), slot, size))
+    if (cpu < heap->rows && heap->used[cpu] && cache->index < heap->slots)
+        slot = view_copy(heap->target, slots_address(heap, cache->index, cpu),
+                         view_size(v, VIEW_slot), room);
+    if (slot.size == 0)
         return false;
-    one->main = view_get(v, slot, size, heap->own->rseq ? VIEW_slot_main : VIEW_slot_held);
+    one->main = view_get(v, slot, heap->own->rseq ? VIEW_slot_main : VIEW_slot_held);
     if (one->main == closed)
         return false;
     if (one->main == none)
         one->main = 0;
-    one->spare = view_get(v, slot, size, VIEW_slot_spare);
-    one->rcu = view_get(v, slot, size, VIEW_slot_rcu);
-    one->remote = view_get(v, slot, size, VIEW_slot_remote);
-    one->remote_size = view_get(v, slot, size, VIEW_slot_remote_size);
+    one->spare = view_get(v, slot, VIEW_slot_spare);
+    one->rcu = view_get(v, slot, VIEW_slot_rcu);
+    one->remote = view_get(v, slot, VIEW_slot_remote);
+    one->remote_size = view_get(v, slot, VIEW_slot_remote_size);
     return true;
 }
 
@@ -54,7 +55,7 @@ static uint32_t slots_size(const struct heap *heap, uint64_t sheaf)
     if (sheaf < heap->begin || sheaf >= heap->end ||
         !view_read(&heap->view, heap->target, sheaf, VIEW_sheaf_size, &size))
         return 0;
-    most = most ? most : HEAP_SHEAF_MAX;
+    most = most ? most : VIEW_SHEAF_MAX;
     return (uint32_t)(size < most ? size : most);
 }
 
@@ -123,12 +124,12 @@ bool heap_read_slots(struct heap *heap)
 static void sheaf_add(struct heap *heap, uint64_t object, enum heap_state state, unsigned place)
 {
     struct heap_own *own = heap->own;
+    struct heap_sheaf_object *more =
+        heap_row(heap, own->sheaf_object, own->sheaf_objects, sizeof(*more));
 
-    if (own->sheaf_objects == own->sheaf_room) {
-        own->sheaf_room = own->sheaf_room ? 2 * own->sheaf_room : 4096;
-        own->sheaf_object =
-            heap_need(realloc(own->sheaf_object, own->sheaf_room * sizeof(*own->sheaf_object)));
-    }
+    if (!more)
+        return;
+    own->sheaf_object = more;
     own->sheaf_object[own->sheaf_objects++] =
         (struct heap_sheaf_object){object, (uint16_t)place, (uint8_t)state};
 }
@@ -138,11 +139,9 @@ static uint64_t sheaf_load(struct heap *heap, uint64_t sheaf, enum heap_state st
 {
     const struct view *v = &heap->view;
     uint32_t size = slots_size(heap, sheaf);
-    uint64_t object[HEAP_SHEAF_MAX], next = 0;
+    uint64_t object[VIEW_SHEAF_MAX], next = 0;
 
-    if (size > HEAP_SHEAF_MAX ||
-        (size > 0 && !target_read(heap->target, sheaf + view_value(v, VIEW_sheaf_object), object,
-                                  size * sizeof(object[0]))))
+    if (!target_take_some(heap->target, sheaf + view_value(v, VIEW_sheaf_object), object, size))
         return 0;
     for (uint32_t i = 0; i < size; i++)
         sheaf_add(heap, object[i], state, place);
@@ -199,7 +198,8 @@ void heap_load_sheaves(struct heap *heap)
         for (unsigned node = 0; node < heap->nodes; node++)
             sheaf_load_chain(heap, sheaf_barn(heap, cache, node), HEAP_IN_BARN, node);
     }
-    qsort(own->sheaf_object, own->sheaf_objects, sizeof(*own->sheaf_object), sheaf_order);
+    if (own->sheaf_objects > 0)
+        qsort(own->sheaf_object, own->sheaf_objects, sizeof(*own->sheaf_object), sheaf_order);
 }
 
 const struct heap_sheaf_object *heap_in_sheaf(struct heap *heap, uint64_t object)
@@ -217,6 +217,6 @@ void heap_forget_sheaves(struct heap *heap)
 {
     free(heap->own->sheaf_object);
     heap->own->sheaf_object = NULL;
-    heap->own->sheaf_objects = heap->own->sheaf_room = 0;
+    heap->own->sheaf_objects = 0;
     heap->own->sheaves_read = false;
 }

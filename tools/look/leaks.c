@@ -5,8 +5,6 @@
 #include "look/late.h"
 #include "look/target_core.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,13 +12,14 @@
 enum {
     LEAKS_CHUNK = 16 << 10,   /* what is read at a time of small objects … */
     LEAKS_CHUNKS = 4096,      /* … and kept */
+    LEAKS_PART = 64 << 10,    /* what is read at a time of others */
     LEAKS_MAPPING_SHIFT = 36, /* larger mappings, such as a sanitizer's shadow, are not read */
     LEAKS_PAGES = 512,        /* words of /proc/PID/pagemap, read at a time */
     LEAKS_RENEW = 4096,       /* slabs, between which pages that were kept are let go */
+    LEAKS_SNAPSHOTS = 12,     /* a search may take as long as so many of them */
 };
 
-#define LEAKS_PRESENT (UINT64_C(3) << 62) /* in memory, or swapped out */
-#define LEAKS_SHARED (UINT64_C(1) << 61)  /* a file's page, not one of the process's own */
+#define LEAKS_SHARED (UINT64_C(1) << 61) /* a file's page, not one of the process's own */
 
 struct leaks_search {
     struct heap *heap;
@@ -28,27 +27,39 @@ struct leaks_search {
     struct reach *reach;
     struct late *late; /* while pointers are followed in a target that runs */
     uint64_t window, window_end;
-    int pagemap; /* -1: there is none */
     char *chunk;
     uint64_t chunk_at[LEAKS_CHUNKS]; /* 1 + address */
     uint8_t state[HEAP_OBJECTS];
-    char buffer[HEAP_SHEAF_MAX * 8];
+    uint64_t buffer[VIEW_SHEAF_MAX];
+    char part[LEAKS_PART];
 };
 
 /* ---- reading ---------------------------------------------------------------------------------- */
 
-/* What cannot be read is zeros. */
-static void leaks_read(struct heap *heap, uint64_t address, char *to, size_t n)
+/* LEAKS_PART bytes at most; what cannot be read, or was never touched, is zeros.  False: they are nothing else. */
+static bool leaks_read(struct heap *heap, uint64_t address, char *to, size_t n)
 {
-    if (target_read_now(heap->target, address, to, n))
-        return;
-    for (size_t at = 0; at < n;) {
-        size_t part = TARGET_PAGE - (size_t)((address + at) % TARGET_PAGE);
-        part = part < n - at ? part : n - at;
-        if (!target_read_now(heap->target, address + at, to + at, part))
+    bool there[LEAKS_PART / TARGET_PAGE + 1], any = false;
+    size_t before = address % TARGET_PAGE, pages = (before + n + TARGET_PAGE - 1) / TARGET_PAGE;
+
+    target_there(heap->target, address, there, pages);
+    for (size_t i = 0, at = 0, most = pages; i < pages;) {
+        size_t end = i + 1, part;
+        while (end - i < most && end < pages && there[end] == there[i])
+            end++;
+        part = (end * TARGET_PAGE - before < n ? end * TARGET_PAGE - before : n) - at;
+        if (there[i] && target_read_now(heap->target, address + at, to + at, part, part)) {
+            any = true;
+        } else if (there[i] && end - i > 1) { /* some of them can be */
+            most = 1;
+            continue;
+        } else {
             memset(to + at, 0, part);
+        }
         at += part;
+        i = end;
     }
+    return any;
 }
 
 static const char *leaks_chunk(struct leaks_search *search, uint64_t at)
@@ -57,18 +68,17 @@ static const char *leaks_chunk(struct leaks_search *search, uint64_t at)
     char *chunk = search->chunk + i * LEAKS_CHUNK;
 
     if (search->chunk_at[i] != at + 1) {
-        leaks_read(search->heap, at, chunk, LEAKS_CHUNK);
+        (void)leaks_read(search->heap, at, chunk, LEAKS_CHUNK);
         search->chunk_at[i] = at + 1;
     }
     return chunk;
 }
 
-static void leaks_copy(struct leaks_search *search, uint64_t address, size_t size, void *buffer)
+/* The same of what is kept. */
+static bool leaks_copy(struct leaks_search *search, uint64_t address, size_t size, void *buffer)
 {
-    if (size >= LEAKS_CHUNK || address < search->window || address >= search->window_end) {
-        leaks_read(search->heap, address, buffer, size);
-        return;
-    }
+    if (size >= LEAKS_CHUNK || address < search->window || address >= search->window_end)
+        return leaks_read(search->heap, address, buffer, size);
     for (size_t done = 0; done < size;) {
         uint64_t at = address + done, in = at % LEAKS_CHUNK;
         size_t part =
@@ -76,13 +86,15 @@ static void leaks_copy(struct leaks_search *search, uint64_t address, size_t siz
         memcpy((char *)buffer + done, leaks_chunk(search, at - in) + in, part);
         done += part;
     }
+    return true;
 }
 
 static const void *leaks_view(void *context, uint64_t address, size_t size, void *buffer)
 {
     struct leaks_search *search = context;
 
-    leaks_copy(search, address, size, buffer);
+    if (size > LEAKS_PART || !leaks_copy(search, address, size, buffer))
+        return NULL;
     if (search->late)
         late_note(search->late, search->reach, buffer, size / 8);
     return buffer;
@@ -102,9 +114,8 @@ static bool leaks_is_sheaf(const struct leaks_search *search, const struct heap_
     const struct view *v = &search->heap->view;
     uint64_t table = view_value(v, VIEW_at_sheaf_cache), address;
 
-    for (uint64_t i = 0; i < view_value(v, VIEW_SHEAF_CLASSES) && i < 64; i++)
-        if (target_read(search->heap->target, table + i * 8, &address, sizeof(address)) &&
-            address == cache->address)
+    for (uint64_t i = 0; i < view_value(v, VIEW_SHEAF_CLASSES); i++)
+        if (target_take(search->heap->target, table + i * 8, &address) && address == cache->address)
             return true;
     return false;
 }
@@ -113,20 +124,16 @@ static bool leaks_is_sheaf(const struct leaks_search *search, const struct heap_
 static void leaks_sheaf(struct leaks_search *search, const struct heap_cache *cache, uint64_t sheaf)
 {
     const struct view *v = &search->heap->view;
-    uint64_t size, head = view_value(v, VIEW_sheaf_object), object;
+    uint64_t size, head = view_value(v, VIEW_sheaf_object);
 
     if (!view_read(v, search->heap->target, sheaf, VIEW_sheaf_size, &size) ||
         cache->object_size < head)
         return;
     if (size > (cache->object_size - head) / 8)
         size = (cache->object_size - head) / 8;
-    if (size * 8 > sizeof(search->buffer) ||
-        !target_read(search->heap->target, sheaf + head, search->buffer, (size_t)size * 8))
-        return;
-    for (uint64_t i = 0; i < size; i++) {
-        memcpy(&object, search->buffer + i * 8, sizeof(object));
-        reach_free(search->reach, object);
-    }
+    if (target_take_some(search->heap->target, sheaf + head, search->buffer, size))
+        for (uint64_t i = 0; i < size; i++)
+            reach_free(search->reach, search->buffer[i]);
 }
 
 /* The library's own objects, which lie in front of the program's: `sheaves` those that are sheaves, or the others,
@@ -218,10 +225,10 @@ static void leaks_pages(struct leaks_search *search, uint64_t start, uint64_t en
     for (uint64_t at = start; at < end; at += LEAKS_PAGES * page) {
         uint64_t n = (end - at + page - 1) / page;
         n = n < LEAKS_PAGES ? n : LEAKS_PAGES;
-        if (pread(search->pagemap, word, (size_t)n * 8, (off_t)(at / page * 8)) != (ssize_t)(n * 8))
+        if (!target_words(search->heap->target, at / page, word, n))
             memset(word, writable ? 0xff : 0, sizeof(word));
         for (uint64_t i = 0; i < n; i++) {
-            bool wanted = (word[i] & LEAKS_PRESENT) && (writable || !(word[i] & LEAKS_SHARED));
+            bool wanted = (word[i] & TARGET_PRESENT) && (writable || !(word[i] & LEAKS_SHARED));
             if (wanted && !open)
                 from = at + i * page;
             else if (!wanted && open)
@@ -238,6 +245,8 @@ static bool leaks_mapping(const struct target_mapping *mapping, void *arg)
     struct leaks_search *search = arg;
     uint64_t bytes = mapping->end - mapping->begin;
 
+    if (search->heap->target->over)
+        return false;
     if (!mapping->read || mapping->begin >> 63 ||
         (mapping->begin >= search->window && mapping->end <= search->window_end))
         return true;
@@ -272,14 +281,16 @@ static uint64_t leaks_hash(struct leaks_search *search, const struct leaks_objec
 {
     struct heap_what what;
     uint64_t hash = object->size, word;
-    char copy[1024];
 
-    for (uint64_t at = 0; at < object->size; at += sizeof(copy)) {
-        size_t n = object->size - at < sizeof(copy) ? (size_t)(object->size - at) : sizeof(copy);
-        memset(copy, 0, sizeof(copy));
-        leaks_copy(search, object->address + at, n, copy);
-        for (size_t i = 0; i < n; i += 8) {
-            memcpy(&word, copy + i, sizeof(word));
+    for (uint64_t at = 0; at < object->size; at += LEAKS_PART) {
+        size_t n = object->size - at < LEAKS_PART ? (size_t)(object->size - at) : LEAKS_PART;
+        if (!leaks_copy(search, object->address + at, n, search->part)) {
+            hash = leaks_mix(hash, at);
+            continue;
+        }
+        memset(search->part + n, 0, -n % sizeof(word));
+        for (size_t i = 0; i < n; i += sizeof(word)) {
+            memcpy(&word, search->part + i, sizeof(word));
             hash = leaks_mix(hash, word);
         }
     }
@@ -321,18 +332,20 @@ bool leaks_search(struct heap *heap, leaks_registers registers, void *context, b
     struct leaks_search *search = heap_need(calloc(1, sizeof(*search)));
     uint64_t size = 0;
     bool roots;
-    char path[64];
 
     *leaks = (struct leaks){.all = all};
+    target_allow(heap->target, LEAKS_SNAPSHOTS);
     (void)view_read(v, heap->target, view_value(v, VIEW_at_pagemap), VIEW_pagemap_size, &size);
     search->heap = heap;
     search->leaks = leaks;
     search->window = heap->base;
     search->window_end = heap->base + size;
+    if (!target_spend(heap->target, (heap->end - heap->middle) / TARGET_PAGE * 4)) {
+        free(search);
+        return target_damaged(heap->target, error);
+    }
     search->chunk = heap_need(malloc((size_t)LEAKS_CHUNKS * LEAKS_CHUNK));
     search->reach = reach_new(heap->middle, heap->end, leaks_view, search);
-    snprintf(path, sizeof(path), "/proc/%d/pagemap", heap->target->pid);
-    search->pagemap = heap->target->live ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     leaks_take(search);
     reach_start(search->reach);
     search->late =
@@ -347,14 +360,14 @@ bool leaks_search(struct heap *heap, leaks_registers registers, void *context, b
     search->late = NULL;
     reach_settle(search->reach);
     reach_each(search->reach, leaks_found, search);
-    if (search->pagemap >= 0)
-        close(search->pagemap);
     reach_close(search->reach);
     free(search->chunk);
     free(search);
     if (!view_knows(v, VIEW_at_sheaf_cache) || view_value(v, VIEW_STOOK_ENCODED) == 0)
         return target_fail(error, "the Stook of process %d (%s) keeps no marks of its objects",
                            heap->target->pid, heap->target->name);
+    if (heap->target->over)
+        return target_damaged(heap->target, error);
     return roots ||
            target_fail(error, "process %d (%s) has ended", heap->target->pid, heap->target->name);
 }

@@ -9,12 +9,51 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- pages that were read -------------------------------------------------------------------- */
-
 enum {
     CACHE_BITS_LEAST = 10,
     CACHE_EXPECTED = 4096, /* pages that are read at one time at most */
+    CACHE_BLOCK = 256,     /* pages of a piece of memory */
+    TARGET_SECONDS = 4,    /* the CPU's time for a snapshot … */
+    TARGET_SHIFT = 30, /* … and one more by so many bytes of the process, as powers of two … */
+    TARGET_LONGEST = 60,           /* … up to this */
+    CACHE_COST = TARGET_PAGE + 32, /* of a page that is kept, with its place */
+    TARGET_STEPS = 512,            /* reads between looks at the clock */
 };
+#define TARGET_LEAST (UINT64_C(64) << 20) /* a budget, with an eighth of the process … */
+#define TARGET_MOST (UINT64_C(2) << 30)   /* … up to this */
+
+/* ---- the budget ------------------------------------------------------------------------------- */
+
+static uint64_t target_clock(clockid_t clock)
+{
+    struct timespec now;
+
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void target_allow(struct target *target, unsigned snapshots)
+{
+    target->over = false;
+    target->deadline = target_clock(CLOCK_PROCESS_CPUTIME_ID) +
+                       snapshots * (target->seconds * UINT64_C(1000000000));
+}
+
+bool target_spend(struct target *target, uint64_t bytes)
+{
+    target->over |= bytes > target->budget - target->spent;
+    target->spent += target->over ? 0 : bytes;
+    return !target->over;
+}
+
+static bool target_step(struct target *target)
+{
+    if (++target->steps % TARGET_STEPS == 0)
+        target->over |= target_clock(CLOCK_PROCESS_CPUTIME_ID) > target->deadline;
+    return !target->over;
+}
+
+/* ---- pages ------------------------------------------------------------------------------------ */
 
 /* An entry of the hash table: its page, once it was read or tried. */
 struct target_page {
@@ -26,7 +65,7 @@ struct target_cache {
     struct target_page *place;
     unsigned bits;
     size_t used;
-    char **blocks; /* memory of pages, by CACHE_EXPECTED */
+    char **blocks; /* memory of pages, by CACHE_BLOCK */
     size_t taken, nblocks;
     uint64_t expected[CACHE_EXPECTED];
     size_t nexpected;
@@ -77,12 +116,12 @@ static void cache_put(struct target_cache *cache, uint64_t page, char *bytes)
 
 static char *cache_take(struct target_cache *cache)
 {
-    size_t in = cache->taken % CACHE_EXPECTED, block = cache->taken / CACHE_EXPECTED;
+    size_t in = cache->taken % CACHE_BLOCK, block = cache->taken / CACHE_BLOCK;
 
     if (block == cache->nblocks) {
         cache->blocks =
             cache_need(realloc(cache->blocks, (cache->nblocks + 1) * sizeof(*cache->blocks)));
-        cache->blocks[cache->nblocks++] = cache_need(malloc((size_t)CACHE_EXPECTED * TARGET_PAGE));
+        cache->blocks[cache->nblocks++] = cache_need(malloc((size_t)CACHE_BLOCK * TARGET_PAGE));
     }
     cache->taken++;
     return cache->blocks[block] + in * TARGET_PAGE;
@@ -116,6 +155,9 @@ static void cache_fill(struct target *target)
             continue;
         cache->expected[n++] = page;
     }
+    cache->nexpected = 0;
+    if (!target_spend(target, n * CACHE_COST))
+        return;
     for (size_t i = 0; i < n; i++) {
         to[i] = cache_take(cache);
         got[i] = false;
@@ -124,7 +166,6 @@ static void cache_fill(struct target *target)
         target->ops->read_pages(target, cache->expected, to, got, n);
     for (size_t i = 0; i < n; i++)
         cache_put(cache, cache->expected[i], got[i] ? to[i] : NULL);
-    cache->nexpected = 0;
 }
 
 void target_expect(struct target *target, uint64_t address, size_t n)
@@ -134,16 +175,18 @@ void target_expect(struct target *target, uint64_t address, size_t n)
     for (uint64_t left = n + address % TARGET_PAGE; left > 0 && n > 0; page += TARGET_PAGE) {
         if (target->cache->nexpected == CACHE_EXPECTED)
             cache_fill(target);
+        if (!target_step(target))
+            return;
         target->cache->expected[target->cache->nexpected++] = page;
         left -= left < TARGET_PAGE ? left : TARGET_PAGE;
     }
 }
 
-bool target_read(struct target *target, uint64_t address, void *to, size_t n)
+bool target_read(struct target *target, uint64_t address, void *to, size_t room, size_t n)
 {
     char *at = to;
 
-    if (address + n < address)
+    if (n > room || address + n < address || !target_step(target))
         return false;
     while (n > 0) {
         uint64_t page = address - address % TARGET_PAGE;
@@ -154,7 +197,7 @@ bool target_read(struct target *target, uint64_t address, void *to, size_t n)
             cache_fill(target);
             place = cache_place(target->cache, page);
         }
-        if (!place->bytes)
+        if (target->over || !place->bytes)
             return false;
         memcpy(at, place->bytes + in, part);
         at += part;
@@ -164,9 +207,27 @@ bool target_read(struct target *target, uint64_t address, void *to, size_t n)
     return true;
 }
 
-bool target_read_now(struct target *target, uint64_t address, void *to, size_t n)
+bool target_read_now(struct target *target, uint64_t address, void *to, size_t room, size_t n)
 {
-    return address + n >= address && target->ops->read(target, address, to, n) == n;
+    return n <= room && address + n >= address && target_step(target) &&
+           target->ops->read(target, address, to, n) == n;
+}
+
+void target_there(struct target *target, uint64_t address, bool *there, size_t n)
+{
+    uint64_t page[CACHE_BLOCK];
+
+    for (size_t done = 0; done < n; done += CACHE_BLOCK) {
+        size_t some = n - done < CACHE_BLOCK ? n - done : CACHE_BLOCK;
+        for (size_t i = 0; i < some; i++)
+            page[i] = address - address % TARGET_PAGE + (done + i) * TARGET_PAGE;
+        target->ops->there(target, page, there + done, some);
+    }
+}
+
+bool target_words(struct target *target, uint64_t page, uint64_t *word, size_t n)
+{
+    return target_step(target) && target->ops->words && target->ops->words(target, page, word, n);
 }
 
 /* ---- text ------------------------------------------------------------------------------------- */
@@ -190,7 +251,7 @@ bool target_read_text(struct target *target, uint64_t address, char *to, size_t 
         size_t part = TARGET_PAGE - (size_t)((address + n) % TARGET_PAGE);
         if (part > size - 1 - n)
             part = size - 1 - n;
-        if (!target_read(target, address + n, to + n, part))
+        if (!target_read(target, address + n, to + n, part, part))
             return false;
         if (memchr(to + n, '\0', part))
             break;
@@ -207,33 +268,43 @@ bool target_fail(struct target_error *error, const char *format, ...)
 {
     va_list args;
 
-    error->refused = false;
+    error->refused = error->damaged = false;
     va_start(args, format);
     vsnprintf(error->text, sizeof(error->text), format, args);
     va_end(args);
     return false;
 }
 
-struct target *target_new(const struct target_ops *ops, void *own)
+bool target_damaged(const struct target *target, struct target_error *error)
+{
+    (void)target_fail(error, "process %d (%s): its tables are damaged%s", target->pid, target->name,
+                      target->over ? ", or more than can be read" : "");
+    error->damaged = true;
+    return false;
+}
+
+struct target *target_new(const struct target_ops *ops, void *own, uint64_t resident)
 {
     struct target *target = cache_need(calloc(1, sizeof(*target)));
+    uint64_t more = resident >> TARGET_SHIFT;
 
     target->ops = ops;
     target->own = own;
+    target->budget = resident / 8 < TARGET_MOST ? TARGET_LEAST + resident / 8 : TARGET_MOST;
+    target->seconds = TARGET_SECONDS + (unsigned)(more < TARGET_LONGEST ? more : TARGET_LONGEST);
     target->cache = cache_need(calloc(1, sizeof(*target->cache)));
     target->cache->bits = CACHE_BITS_LEAST;
     target->cache->place =
         cache_need(calloc((size_t)1 << CACHE_BITS_LEAST, sizeof(struct target_page)));
     target_renew(target);
+    target_allow(target, 1);
     return target;
 }
 
 void target_renew(struct target *target)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    target->time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    target->time = target_clock(CLOCK_MONOTONIC);
+    target->spent = 0;
     cache_clear(target->cache);
 }
 

@@ -3,8 +3,12 @@
  * target.h - the memory of another process, or of a core file, by address.
  *
  * What was read is kept until target_renew(): reads between two of these see each page at one time, however often they
- * ask.  Nothing stops a live target, and nothing runs in it.  No value that is read is to be trusted: addresses are
- * checked by the read itself, all else by the caller.
+ * ask.  Nothing stops a live target, and nothing runs in it.
+ *
+ * No value that is read is to be trusted.  An address is a number here and never a pointer.  Each read says how much room
+ * there is, and is refused if it asks for more.  A target has a budget of memory, for pages that are kept and for rows
+ * that are made of them (target_spend()), and one of the CPU's time (target_allow()).  Once it has used one up, each
+ * further read fails, so that every loop over what it claims to have comes to its end.
  *
  * Errors are texts for people: what happened, and what to do.
  */
@@ -20,6 +24,7 @@ enum { TARGET_PAGE = 4096, TARGET_ERROR = 512, TARGET_NAME = 64 };
 struct target_error {
     char text[TARGET_ERROR];
     bool refused; /* the kernel does not let this process look into that one */
+    bool damaged; /* what the library says of itself there cannot be */
 };
 /* For `return target_fail(error, "...", ...)`. */
 bool target_fail(struct target_error *error, const char *format, ...)
@@ -42,6 +47,10 @@ struct target_ops {
     /* The same of many pages of TARGET_PAGE bytes: what cannot be read has got[i] false. */
     void (*read_pages)(struct target *target, const uint64_t *pages, char *const *to, bool *got,
                        size_t n);
+    /* Of n pages: those that were never written to, and are zeros, have there[i] false. */
+    void (*there)(struct target *target, const uint64_t *pages, bool *there, size_t n);
+    /* As target_words(); NULL: it has none. */
+    bool (*words)(struct target *target, uint64_t page, uint64_t *word, size_t n);
     /* Calls fn for each mapping in the order of addresses until it returns false.  False: there are none to be seen. */
     bool (*mappings)(struct target *target,
                      bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg);
@@ -59,26 +68,55 @@ struct target {
     void *own;              /* of the ops */
     struct target_cache *cache;
     uint64_t reads, read_bytes; /* from the target itself: system calls, or pieces of a file */
+    bool over;                  /* its budget is used up */
+    uint64_t spent, budget;     /* bytes, since target_renew() */
+    uint64_t deadline;          /* of this process's CPU time, ns */
+    unsigned seconds, steps;    /* of that time, for a snapshot; reads so far */
 };
 
 /* NULL with an error. */
 struct target *target_open_pid(int pid, struct target_error *error);
 void target_close(struct target *target);
 
-/* For implementations: a target of these ops, with room for the cache. */
-struct target *target_new(const struct target_ops *ops, void *own);
+/* For implementations: a target of these ops, with room for the cache, and the budget of one of `resident` bytes. */
+struct target *target_new(const struct target_ops *ops, void *own, uint64_t resident);
 
 /* What is read from here on is new. */
 void target_renew(struct target *target);
 bool target_alive(struct target *target);
+/* For `return target_damaged(target, error)`. */
+bool target_damaged(const struct target *target, struct target_error *error);
+/* From now on the CPU's time of so many snapshots. */
+void target_allow(struct target *target, unsigned snapshots);
+/* False, and the budget is used up: so many bytes are not left. */
+bool target_spend(struct target *target, uint64_t bytes);
 
-/* All n bytes, or false. */
-bool target_read(struct target *target, uint64_t address, void *to, size_t n);
+/* All n bytes, or false: they cannot be read, `room` is less, or the budget is used up. */
+bool target_read(struct target *target, uint64_t address, void *to, size_t room, size_t n);
+/* Into *object; the first n elements of an array. */
+#define target_take(target, address, object)                                                       \
+    target_read(target, address, object, sizeof(*(object)), sizeof(*(object)))
+#define target_take_some(target, address, array, n)                                                \
+    target_read(target, address, array, TARGET_ROOM(array), (size_t)(n) * sizeof((array)[0]))
+/* Of an array, which a pointer is not. */
+#define TARGET_ROOM(array)                                                                         \
+    (sizeof(array) +                                                                               \
+     0 * sizeof(struct {                                                                           \
+         _Static_assert(!__builtin_types_compatible_p(__typeof__(array), __typeof__(&(array)[0])), \
+                        "an array");                                                               \
+         int none;                                                                                 \
+     }))
 /* The same past what is kept: as it is now. */
-bool target_read_now(struct target *target, uint64_t address, void *to, size_t n);
+bool target_read_now(struct target *target, uint64_t address, void *to, size_t room, size_t n);
+/* Of n pages of TARGET_PAGE bytes from `address` on, which of them are there; the others are zeros, and reading them would
+ * have the process's page tables grow. */
+void target_there(struct target *target, uint64_t address, bool *there, size_t n);
 /* The pages of [address, address + n) are about to be read: in few calls, with those of other calls before the next
  * target_read(). */
 void target_expect(struct target *target, uint64_t address, size_t n);
+/* Words of /proc/PID/pagemap, from that of the kernel's page of this number on. */
+bool target_words(struct target *target, uint64_t page, uint64_t *word, size_t n);
+#define TARGET_PRESENT (UINT64_C(3) << 62) /* in memory, or swapped out */
 /* Text up to its NUL or to size - 1 characters; control characters and bytes of no UTF-8 become '?'. */
 bool target_read_text(struct target *target, uint64_t address, char *to, size_t size);
 /* In place; also of text that has no NUL in `size` bytes. */

@@ -41,6 +41,7 @@ struct core_part {
 };
 
 struct core {
+    int fd;
     const char *bytes;
     size_t size;
     struct core_part *part; /* in the order of addresses */
@@ -71,7 +72,8 @@ static const void *core_at(const struct core *core, uint64_t offset, uint64_t si
     return offset <= core->size && size <= core->size - offset ? core->bytes + offset : NULL;
 }
 
-static const char *core_map(const char *path, size_t *size, struct stat *st)
+/* `keep`: where its descriptor is to stay; NULL: nowhere. */
+static const char *core_map(const char *path, size_t *size, struct stat *st, int *keep)
 {
     int fd = file_open_read(path);
     void *bytes = MAP_FAILED;
@@ -81,7 +83,10 @@ static const char *core_map(const char *path, size_t *size, struct stat *st)
     errno = ENOEXEC;
     if (fstat(fd, st) == 0 && S_ISREG(st->st_mode) && st->st_size > 0)
         bytes = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
+    if (keep && bytes != MAP_FAILED)
+        *keep = fd;
+    else
+        close(fd);
     *size = (size_t)st->st_size;
     return bytes == MAP_FAILED ? NULL : bytes;
 }
@@ -128,7 +133,7 @@ static void core_open_file(struct core *core, struct core_file *file)
     file->tried = true;
     file->here = core->exe && program && program->file == file ? core->exe : file->path;
     if (file->here[0] == '/' || file->here == core->exe)
-        file->bytes = core_map(file->here, &file->size, &st);
+        file->bytes = core_map(file->here, &file->size, &st, NULL);
     if (file->bytes && !core_same_build(core, file)) {
         munmap((void *)(uintptr_t)file->bytes, file->size);
         file->bytes = NULL;
@@ -220,6 +225,27 @@ static size_t core_read(struct target *target, uint64_t address, void *to, size_
     return done;
 }
 
+/* What is a hole of the core's file is zeros. */
+static void core_there(struct target *target, const uint64_t *pages, bool *there, size_t n)
+{
+    const struct core *core = target->own;
+    off_t hole = 0, data = 0; /* a part of the file without data */
+
+    for (size_t i = 0; i < n; i++) {
+        const struct core_part *part = core_part(core, pages[i]);
+        uint64_t at = part ? pages[i] - part->begin : 0, from = part ? part->core + at : 0;
+        there[i] = true;
+        if (!part || at + TARGET_PAGE > part->in_core || from + TARGET_PAGE > core->size)
+            continue;
+        if ((off_t)from < hole || (off_t)from >= data) {
+            hole = (off_t)from;
+            data = lseek(core->fd, hole, SEEK_DATA);
+            data = data < 0 && errno == ENXIO ? (off_t)core->size : data;
+        }
+        there[i] = data < (off_t)(from + TARGET_PAGE);
+    }
+}
+
 static void core_read_pages(struct target *target, const uint64_t *pages, char *const *to,
                             bool *got, size_t n)
 {
@@ -265,8 +291,10 @@ static void core_close(struct target *target)
             munmap((void *)(uintptr_t)core->file[i].bytes, core->file[i].size);
         free(core->file[i].path);
     }
-    if (core->bytes)
+    if (core->bytes) {
         munmap((void *)(uintptr_t)core->bytes, core->size);
+        close(core->fd);
+    }
     free(core->file);
     free(core->part);
     free(core->note);
@@ -276,6 +304,7 @@ static void core_close(struct target *target)
 static const struct target_ops core_ops = {
     .read = core_read,
     .read_pages = core_read_pages,
+    .there = core_there,
     .mappings = core_mappings,
     .alive = core_alive,
     .close = core_close,
@@ -493,12 +522,13 @@ static bool core_parse(struct core *core, struct target *target)
 struct target *target_open_core(const char *path, const char *exe, struct target_error *error)
 {
     struct core *core = core_need(calloc(1, sizeof(*core)));
-    struct target *target = target_new(&core_ops, core);
-    const struct core_part *program;
     struct stat st;
+    const char *bytes = core_map(path, &core->size, &st, &core->fd);
+    struct target *target = target_new(&core_ops, core, bytes ? core->size : 0);
+    const struct core_part *program;
 
     core->exe = exe;
-    core->bytes = core_map(path, &core->size, &st);
+    core->bytes = bytes;
     if (!core->bytes) {
         (void)target_fail(error, "%.200s: %s", path,
                           errno == ENOEXEC ? "is no core file" : file_error(errno));

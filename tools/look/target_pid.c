@@ -15,12 +15,23 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { PID_VECTORS = 1024 }; /* the kernel's most in one call */
+enum {
+    PID_VECTORS = 1024, /* the kernel's most in one call */
+    PID_WORDS = 512,    /* of pagemap, that are read at a time */
+};
 
-/* The folder in /proc: it stays the process's that it was opened of, whatever its number becomes. */
+struct pid {
+    int folder; /* in /proc: it stays the process's that it was opened of, whatever its number becomes */
+    int pagemap; /* -1: it cannot be read */
+    /* Of the memory that belongs to no file and to this process alone: begin, end, in the order of addresses. */
+    uint64_t (*own)[2];
+    size_t owns;
+    uint64_t listed; /* target->time when that was read */
+};
+
 static int pid_folder(const struct target *target)
 {
-    return (int)(intptr_t)target->own;
+    return ((const struct pid *)target->own)->folder;
 }
 
 /* A file of it; how much of it was read, or -1. */
@@ -69,6 +80,117 @@ static bool pid_alive(struct target *target)
     return state != 0 && state != 'Z' && state != 'X';
 }
 
+/* A line of `maps`: "begin-end rwxp offset major:minor inode   path". */
+static bool pid_parse(char *line, struct target_mapping *m)
+{
+    char flags[5];
+    int path = 0;
+
+    *m = (struct target_mapping){0};
+    if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &m->begin, &m->end, flags, &m->offset,
+               &m->device_major, &m->device_minor, &m->inode, &path) < 7)
+        return false;
+    m->read = flags[0] == 'r';
+    m->write = flags[1] == 'w';
+    m->execute = flags[2] == 'x';
+    m->shared = flags[3] == 's';
+    m->path = path > 0 ? line + path : "";
+    return true;
+}
+
+static bool pid_mappings(struct target *target,
+                         bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg)
+{
+    int fd = openat(pid_folder(target), "maps", O_RDONLY | O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    struct target_mapping mapping;
+    char *line = NULL;
+    size_t size = 0;
+    bool any = false, more = true;
+
+    if (!file)
+        return false;
+    watch_begin();
+    while (more && getline(&line, &size, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (!pid_parse(line, &mapping))
+            continue;
+        any = true;
+        more = fn(&mapping, arg);
+    }
+    watch_end();
+    free(line);
+    fclose(file);
+    return any;
+}
+
+/* ---- what was never touched -------------------------------------------------------------------- */
+
+static bool pid_list_own(const struct target_mapping *mapping, void *arg)
+{
+    struct pid *pid = arg;
+    void *more;
+
+    if (!mapping->read || mapping->shared || mapping->inode != 0 ||
+        strncmp(mapping->path, "[v", 2) == 0)
+        return true; /* of [vvar] and [vdso] the kernel has no words */
+    if (pid->owns % 256 == 0) {
+        more = realloc(pid->own, (pid->owns + 256) * sizeof(*pid->own));
+        if (!more)
+            return false;
+        pid->own = more;
+    }
+    pid->own[pid->owns][0] = mapping->begin;
+    pid->own[pid->owns++][1] = mapping->end;
+    return true;
+}
+
+static bool pid_is_own(struct target *target, uint64_t page)
+{
+    struct pid *pid = target->own;
+    size_t low = 0, high;
+
+    if (pid->listed != target->time) {
+        pid->owns = 0;
+        pid->listed = target->time;
+        (void)pid_mappings(target, pid_list_own, pid);
+    }
+    for (high = pid->owns; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (pid->own[middle][1] <= page)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < pid->owns && pid->own[low][0] <= page;
+}
+
+static bool pid_words(struct target *target, uint64_t page, uint64_t *word, size_t n)
+{
+    return pread(((struct pid *)target->own)->pagemap, word, n * sizeof(*word),
+                 (off_t)(page * sizeof(*word))) == (ssize_t)(n * sizeof(*word));
+}
+
+/* A file's page may be there for others alone, so it counts as there. */
+static void pid_there(struct target *target, const uint64_t *pages, bool *there, size_t n)
+{
+    uint64_t word[PID_WORDS], size = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    memset(there, 1, n);
+    for (size_t i = 0, end; i < n; i = end) {
+        uint64_t first = pages[i] / size;
+        for (end = i + 1; end < n && pages[end] / size - first < PID_WORDS; end++)
+            ;
+        if (!target_words(target, first, word, pages[end - 1] / size - first + 1))
+            continue;
+        for (size_t j = i; j < end; j++)
+            there[j] =
+                (word[pages[j] / size - first] & TARGET_PRESENT) || !pid_is_own(target, pages[j]);
+    }
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
 static size_t pid_read(struct target *target, uint64_t address, void *to, size_t n)
 {
     struct iovec local = {to, n}, remote = {(void *)(uintptr_t)address, n};
@@ -116,68 +238,43 @@ static size_t pid_read_some(struct target *target, const uint64_t *pages, char *
 static void pid_read_pages(struct target *target, const uint64_t *pages, char *const *to, bool *got,
                            size_t n)
 {
+    pid_there(target, pages, got, n);
     for (size_t i = 0; i < n;) {
-        size_t asked, done = pid_read_some(target, pages, to, i, n, &asked);
-        if (done == SIZE_MAX)
-            return;
-        for (size_t j = 0; j < done; j++)
-            got[i + j] = true;
-        i += done == asked ? asked : done + 1; /* past the one that cannot be read */
-    }
-}
-
-/* A line of `maps`: "begin-end rwxp offset major:minor inode   path". */
-static bool pid_parse(char *line, struct target_mapping *m)
-{
-    char flags[5];
-    int path = 0;
-
-    *m = (struct target_mapping){0};
-    if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &m->begin, &m->end, flags, &m->offset,
-               &m->device_major, &m->device_minor, &m->inode, &path) < 7)
-        return false;
-    m->read = flags[0] == 'r';
-    m->write = flags[1] == 'w';
-    m->execute = flags[2] == 'x';
-    m->shared = flags[3] == 's';
-    m->path = path > 0 ? line + path : "";
-    return true;
-}
-
-static bool pid_mappings(struct target *target,
-                         bool (*fn)(const struct target_mapping *mapping, void *arg), void *arg)
-{
-    int fd = openat(pid_folder(target), "maps", O_RDONLY | O_CLOEXEC);
-    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    struct target_mapping mapping;
-    char *line = NULL;
-    size_t size = 0;
-    bool any = false, more = true;
-
-    if (!file)
-        return false;
-    watch_begin();
-    while (more && getline(&line, &size, file) > 0) {
-        line[strcspn(line, "\n")] = '\0';
-        if (!pid_parse(line, &mapping))
+        size_t asked, done, end = i + 1;
+        if (!got[i]) {
+            memset(to[i], 0, TARGET_PAGE);
+            got[i++] = true;
             continue;
-        any = true;
-        more = fn(&mapping, arg);
+        }
+        while (end < n && got[end])
+            end++;
+        done = pid_read_some(target, pages, to, i, end, &asked);
+        if (done == SIZE_MAX) {
+            memset(got + i, 0, n - i);
+            return;
+        }
+        if (done < asked)
+            got[i + done++] = false; /* it cannot be read */
+        i += done;
     }
-    watch_end();
-    free(line);
-    fclose(file);
-    return any;
 }
 
 static void pid_close(struct target *target)
 {
-    close(pid_folder(target));
+    struct pid *pid = target->own;
+
+    close(pid->folder);
+    if (pid->pagemap >= 0)
+        close(pid->pagemap);
+    free(pid->own);
+    free(pid);
 }
 
 static const struct target_ops pid_ops = {
     .read = pid_read,
     .read_pages = pid_read_pages,
+    .there = pid_there,
+    .words = pid_words,
     .mappings = pid_mappings,
     .alive = pid_alive,
     .close = pid_close,
@@ -276,7 +373,7 @@ static bool pid_try(struct target *target, struct target_error *error)
                            target->pid, target->name);
     }
     errno = 0;
-    if (target_read_now(target, address, &byte, 1))
+    if (target_read_now(target, address, &byte, 1, 1))
         return true;
     if (errno == EPERM || errno == EACCES)
         return pid_refused(folder, target->pid, target->name, error);
@@ -286,22 +383,36 @@ static bool pid_try(struct target *target, struct target_error *error)
                        target->pid, target->name);
 }
 
+/* The most that was ever resident of it. */
+static uint64_t pid_peak(int folder)
+{
+    char status[4096], *at;
+
+    return pid_file(folder, "status", status, sizeof(status)) > 0 &&
+                   (at = strstr(status, "\nVmHWM:"))
+               ? strtoull(at + 7, NULL, 10) << 10
+               : 0;
+}
+
 struct target *target_open_pid(int pid, struct target_error *error)
 {
     struct target *target;
+    struct pid *own = calloc(1, sizeof(*own));
     char path[32];
-    int folder;
 
     snprintf(path, sizeof(path), "/proc/%d", pid);
-    folder = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (folder < 0) {
+    if (own)
+        own->folder = pid > 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (!own || own->folder < 0) {
+        free(own);
         (void)target_fail(error, "there is no process %d", pid);
         return NULL;
     }
-    target = target_new(&pid_ops, (void *)(intptr_t)folder);
+    own->pagemap = openat(own->folder, "pagemap", O_RDONLY | O_CLOEXEC);
+    target = target_new(&pid_ops, own, pid_peak(own->folder));
     target->pid = pid;
     target->live = true;
-    if (pid_file(folder, "comm", target->name, sizeof(target->name)) > 0)
+    if (pid_file(own->folder, "comm", target->name, sizeof(target->name)) > 0)
         target->name[strcspn(target->name, "\n")] = '\0';
     target_clean_text(target->name, sizeof(target->name));
     if (pid_try(target, error))

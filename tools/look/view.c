@@ -6,6 +6,7 @@
 
 #include <elf.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,70 +18,108 @@ enum {
     FIND_FILES = 4096,     /* files of a process */
 };
 
-enum view_kind { KIND_VARIABLE, KIND_NAME };
+enum view_kind { KIND_VARIABLE, KIND_CONSTANT, KIND_FIELD };
 
 static const struct {
     const char *name;
     enum view_kind kind;
 } view_known[VIEW_IDS] = {
 #define VIEW_VARIABLE(name) {#name, KIND_VARIABLE},
-#define VIEW_TYPE(name, type) {#name, KIND_NAME},
-#define VIEW_FIELD(name, type, field) {#name "." #field, KIND_NAME},
-#define VIEW_ARRAY(name, type, field) {#name "." #field, KIND_NAME},
-#define VIEW_CONSTANT(name) {#name, KIND_NAME},
+#define VIEW_TYPE(name, type) {#name, KIND_FIELD},
+#define VIEW_FIELD(name, type, field) {#name "." #field, KIND_FIELD},
+#define VIEW_ARRAY(name, type, field) {#name "." #field, KIND_FIELD},
+#define VIEW_CONSTANT(name) {#name, KIND_CONSTANT},
 #include "view/view.def"
 };
 
 /* ---- the note of a file ----------------------------------------------------------------------- */
 
-/* Of the notes in memory at `address`: where the descriptor of ours begins; 0: there is none. */
-static uint64_t find_in_notes(struct target *target, uint64_t address, uint64_t size)
+struct find_note {
+    const char *owner; /* of three letters or more; its end counts */
+    uint32_t type;
+    uint64_t at; /* the descriptor; 0: not found yet */
+    uint32_t bytes;
+};
+
+/* Among the notes in memory at `address`. */
+static void find_in_notes(struct target *target, uint64_t address, uint64_t size,
+                          struct find_note *wanted)
 {
     static char notes[FIND_NOTES];
     size_t at = 0, end = size < sizeof(notes) ? (size_t)size : sizeof(notes);
+    size_t owner = strlen(wanted->owner) + 1;
 
-    if (!target_read(target, address, notes, end))
-        return 0;
-    while (at + sizeof(Elf64_Nhdr) <= end) {
+    if (!target_take_some(target, address, notes, end))
+        return;
+    while (at + sizeof(Elf64_Nhdr) <= end && !wanted->at) {
         Elf64_Nhdr note;
         size_t name = at + sizeof(note), data;
         memcpy(&note, notes + at, sizeof(note));
         if (note.n_namesz > end || note.n_descsz > end)
-            return 0;
+            return;
         data = name + (note.n_namesz + 3u) / 4 * 4;
-        if (note.n_type == VIEW_NOTE && note.n_namesz == sizeof(VIEW_OWNER) &&
-            name + sizeof(VIEW_OWNER) <= end &&
-            memcmp(notes + name, VIEW_OWNER, sizeof(VIEW_OWNER)) == 0 && data < end)
-            return address + data;
+        if (note.n_type == wanted->type && note.n_namesz == owner && name + owner <= end &&
+            memcmp(notes + name, wanted->owner, owner) == 0 && data < end) {
+            wanted->at = address + data;
+            wanted->bytes = note.n_descsz;
+        }
         at = data + (note.n_descsz + 3u) / 4 * 4;
     }
-    return 0;
 }
 
 /* Of the ELF file whose beginning is mapped at `base`. */
-static uint64_t find_note(struct target *target, uint64_t base)
+static bool find_note(struct target *target, uint64_t base, struct find_note *wanted)
 {
     Elf64_Ehdr elf;
     Elf64_Phdr header[FIND_HEADERS];
-    uint64_t bias = 0, note = 0;
+    uint64_t bias = 0;
     unsigned n;
 
-    if (!target_read(target, base, &elf, sizeof(elf)) ||
-        memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
-        elf.e_phentsize != sizeof(Elf64_Phdr) || elf.e_phoff > TARGET_PAGE)
-        return 0;
+    wanted->at = 0;
+    if (!target_take(target, base, &elf) || memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0 ||
+        elf.e_ident[EI_CLASS] != ELFCLASS64 || elf.e_phentsize != sizeof(Elf64_Phdr) ||
+        elf.e_phoff > TARGET_PAGE)
+        return false;
     n = elf.e_phnum < FIND_HEADERS ? elf.e_phnum : FIND_HEADERS;
-    if (!target_read(target, base + elf.e_phoff, header, n * sizeof(header[0])))
-        return 0;
+    if (!target_take_some(target, base + elf.e_phoff, header, n))
+        return false;
     for (unsigned i = 0; i < n; i++)
         if (header[i].p_type == PT_LOAD && header[i].p_offset == 0) {
             bias = base - header[i].p_vaddr;
             break;
         }
-    for (unsigned i = 0; i < n && !note; i++)
+    for (unsigned i = 0; i < n && !wanted->at; i++)
         if (header[i].p_type == PT_NOTE)
-            note = find_in_notes(target, bias + header[i].p_vaddr, header[i].p_memsz);
-    return note;
+            find_in_notes(target, bias + header[i].p_vaddr, header[i].p_memsz, wanted);
+    return wanted->at != 0;
+}
+
+static bool find_own_note(struct target *target, uint64_t base, uint64_t *note)
+{
+    struct find_note wanted = {VIEW_OWNER, VIEW_NOTE, 0, 0};
+    bool found = find_note(target, base, &wanted);
+
+    *note = wanted.at;
+    return found;
+}
+
+const char *view_build_id(struct view_build *build, struct target *target,
+                          const struct target_mapping *mapping)
+{
+    struct find_note wanted = {"GNU", NT_GNU_BUILD_ID, 0, 0};
+    unsigned char bytes[VIEW_BUILD_ID];
+
+    if (mapping->offset == 0 || mapping->inode != build->inode ||
+        mapping->device_major != build->major || mapping->device_minor != build->minor) {
+        *build =
+            (struct view_build){mapping->inode, mapping->device_major, mapping->device_minor, ""};
+        if (mapping->offset == 0 && mapping->inode != 0 && mapping->read &&
+            find_note(target, mapping->begin, &wanted) &&
+            target_take_some(target, wanted.at, bytes, wanted.bytes))
+            for (uint32_t i = 0; i < wanted.bytes; i++)
+                (void)snprintf(build->text + 2 * i, 3, "%02x", bytes[i]);
+    }
+    return build->text;
 }
 
 /* ---- what it describes ------------------------------------------------------------------------ */
@@ -99,45 +138,101 @@ static void load_stat(struct view *view, const char *name, uint32_t number)
         view->stats = number + 1;
 }
 
-static void load_item(struct view *view, enum view_kind kind, const char *name, uint64_t value,
-                      uint32_t size)
+/* *next: where the name is looked for first, as a library of this version has them in order. */
+static void load_item(struct view *view, bool variable, const char *name, uint64_t value,
+                      uint32_t size, unsigned *next)
 {
-    if (kind == KIND_NAME && strncmp(name, "stat.", 5) == 0)
+    if (!variable && strncmp(name, "stat.", 5) == 0)
         load_stat(view, name + 5, (uint32_t)value);
-    for (unsigned id = 0; id < VIEW_IDS; id++)
-        if (view_known[id].kind == kind && strcmp(view_known[id].name, name) == 0) {
-            view->item[id].known = true;
-            view->item[id].value = value;
-            view->item[id].size = size;
-        }
+    for (unsigned i = 0; i < VIEW_IDS; i++) {
+        unsigned id = (*next + i) % VIEW_IDS;
+        if ((view_known[id].kind == KIND_VARIABLE) != variable ||
+            strcmp(view_known[id].name, name) != 0)
+            continue;
+        view->item[id].known = true;
+        view->item[id].value = value;
+        view->item[id].size = size;
+        *next = id + 1;
+        return;
+    }
 }
 
 static bool load_table(struct view *view, struct target *target, uint64_t address, uint32_t bytes,
-                       uint32_t count, enum view_kind kind)
+                       uint32_t count, bool variables)
 {
     char entry[FIND_ENTRY];
-    size_t least = kind == KIND_NAME ? sizeof(struct view_name) : sizeof(struct view_variable);
+    unsigned next = 0;
+    size_t least = variables ? sizeof(struct view_variable) : sizeof(struct view_name);
 
     if (bytes < least || bytes > sizeof(entry) || count > FIND_NAMES)
         return false;
     target_expect(target, address, (size_t)bytes * count);
     for (uint32_t i = 0; i < count; i++) {
         uint64_t at = address + (uint64_t)i * bytes;
-        if (!target_read(target, at, entry, bytes))
+        if (!target_take_some(target, at, entry, bytes))
             return false;
-        if (kind == KIND_NAME) {
+        if (!variables) {
             struct view_name item;
             memcpy(&item, entry, sizeof(item));
             item.name[sizeof(item.name) - 1] = '\0';
-            load_item(view, kind, item.name, item.value, item.size);
+            load_item(view, false, item.name, item.value, item.size, &next);
         } else {
             struct view_variable item;
             memcpy(&item, entry, sizeof(item));
             item.name[sizeof(item.name) - 1] = '\0';
-            load_item(view, kind, item.name, at + (uint64_t)item.place, 0);
+            load_item(view, true, item.name, at + (uint64_t)item.place, 0, &next);
         }
     }
     return true;
+}
+
+/* What readers count with, shift by, or divide by.  Of what the library does not have, 0 is known. */
+static const struct {
+    enum view_id id;
+    uint32_t least, most;
+} view_limits[] = {
+    {VIEW_PAGE_SHIFT, 12, 12},
+    {VIEW_BLOCK_SHIFT, 21, 21},
+    {VIEW_BLOCK_META, 0, 1 << 21},
+    {VIEW_BLOCK_HEADER, 0, 1 << 21},
+    {VIEW_BLOCK_NOTES, 0, 1 << 21},
+    {VIEW_ARENA_NOTE, 0, 1 << 12},
+    {VIEW_ARENA_GRANULE, 1, 1 << 12},
+    {VIEW_PAGEMAP_ZONE_BITS, 1, 16},
+    {VIEW_KEPT_CPUS, 0, 1 << 13},
+    {VIEW_LARGE_ROWS, 0, 1 << 13},
+    {VIEW_LARGE_OBJECT_BITS, 1, 63},
+    {VIEW_STOOK_AREA_SHIFT, 1, 32},
+    {VIEW_SLOT_SHIFT, 1, 12},
+    {VIEW_STOOK_CACHES_MAX, 1, VIEW_CACHES},
+    {VIEW_LAYOUT_COLUMNS, 0, 16},
+    {VIEW_STOOK_SHEAF_CAPACITY_MAX, 1, VIEW_SHEAF_MAX},
+    {VIEW_SHEAF_CLASSES, 0, 64},
+    {VIEW_ROWS_STAT, 1, 16},
+    {VIEW_GROUP_PLACES, 0, 1 << 20},
+    {VIEW_ROWS_LARGE, 1, 24},
+    {VIEW_TAG_CHUNK_SHIFT, 1, 12},
+    {VIEW_TAG_CHUNKS, 0, 1 << 12},
+    {VIEW_QUARANTINE_STATES, 1, UINT32_MAX},
+    {VIEW_DEPOT_CHUNK_SHIFT, 1, 30},
+    {VIEW_DEPOT_CHUNKS, 0, VIEW_ROOM / 8},
+    {VIEW_GUARD_STATE_BITS, 1, 8},
+};
+_Static_assert(1 << 12 <= VIEW_TAG_CHUNK, "a chunk's tags");
+
+static bool load_check(const struct view *view)
+{
+    bool good = true;
+
+    for (unsigned id = 0; id < VIEW_IDS; id++)
+        if (view_known[id].kind == KIND_FIELD)
+            good &= view->item[id].value <= VIEW_ROOM && view->item[id].size <= VIEW_ROOM;
+    for (size_t i = 0; i < sizeof(view_limits) / sizeof(view_limits[0]); i++) {
+        uint64_t value = view->item[view_limits[i].id].value;
+        good &= !view->item[view_limits[i].id].known ||
+                (value >= view_limits[i].least && value <= view_limits[i].most);
+    }
+    return good;
 }
 
 enum view_load { LOAD_DONE, LOAD_NOT_STARTED, LOAD_UNKNOWN, LOAD_BROKEN };
@@ -151,7 +246,7 @@ static enum view_load load_view(struct view *view, struct target *target, uint64
     memset(view->stat, 0, sizeof(view->stat));
     view->stats = 0;
     view->note = note;
-    if (!target_read(target, note, &head, sizeof(head)))
+    if (!target_take(target, note, &head))
         return LOAD_BROKEN;
     view->format = head.format;
     if (head.format != VIEW_FORMAT || head.bytes < sizeof(head))
@@ -159,8 +254,9 @@ static enum view_load load_view(struct view *view, struct target *target, uint64
     names = note + offsetof(struct view_note, name_table) + load_reference(head.name_table);
     variables =
         note + offsetof(struct view_note, variable_table) + load_reference(head.variable_table);
-    if (!load_table(view, target, names, head.name_bytes, head.names, KIND_NAME) ||
-        !load_table(view, target, variables, head.variable_bytes, head.variables, KIND_VARIABLE))
+    if (!load_table(view, target, names, head.name_bytes, head.names, false) ||
+        !load_table(view, target, variables, head.variable_bytes, head.variables, true) ||
+        !load_check(view))
         return LOAD_BROKEN;
     if (!view_read(view, target, view_value(view, VIEW_at_pagemap), VIEW_pagemap_size, &size))
         return LOAD_BROKEN;
@@ -217,9 +313,9 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
 
     find_files(target, &files);
     for (size_t i = 0; i < files.n && found != LOAD_DONE; i++) {
-        uint64_t note = find_note(target, files.file[i].base);
+        uint64_t note;
         enum view_load load;
-        if (!note)
+        if (!find_own_note(target, files.file[i].base, &note))
             continue;
         any = true;
         load = load_view(view, target, note);
@@ -252,18 +348,18 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
             "the Stook of process %d (%s) describes itself in format %u; this stook knows format "
             "%d.  Use the stook of that version",
             target->pid, target->name, view->format, VIEW_FORMAT);
-    return target_fail(error, "the description of Stook in process %d (%s) cannot be read",
-                       target->pid, target->name);
+    return target_damaged(target, error);
 }
 
 bool view_has_library(struct target *target)
 {
     struct find_files files;
+    uint64_t note;
     bool any = false;
 
     find_files(target, &files);
     for (size_t i = 0; i < files.n && !any; i++)
-        any = find_note(target, files.file[i].base) != 0;
+        any = find_own_note(target, files.file[i].base, &note);
     free(files.file);
     return any;
 }
@@ -274,31 +370,67 @@ bool view_holds(const struct view *view, struct target *target)
     uint64_t size = 0;
     uint64_t at = view_value(view, VIEW_at_pagemap) + view_value(view, VIEW_pagemap_size);
 
-    return target_read_now(target, view->note, &head, sizeof(head)) &&
+    return target_read_now(target, view->note, &head, sizeof(head), sizeof(head)) &&
            head.format == view->format && head.bytes >= sizeof(head) &&
-           target_read_now(target, at, &size, sizeof(size)) && size != 0;
+           target_read_now(target, at, &size, sizeof(size), sizeof(size)) && size != 0;
 }
 
 /* ---- fields ----------------------------------------------------------------------------------- */
 
-uint64_t view_get(const struct view *view, const void *copy, size_t size, enum view_id field)
-{
-    uint64_t offset = view->item[field].value, value = 0;
-    uint32_t bytes = view->item[field].size;
-
-    if (!view->item[field].known || bytes > sizeof(value) || offset > size || bytes > size - offset)
-        return 0;
-    memcpy(&value, (const char *)copy + offset,
-           bytes); /* little-endian, as all that Stook runs on */
-    return value;
-}
-
 bool view_read(const struct view *view, struct target *target, uint64_t address, enum view_id field,
                uint64_t *value)
 {
+    *value = 0; /* little-endian, as all that Stook runs on */
+    return view->item[field].known && target_read(target, address + view->item[field].value, value,
+                                                  sizeof(*value), view->item[field].size);
+}
+
+struct view_part view_copy_to(struct target *target, uint64_t address, uint64_t size, char *to,
+                              size_t room)
+{
+    struct view_part part = {to, (size_t)size};
+
+    return target_read(target, address, to, room, (size_t)size) ? part : (struct view_part){0};
+}
+
+struct view_part view_within(struct view_part part, uint64_t offset, uint64_t size)
+{
+    if (offset >= part.size)
+        return (struct view_part){0};
+    part.bytes += offset;
+    part.size -= offset;
+    part.size = part.size < size ? part.size : (size_t)size;
+    return part;
+}
+
+struct view_part view_field(const struct view *view, struct view_part part, enum view_id field)
+{
+    return view_within(part, view->item[field].value, view->item[field].size);
+}
+
+uint64_t view_element(struct view_part part, uint64_t i, unsigned bytes)
+{
+    uint64_t value = 0;
+
+    if (bytes <= sizeof(value) && i < part.size / (bytes ? bytes : 1))
+        memcpy(&value, part.bytes + i * bytes, bytes);
+    return value;
+}
+
+uint64_t view_get(const struct view *view, struct view_part part, enum view_id field)
+{
     uint32_t bytes = view->item[field].size;
 
-    *value = 0;
-    return view->item[field].known && bytes <= sizeof(*value) &&
-           target_read(target, address + view->item[field].value, value, bytes);
+    part = view_field(view, part, field);
+    return part.size == bytes ? view_element(part, 0, bytes) : 0;
+}
+
+void view_text_to(const struct view *view, struct view_part part, enum view_id field, char *text,
+                  size_t size)
+{
+    part = view_field(view, part, field);
+    memset(text, 0, size);
+    if (part.size > 0)
+        memcpy(text, part.bytes, part.size < size ? part.size : size);
+    target_clean_text(text, size);
 }

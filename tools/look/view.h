@@ -5,6 +5,10 @@
  *
  *     uint64_t state;
  *     if (view_read(view, target, slab, VIEW_slab_state, &state)) ...
+ *
+ * The target may have written anything into it.  Offsets, sizes, counts and shifts are checked once, when the description is
+ * copied here, and then hold (view_limits in view.c).  A structure that was copied here is a view_part, which knows its own
+ * size.  Its fields are read by the functions below alone, and are 0 where they would lie outside of it.
  */
 #ifndef STOOK_LOOK_VIEW_H
 #define STOOK_LOOK_VIEW_H
@@ -52,6 +56,20 @@ bool view_holds(const struct view *view, struct target *target);
 /* The target runs a program on Stook at all; said when view_find() is false. */
 bool view_has_library(struct target *target);
 
+/*
+ * The build ID of the file that a mapping is of, in hexadecimal, or "": from its note in the target's memory, since the file
+ * of that name may be another build by now, or in another container.  For each mapping in the order of addresses, with *build
+ * from {0} on; the text is valid until the next call.
+ */
+enum { VIEW_BUILD_ID = 64 };
+struct view_build {
+    uint64_t inode;
+    unsigned major, minor;
+    char text[2 * VIEW_BUILD_ID + 1];
+};
+const char *view_build_id(struct view_build *build, struct target *target,
+                          const struct target_mapping *mapping);
+
 static inline bool view_knows(const struct view *view, enum view_id id)
 {
     return view->item[id].known;
@@ -68,10 +86,38 @@ static inline uint32_t view_size(const struct view *view, enum view_id id)
     return view->item[id].size;
 }
 
+enum {
+    VIEW_ROOM = 128 << 10, /* offsets and sizes are at most that */
+    VIEW_SHEAF_MAX = 1022, /* objects of a sheaf */
+    VIEW_CACHES = 4096,
+    VIEW_TAG_CHUNK = 4096, /* tags of a chunk */
+};
+
 /* A field of at most 8 bytes of the structure at `address`, as an unsigned number. */
 bool view_read(const struct view *view, struct target *target, uint64_t address, enum view_id field,
                uint64_t *value);
-/* The same of a structure that was copied here: `size` bytes of it; 0 for what is not known or lies beyond. */
-uint64_t view_get(const struct view *view, const void *copy, size_t size, enum view_id field);
+
+/* A structure of the target's, or a part of one, that was copied here. */
+struct view_part {
+    const char *bytes;
+    size_t size;
+};
+/* The first `size` bytes at `address`, copied to `room`, which is an array; without any where they cannot be read. */
+#define view_copy(target, address, size, room)                                                     \
+    view_copy_to(target, address, size, room, TARGET_ROOM(room))
+struct view_part view_copy_to(struct target *target, uint64_t address, uint64_t size, char *to,
+                              size_t room);
+/* So many bytes of it from `offset` on, or as many as there are. */
+struct view_part view_within(struct view_part part, uint64_t offset, uint64_t size);
+/* The part that is a field, a structure, or an array. */
+struct view_part view_field(const struct view *view, struct view_part part, enum view_id field);
+/* A field of at most 8 bytes, as an unsigned number. */
+uint64_t view_get(const struct view *view, struct view_part part, enum view_id field);
+/* Element i of an array of numbers of so many bytes. */
+uint64_t view_element(struct view_part part, uint64_t i, unsigned bytes);
+/* A field that is text, cut to the room, with all but plain characters replaced. */
+#define view_text(view, part, field, text) view_text_to(view, part, field, text, TARGET_ROOM(text))
+void view_text_to(const struct view *view, struct view_part part, enum view_id field, char *text,
+                  size_t size);
 
 #endif

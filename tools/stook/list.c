@@ -75,6 +75,8 @@ static void list_look(int pid, FILE *to, void *arg)
     if (found)
         list_row(arg, &w, heap);
     (void)writer_finish(&w);
+    if (error.damaged)
+        (void)complain(STATUS_OK, "%s", error.text);
     heap_close(heap);
 }
 

@@ -18,6 +18,7 @@ struct look_names {
     struct heap *heap;
     struct profile profile; /* its places are the addresses, in order once they are found */
     size_t room, room_maps;
+    struct view_build build;
     bool found;
 };
 
@@ -46,7 +47,8 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
     struct look_names *names = arg;
     struct profile_map *map;
     char here[4096 + 32];
-    const char *slash, *path = mapping->path;
+    const char *slash, *path = mapping->path,
+                       *build = view_build_id(&names->build, names->heap->target, mapping);
 
     if (!*path || *path == '[')
         return true;
@@ -62,7 +64,7 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
         .end = mapping->end,
         .offset = mapping->offset,
         .path = profile_keep(&names->profile, names_path(names, path, here, sizeof(here))),
-        .build_id = "",
+        .build_id = profile_keep(&names->profile, build),
         .name = profile_keep(&names->profile, slash ? slash + 1 : path),
     };
     return true;
@@ -152,7 +154,7 @@ static bool names_read_site(const struct look_names *names, uint64_t address, st
     struct stook_site site;
 
     address &= ~NAMES_SITE;
-    if (!target_read(target, address, &site, sizeof(site)) ||
+    if (!target_take(target, address, &site) ||
         !target_read_text(target, (uintptr_t)site.file, to->file, sizeof(to->file)))
         return false;
     to->line = site.line;

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LOOK_SNAPSHOTS = 12 };
+
 bool look_pid(const char *text, int *pid)
 {
     char *end;
@@ -73,8 +75,10 @@ int look_open(const char *text, struct heap **heap)
     *heap = heap_open(look_target(pid, &error), &error);
     if (!*heap)
         return complain(STATUS_FAILED, "%s", error.text);
-    if (heap_read(*heap, &error))
+    if (heap_read(*heap, &error)) {
+        target_allow((*heap)->target, LOOK_SNAPSHOTS); /* for what the command makes of it */
         return STATUS_OK;
+    }
     heap_close(*heap);
     *heap = NULL;
     return complain(STATUS_FAILED, "%s", error.text);
