@@ -4,6 +4,6 @@
 #include "base/init.h"
 #include "base/mailbox.h"
 
-_Atomic uint32_t init_state;
+struct once init_state;
 struct hooks_set hooks_set;
 _Atomic uint32_t mailbox_waiting;

@@ -384,7 +384,10 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
     if (args.ctor || args.dtor || args.sheaf_capacity || args.cached_bytes_max ||
         (args.flags & STOOK_CACHE_TYPESAFE))
         args.flags &= ~STOOK_CACHE_MERGE;
-    init_once();
+    if (!init_once()) {
+        errno = ENOMEM;
+        return NULL;
+    }
     if (args.flags & STOOK_CACHE_GUARD_PAGES)
         runs_start();
     context_enter();

@@ -29,10 +29,10 @@ static void init_above_topology(void)
     cache_boot();
 }
 
-void init_slow(void)
+bool init_slow(void)
 {
     if (!once_begin(&init_state))
-        return;
+        return once_is_done(&init_state);
     settings_start();
     if (hooks.topology && !topology.simulated)
         hooks.topology();
@@ -43,12 +43,13 @@ void init_slow(void)
     once_end(&init_state);
     /* After: it may allocate. */
     pthread_atfork(fork_prepare, fork_parent, fork_child);
+    return true;
 }
 
 /* Starts before other constructors where the loader lets it, so before threads. */
 static __attribute__((constructor(101), used)) void init_constructor(void)
 {
-    init_once();
+    (void)init_once();
 }
 
 const char *stook_mode(const char **why)

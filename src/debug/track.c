@@ -6,10 +6,8 @@
 #include "debug/depot.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 static __thread uint32_t track_thread __attribute__((tls_model("initial-exec")));
 
@@ -43,12 +41,12 @@ void track_now(struct track *track, uint64_t where)
     int saved = errno;
 
     if (track_thread == 0)
-        track_thread = (uint32_t)syscall(SYS_gettid);
+        track_thread = (uint32_t)raw_gettid();
     clock_gettime(CLOCK_MONOTONIC, &now);
     *track = (struct track){.time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
                             .stack = depot_here(where),
                             .thread = track_thread,
-                            .cpu = (uint32_t)sched_getcpu()};
+                            .cpu = (uint32_t)percpu_cpu_asked()};
     errno = saved;
 }
 

@@ -19,8 +19,14 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 5u
+#define STOOK_PRIVATE_INTERFACE 6u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
+
+/*
+ * Starts the library, and then malloc by `make`, once; other threads wait.  False: this thread is starting either, and
+ * has come back (base/once.h).
+ */
+STOOK_API bool stook_private_start(void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
 struct stook_private_view {

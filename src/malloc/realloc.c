@@ -4,6 +4,7 @@
  * by moving its pages, or by copying, in this order.
  */
 #include "kmalloc/private.h"
+#include "malloc/boot.h"
 #include "malloc/class.h"
 #include "malloc/fast.h"
 #include "malloc/names.h"
@@ -70,6 +71,8 @@ void *realloc_object(void *object, size_t size, const void *from)
         errno = EINVAL;
         return NULL;
     }
+    if (__builtin_expect(boot_size(object) != 0, 0))
+        return realloc_copy(object, had, size, size, from);
     if (__builtin_expect(fast_is_closed(), 0) && !stook_private_live(object)) {
         errno = EINVAL;
         return NULL;

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "base/lock.h"
+#include "base/raw.h"
 #include "os/os.h"
 #include "page/pagemap.h"
 
@@ -353,7 +354,7 @@ static int window_probe(void)
         if ((error = window_cover(part, first, 1, false)) ||
             (error = window_cover(part, first - 1, 1, true)))
             return error;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
+    if (raw_getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
         return 0;
     error = window_retake(first, 1);
     if (!error)
@@ -400,7 +401,7 @@ static bool window_reserve(size_t size)
 
     if (size > window_reserved_most)
         size = window_reserved_most;
-    if (getrlimit(RLIMIT_AS, &limit) == 0) /* half and more is the program's own */
+    if (raw_getrlimit(RLIMIT_AS, &limit) == 0) /* half and more is the program's own */
         while (size / 2 >= window_least && size > limit.rlim_cur / 5 * 2)
             size /= 2;
     for (;; size /= 2) {

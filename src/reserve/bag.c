@@ -22,7 +22,10 @@ static struct stook_pool *bag_pool(const struct stook_kmem_bag *bag)
 
 struct stook_kmem_bag *stook_kmem_bag_create(unsigned limit)
 {
-    init_once();
+    if (!init_once()) {
+        errno = ENOMEM;
+        return NULL;
+    }
     return (struct stook_kmem_bag *)(void *)pool_make(NULL, limit);
 }
 

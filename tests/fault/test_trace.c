@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
+/* wrap: raw_call6 */
 /*
  * Traces where the system refuses: the n-th call that begins one or lengthens its file fails, for every
  * n, and then all from it on.  A trace begins or does not, and says why; the program notices nothing;
@@ -14,6 +15,7 @@
 #include <stook/stook.h>
 #include <stook/trace.h>
 
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +38,10 @@ static bool in_hook;
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-    REAL(clock_gettime);
+    static __typeof__(&clock_gettime) real;
+
+    if (!real)
+        *(void **)(void *)&real = dlsym(RTLD_NEXT, "clock_gettime");
     if (in_record && !in_hook) {
         in_hook = true;
         in_record();
