@@ -17,7 +17,8 @@ bool once_begin(struct once *once)
         atomic_store_explicit(&once->thread, self, memory_order_relaxed);
         return true;
     }
-    while (state != ONCE_DONE && atomic_load_explicit(&once->thread, memory_order_relaxed) != self) {
+    while (state != ONCE_DONE &&
+           atomic_load_explicit(&once->thread, memory_order_relaxed) != self) {
         if (state == ONCE_AWAITED ||
             atomic_compare_exchange_strong_explicit(&once->state, &state, ONCE_AWAITED,
                                                     memory_order_acquire, memory_order_acquire))

@@ -4,7 +4,7 @@
  *
  * A preloaded library or the program may define any function of libc, and allocate or take a lock in it; and some
  * are points of cancellation: a thread that ended there would leave locks held and slots closed.  So src/ calls
- * those alone that tests/scripts/libc_calls.sh lists, each with the reason.
+ * those alone that tests/support/libc_calls.def lists, each with the reason.
  *
  * What raw_call() returns and how it sets errno is as in libc.
  */

@@ -4,10 +4,10 @@
 #include "base/raw.h"
 #include "debug/pages_track.h"
 #include "debug/zone.h"
+#include "os/os.h"
 #include "slab/wrong.h"
 
 #include <string.h>
-#include <time.h>
 
 enum {
     FACTS_PADDING = 64, /* bytes of padding that are shown, from 16 before the first changed one */
@@ -191,11 +191,8 @@ static void facts_tracks(struct facts *facts)
 {
     const struct debug_finding *f = facts->finding;
     struct track pages[TRACKS];
-    struct timespec time;
-    uint64_t now;
+    uint64_t now = os_clock();
 
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
     for (unsigned which = 0; which < TRACKS; which++) {
         const struct debug_who *who = f->who[which];
         if (!who)

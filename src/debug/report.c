@@ -9,6 +9,7 @@
 #include "base/settings.h"
 #include "debug/facts.h"
 #include "debug/flags.h"
+#include "os/os.h"
 #include "slab/wrong.h"
 
 #include <stook/debug.h>
@@ -18,7 +19,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     REPORT_TEXT =
@@ -98,14 +98,12 @@ FIRST_TEXT void debug_report_child(void)
  * thread has had them for too long. */
 static bool report_take(uint32_t self)
 {
-    struct timespec start, now;
+    uint64_t start = os_clock();
     uint32_t owner = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &start);
     while (!atomic_compare_exchange_strong_explicit(&report_owner, &owner, self,
                                                     memory_order_acquire, memory_order_relaxed)) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (owner == self || now.tv_sec - start.tv_sec > REPORT_PATIENCE)
+        if (owner == self || os_clock() - start > REPORT_PATIENCE * UINT64_C(1000000000))
             return false;
         raw_wait(&report_owner, owner, REPORT_NAP);
         owner = 0;
@@ -195,7 +193,6 @@ int stook_object_track(const void *object, int which, struct stook_object_track 
     const struct stook_cache *cache = slab_user_cache(object);
     const struct track_head *head;
     const struct slab *slab;
-    struct timespec time;
     struct track track;
     uint32_t index;
     uint64_t now;
@@ -209,8 +206,7 @@ int stook_object_track(const void *object, int which, struct stook_object_track 
         errno = ENOENT;
         return -1;
     }
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    now = os_clock();
     head = track_head(cache, slab, index);
     known.requested = head->requested ? head->requested : cache->object_size;
     known.age = now > track.time ? now - track.time : 0;

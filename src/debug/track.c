@@ -4,10 +4,10 @@
 #include "base/placed.h"
 #include "base/raw.h"
 #include "debug/depot.h"
+#include "os/os.h"
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 static __thread uint32_t track_thread __attribute__((tls_model("initial-exec")));
 
@@ -37,13 +37,11 @@ void track_set(const struct stook_cache *cache, const struct slab *slab, uint32_
 
 void track_now(struct track *track, uint64_t where)
 {
-    struct timespec now;
     int saved = errno;
 
     if (track_thread == 0)
         track_thread = (uint32_t)raw_gettid();
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    *track = (struct track){.time = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+    *track = (struct track){.time = os_clock(),
                             .stack = depot_here(where),
                             .thread = track_thread,
                             .cpu = (uint32_t)percpu_cpu_asked()};

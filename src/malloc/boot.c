@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 
-enum { BOOT_STEP = 16, BOOT_BYTES = 128 << 10 };
+enum { BOOT_STEP = 16, BOOT_BYTES = 256 << 10 };
 
 /* The size of each object stands before it.  A process whose start is not come back to touches no page of this. */
 static char boot_area[BOOT_BYTES] __attribute__((aligned(BOOT_STEP))) LARGE_BSS;
@@ -35,5 +35,6 @@ size_t boot_size(const void *object)
     uintptr_t at = (uintptr_t)object - (uintptr_t)boot_area;
 
     return at >= BOOT_STEP && at < boot_used
-               ? *(const size_t *)(const void *)(boot_area + at - BOOT_STEP) : 0;
+               ? *(const size_t *)(const void *)(boot_area + at - BOOT_STEP)
+               : 0;
 }

@@ -13,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <time.h>
 
 size_t os_page_known;
 
@@ -315,10 +314,7 @@ uint64_t os_random(void)
     uint64_t value;
 
     if (raw_call(SYS_getrandom, &value, sizeof(value), GRND_NONBLOCK) != (long)sizeof(value)) {
-        struct timespec now;
-        (void)raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
-        value = (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)now.tv_sec << 32 ^
-                (uintptr_t)&value ^ (uint64_t)raw_getpid();
+        value = os_clock() * 0x9e3779b97f4a7c15u ^ (uintptr_t)&value ^ (uint64_t)raw_getpid();
         value *= 0xbf58476d1ce4e5b9u;
         value ^= value >> 31;
     }

@@ -10,7 +10,6 @@
 #include "os/topology.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
@@ -162,7 +161,7 @@ int percpu_cpu_asked(void)
         return (int)topology_cpu();
     if (&__rseq_offset && &__rseq_size && __rseq_size > 0)
         cpu = percpu_registered_cpu(__rseq_offset);
-    return cpu < 0 ? sched_getcpu() : cpu;
+    return cpu < 0 ? os_cpu() : cpu;
 }
 
 void percpu_slot_init(unsigned index)

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     TRACE_WRITERS = 1 << 16, /* threads at one time: what others do is lost */
@@ -199,10 +198,7 @@ static __attribute__((noinline, cold)) bool trace_claim(struct trace_writer *wri
 
 static uint64_t trace_clock(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - trace.start;
+    return os_clock() - trace.start;
 }
 
 /* Later than the writer's last record, where the clock is coarse as well: then what happens to an

@@ -35,7 +35,7 @@ static void profile_process(struct writer *w)
     if (os_read_file("/proc/self/comm", comm, sizeof(comm)) < 0)
         comm[0] = '\0';
     comm[strcspn(comm, "\n")] = '\0';
-    clock_gettime(CLOCK_REALTIME, &now);
+    (void)raw_call(SYS_clock_gettime, CLOCK_REALTIME, &now);
     writer_print(w, "{\"stook_profile\": %d, \"stook\": \"%d.%d.%d\", \"pid\": %d,\n \"program\": ",
                  PROFILE_FORMAT, STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH,
                  (int)raw_getpid());

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
-/* wrap: raw_call6 */
+/* wrap: raw_call6 os_clock */
 /*
  * Traces where the system refuses: the n-th call that begins one or lengthens its file fails, for every
  * n, and then all from it on.  A trace begins or does not, and says why; the program notices nothing;
@@ -15,13 +15,11 @@
 #include <stook/stook.h>
 #include <stook/trace.h>
 
-#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -32,22 +30,21 @@ int main(void)
 }
 #else
 
-/* Stands before libc's for the library's objects. */
+/* Within a record. */
 static void (*in_record)(void);
 static bool in_hook;
 
-int clock_gettime(clockid_t clock, struct timespec *time)
-{
-    static __typeof__(&clock_gettime) real;
+uint64_t __real_os_clock(void);
+uint64_t __wrap_os_clock(void);
 
-    if (!real)
-        *(void **)(void *)&real = dlsym(RTLD_NEXT, "clock_gettime");
+uint64_t __wrap_os_clock(void)
+{
     if (in_record && !in_hook) {
         in_hook = true;
         in_record();
         in_hook = false;
     }
-    return real(clock, time);
+    return __real_os_clock();
 }
 
 enum { PAIRS = 20000, CALLS_MAX = 200 }; /* pairs: some chunks */
