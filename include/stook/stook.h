@@ -225,7 +225,8 @@ struct stook_cache_args {
  *          E2BIG    object_size, align or sheaf_capacity is beyond its limit
  *          ENFILE   STOOK_CACHES_MAX caches are alive
  *          ENOTSUP  STOOK_CACHE_TYPESAFE, and no RCU was set
- *          ENOMEM   out of memory for the descriptors
+ *          ENOMEM   out of memory for the descriptors; or called by a function that the library's own start calls,
+ *                   which another library has defined
  * context: not in a signal handler
  * locks:   cache list
  * cost:    microseconds

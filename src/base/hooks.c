@@ -3,5 +3,5 @@
 
 #include "base/init.h"
 
-_Atomic uint32_t init_state;
+struct once init_state;
 struct hooks_set hooks_set;

@@ -27,8 +27,8 @@ struct stook_cache;
 struct hooks {
     /* ---- within the core: never NULL ---- */
 
-    /* Starts the library; by init_once(), on any thread, with no lock. */
-    void (*start)(void);
+    /* Starts the library; by init_once(), on any thread, with no lock.  False: this thread is at it. */
+    bool (*start)(void);
     /* List work of slabs that a signal handler left behind on this thread.  By context_settle(), at depth
      * 1, with no lock. */
     void (*settle_slabs)(struct slab *slab);

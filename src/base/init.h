@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * init.h - the library starts itself with the first call that needs it, from any thread, before
- * or after static constructors.
+ * or after static constructors.  False: this thread is starting it, and has come back (base/once.h).
  */
 #ifndef STOOK_BASE_INIT_H
 #define STOOK_BASE_INIT_H
@@ -9,15 +9,13 @@
 #include "base/hooks.h"
 #include "base/once.h"
 
-#include <stdatomic.h>
-#include <stdint.h>
+#include <stdbool.h>
 
-extern _Atomic uint32_t init_state __attribute__((visibility("hidden")));
+extern struct once init_state __attribute__((visibility("hidden")));
 
-static inline void init_once(void)
+static inline bool init_once(void)
 {
-    if (!once_is_done(&init_state))
-        hooks.start();
+    return once_is_done(&init_state) || hooks.start();
 }
 
 #endif

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
 
 enum {
     LOCK_SPINS = 64,
@@ -136,7 +135,7 @@ void lock_pause(unsigned turn)
     int saved = errno;
 
     if (turn < LOCK_YIELDS)
-        sched_yield();
+        (void)raw_call(SYS_sched_yield);
     else
         raw_wait(&never, 0, LOCK_NAP);
     errno = saved;

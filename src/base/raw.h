@@ -1,28 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * raw.h - system calls without libc's wrappers, some of which are points of cancellation.
+ * raw.h - system calls without libc's functions.
  *
- * A thread with a pending cancel that called open() or nanosleep() inside the library would be gone
- * with locks held and slots closed, so nothing in src/ calls those (tests/scripts/cancellation.sh).
- * What these return and how they set errno is as in libc.
+ * A preloaded library or the program may define any function of libc, and allocate or take a lock in it; and some
+ * are points of cancellation: a thread that ended there would leave locks held and slots closed.  So src/ calls
+ * those alone that tests/support/libc_calls.def lists, each with the reason.
+ *
+ * What raw_call() returns and how it sets errno is as in libc.
  */
 #ifndef STOOK_BASE_RAW_H
 #define STOOK_BASE_RAW_H
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
-#include <unistd.h>
+
+/* Tests put their own before it, to refuse calls (tests/support/faults.h). */
+long raw_call6(long number, long a, long b, long c, long d, long e, long f)
+    __attribute__((visibility("hidden")));
+
+/* raw_call(SYS_name, up to six numbers or addresses) */
+#define RAW_CALL(number, a, b, c, d, e, f, ...)                                                    \
+    raw_call6((number), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define raw_call(...) RAW_CALL(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
 
 static inline int raw_openat(int folder, const char *path, int flags, unsigned mode)
 {
-    return (int)syscall(SYS_openat, folder, path, flags, mode);
+    return (int)raw_call(SYS_openat, folder, path, flags, mode);
 }
 
 static inline int raw_open(const char *path, int flags, unsigned mode)
@@ -30,50 +43,86 @@ static inline int raw_open(const char *path, int flags, unsigned mode)
     return raw_openat(AT_FDCWD, path, flags, mode);
 }
 
-static inline int raw_fstat(int fd, struct stat *st)
-{
-    return (int)syscall(SYS_fstat, fd, st);
-}
-
-static inline int raw_fcntl(int fd, int command, long argument)
-{
-    return (int)syscall(SYS_fcntl, fd, command, argument);
-}
-
 static inline int raw_ftruncate(int fd, off_t size)
 {
-    return (int)syscall(SYS_ftruncate, fd, size);
+    return (int)raw_call(SYS_ftruncate, fd, size);
 }
 
 static inline uid_t raw_geteuid(void)
 {
-    return (uid_t)syscall(SYS_geteuid);
+    return (uid_t)raw_call(SYS_geteuid);
 }
 
 static inline int raw_close(int fd)
 {
-    return (int)syscall(SYS_close, fd);
+    return (int)raw_call(SYS_close, fd);
 }
 
 static inline ssize_t raw_read(int fd, void *to, size_t size)
 {
-    return (ssize_t)syscall(SYS_read, fd, to, size);
+    return raw_call(SYS_read, fd, to, size);
 }
 
 static inline ssize_t raw_pread(int fd, void *to, size_t size, off_t at)
 {
-    return (ssize_t)syscall(SYS_pread64, fd, to, size, at);
+    return raw_call(SYS_pread64, fd, to, size, at);
 }
 
 static inline ssize_t raw_write(int fd, const void *from, size_t size)
 {
-    return (ssize_t)syscall(SYS_write, fd, from, size);
+    return raw_call(SYS_write, fd, from, size);
+}
+
+/* On 64 bits the kernel's struct stat is libc's. */
+static inline int raw_fstat(int fd, struct stat *st)
+{
+    return (int)raw_call(SYS_fstat, fd, st);
+}
+
+static inline int raw_fcntl(int fd, int command, long argument)
+{
+    return (int)raw_call(SYS_fcntl, fd, command, argument);
+}
+
+static inline void *raw_mmap(void *at, size_t size, int access, int flags, int fd, off_t from)
+{
+    return (void *)raw_call(SYS_mmap, at, size, access, flags, fd, from); // NOLINT
+}
+
+static inline int raw_munmap(void *at, size_t size)
+{
+    return (int)raw_call(SYS_munmap, at, size);
+}
+
+static inline int raw_mprotect(void *at, size_t size, int access)
+{
+    return (int)raw_call(SYS_mprotect, at, size, access);
+}
+
+static inline int raw_madvise(void *at, size_t size, int advice)
+{
+    return (int)raw_call(SYS_madvise, at, size, advice);
+}
+
+static inline int raw_getrlimit(int resource, struct rlimit *limit)
+{
+    return (int)raw_call(SYS_prlimit64, 0, resource, NULL, limit);
+}
+
+static inline pid_t raw_getpid(void)
+{
+    return (pid_t)raw_call(SYS_getpid);
+}
+
+static inline pid_t raw_gettid(void)
+{
+    return (pid_t)raw_call(SYS_gettid);
 }
 
 /* As waitpid(), but of any kind of child. */
 static inline pid_t raw_waitpid(pid_t child, int *status, int options)
 {
-    return (pid_t)syscall(SYS_wait4, child, status, options, NULL);
+    return (pid_t)raw_call(SYS_wait4, child, status, options);
 }
 
 /* CLOCK_MONOTONIC in ns.  libc's reads the processor's counter, which a process may be denied (PR_SET_TSC). */
@@ -81,7 +130,7 @@ static inline uint64_t raw_clock(void)
 {
     struct timespec now = {0};
 
-    (void)syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    (void)raw_call(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
@@ -90,12 +139,12 @@ static inline void raw_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nan
 {
     struct timespec most = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
 
-    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nanoseconds ? &most : NULL, NULL, 0);
+    (void)raw_call(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, nanoseconds ? &most : NULL);
 }
 
 static inline void raw_wake(_Atomic uint32_t *word, int n)
 {
-    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+    (void)raw_call(SYS_futex, word, FUTEX_WAKE_PRIVATE, n);
 }
 
 #endif

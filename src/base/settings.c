@@ -36,7 +36,7 @@ const struct setting setting_table[SETTINGS] = {
 #undef SETTING
 
 struct setting_now setting_now[SETTINGS];
-static _Atomic uint32_t settings_once;
+static struct once settings_once;
 
 /* ---- values ----------------------------------------------------------------------------------- */
 

@@ -362,7 +362,10 @@ __attribute__((cold)) struct stook_cache *stook_cache_create(const char *name, s
     }
     if ((args.flags & STOOK_CACHE_HWALIGN) && args.align < 64)
         args.align = 64;
-    init_once();
+    if (!init_once()) {
+        errno = ENOMEM;
+        return NULL;
+    }
     if (args.flags & STOOK_CACHE_GUARD_PAGES)
         runs_start();
     context_enter();

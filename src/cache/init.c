@@ -30,10 +30,10 @@ static void init_above_topology(void)
     cache_boot();
 }
 
-void init_slow(void)
+bool init_slow(void)
 {
     if (!once_begin(&init_state))
-        return;
+        return once_is_done(&init_state);
     settings_start();
     if (hooks.topology && !topology.simulated)
         hooks.topology();
@@ -44,11 +44,12 @@ void init_slow(void)
     once_end(&init_state);
     /* After: it may allocate. */
     pthread_atfork(fork_prepare, fork_parent, fork_child);
+    return true;
 }
 
 const char *stook_mode(const char **why)
 {
-    init_once();
+    (void)init_once();
     if (why)
         *why = percpu.why;
     return percpu.rseq ? "rseq" : "locked";
@@ -78,7 +79,7 @@ __attribute__((cold)) int stook_topology_cpu(int cpu)
 {
     int before;
 
-    init_once();
+    (void)init_once();
     if (!topology.simulated) {
         errno = ENOTSUP;
         return -1;
@@ -161,7 +162,7 @@ static __attribute__((constructor(101), used)) void init_constructor(void)
 {
     if (!init_is_kept())
         init_keep_or_lock(&init_state);
-    init_once();
+    (void)init_once();
 }
 
 __attribute__((cold)) void stook_inline_layout_2(int layout, const void *address)

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* hooks.start */
-void init_slow(void);
+bool init_slow(void);
 
 /* The library has started before main().  While the program has allocated nothing it may start once more, on
  * another `topology`; the descriptors of its own caches are all that the first start leaves behind. */

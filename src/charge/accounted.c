@@ -63,9 +63,10 @@ static void accounted_share(const struct stook_cache *cache, uint64_t *tagged, u
 
 int stook_tags_share(struct stook_cache *cache, uint64_t *tagged, uint64_t *total)
 {
+    bool started = init_once();
+
     *tagged = *total = 0;
-    init_once();
-    if (context_enter()) {
+    if (context_enter() || !started) {
         context_leave();
         errno = EDEADLK;
         return -1;
@@ -134,7 +135,10 @@ int stook_tags_enable(struct stook_cache *cache, int on)
         errno = EINVAL;
         return -1;
     }
-    init_once();
+    if (!init_once()) {
+        errno = ENOMEM;
+        return -1;
+    }
     account_switched();
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);

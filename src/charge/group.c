@@ -150,13 +150,13 @@ static int group_make_locked(const char *name, struct group *parent, size_t limi
 
 struct stook_group stook_group_create(const char *name, struct stook_group parent, size_t limit)
 {
+    bool started = init_once();
     uint32_t number = 0;
     int error;
 
-    init_once();
     context_enter();
     group_take();
-    if (!group_init())
+    if (!started || !group_init())
         error = ENOMEM;
     else if (!name || (parent.id && !group_number(parent)))
         error = EINVAL;

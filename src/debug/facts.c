@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "debug/facts.h"
 
+#include "base/raw.h"
 #include "debug/pages_track.h"
 #include "debug/zone.h"
 #include "os/os.h"
 #include "slab/wrong.h"
 
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     FACTS_PADDING = 64, /* bytes of padding that are shown, from 16 before the first changed one */
@@ -239,8 +238,8 @@ void facts_gather(struct facts *facts, const struct debug_finding *finding)
     memset(facts, 0, offsetof(struct facts, symbol));
     facts->symbols = 0;
     facts->finding = finding;
-    facts->thread = (uint32_t)syscall(SYS_gettid);
-    facts->process = (uint32_t)getpid();
+    facts->thread = (uint32_t)raw_gettid();
+    facts->process = (uint32_t)raw_getpid();
     if (finding->slab) {
         facts->owner = slab_cache_of(slab_base(finding->slab));
         if (!facts->owner && finding->what <= DEBUG_COLUMN) /* the last check of a slab that goes */

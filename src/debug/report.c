@@ -11,6 +11,7 @@
 #include "base/settings.h"
 #include "debug/facts.h"
 #include "debug/flags.h"
+#include "os/os.h"
 #include "slab/wrong.h"
 
 #include <stook/debug.h>
@@ -170,7 +171,7 @@ static void report_short(const struct debug_finding *finding)
 __attribute__((cold)) bool debug_report(const struct debug_finding *finding)
 {
     unsigned long number = atomic_fetch_add_explicit(&report_count, 1, memory_order_relaxed) + 1;
-    uint32_t self = (uint32_t)syscall(SYS_gettid);
+    uint32_t self = (uint32_t)raw_gettid();
     bool goes_on = report_goes_on(finding), whole = false;
     int saved = errno;
 

@@ -2,14 +2,12 @@
 #include "debug/track.h"
 
 #include "base/placed.h"
-#include "os/os.h"
+#include "base/raw.h"
 #include "debug/depot.h"
+#include "os/os.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static __thread uint32_t track_thread __attribute__((tls_model("initial-exec")));
 
@@ -42,11 +40,11 @@ void track_now(struct track *track, uint64_t where)
     int saved = errno;
 
     if (track_thread == 0)
-        track_thread = (uint32_t)syscall(SYS_gettid);
+        track_thread = (uint32_t)raw_gettid();
     *track = (struct track){.time = os_clock(CLOCK_MONOTONIC_COARSE),
                             .stack = depot_here(where),
                             .thread = track_thread,
-                            .cpu = (uint32_t)sched_getcpu()};
+                            .cpu = (uint32_t)percpu_cpu_asked()};
     errno = saved;
 }
 

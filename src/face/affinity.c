@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* What getdents64 gives; libc's readdir() would allocate. */
 struct affinity_entry {
@@ -22,7 +20,7 @@ static bool affinity_add(int tid, uint64_t cpus[AFFINITY_WORDS])
 {
     uint64_t mask[AFFINITY_WORDS];
     int saved = errno;
-    long bytes = syscall(SYS_sched_getaffinity, tid, sizeof(mask), mask);
+    long bytes = raw_call(SYS_sched_getaffinity, tid, sizeof(mask), mask);
 
     errno = saved;
     for (long i = 0; i < bytes / (long)sizeof(mask[0]); i++)
@@ -82,7 +80,7 @@ unsigned affinity_process(uint64_t cpus[AFFINITY_WORDS], const uint64_t *enough,
 
     memset(cpus, 0, AFFINITY_WORDS * sizeof(cpus[0]));
     while (folder >= 0 && !done && threads <= most &&
-           (bytes = syscall(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
+           (bytes = raw_call(SYS_getdents64, folder, buffer, sizeof(buffer))) > 0)
         threads += affinity_read(buffer, bytes, cpus, enough, &done);
     if (folder >= 0)
         (void)raw_close(folder);

@@ -328,10 +328,11 @@ static void hotplug_online_cpus(uint64_t cpus[AFFINITY_WORDS])
 /* From outside the library: enters it.  False with errno: it may not be entered here and now. */
 LOCK_UNCHECKED LOCK_TRIES(hotplug.busy) static bool hotplug_begin(bool simulated)
 {
-    init_once();
-    if (simulated && !topology.simulated)
+    bool started = init_once();
+
+    if (started && simulated && !topology.simulated)
         errno = ENOTSUP;
-    else if (context_self()->depth > 0 || !hotplug_enter(true))
+    else if (!started || context_self()->depth > 0 || !hotplug_enter(true))
         errno = EDEADLK;
     else
         return true;

@@ -513,8 +513,7 @@ FIRST_TEXT void topology_text_environment(void)
 
 int stook_topology_set(const char *text_or_file)
 {
-    init_once();
-    if (!init_is_unused()) {
+    if (!init_once() || !init_is_unused()) {
         errno = EBUSY;
         return -1;
     }

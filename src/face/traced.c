@@ -11,6 +11,7 @@
 #include "watch/settings_show.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
+#include "base/raw.h"
 
 #include <stook/trace.h>
 
@@ -18,7 +19,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What the environment asks for, of children too; `path` is absolute. */
 static struct {
@@ -35,7 +35,10 @@ int stook_trace_start(const char *path, size_t limit)
         errno = EINVAL;
         return -1;
     }
-    init_once();
+    if (!init_once()) {
+        errno = ENOMEM;
+        return -1;
+    }
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     error = trace_begin(path, limit);
@@ -52,7 +55,10 @@ int stook_trace_stop(void)
 {
     bool ended;
 
-    init_once();
+    if (!init_once()) {
+        errno = EINVAL;
+        return -1;
+    }
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     ended = trace_end();
@@ -87,7 +93,7 @@ static bool traced_begin(const char *path, bool named)
 static bool traced_begin_numbered(void)
 {
     char path[PATH_MAX];
-    int n = snprintf(path, sizeof(path), "%s.%d", traced_wish.path, (int)getpid());
+    int n = snprintf(path, sizeof(path), "%s.%d", traced_wish.path, (int)raw_getpid());
 
     if (n <= 0 || (size_t)n >= sizeof(path)) {
         report_warn("STOOK_TRACE: the path is too long; this process is not traced");
@@ -113,7 +119,7 @@ FIRST_TEXT bool traced_init(void)
         traced_wish.path[0] = '\0';
         return false;
     }
-    if (only == 0 || only == (size_t)getpid())
+    if (only == 0 || only == (size_t)raw_getpid())
         begun = traced_begin(traced_wish.path, only != 0);
     else
         begun = traced_wish.all && traced_begin_numbered();

@@ -2,6 +2,7 @@
 #include "guard/guard.h"
 
 #include "base/context.h"
+#include "base/raw.h"
 #include "base/settings.h"
 #include "guard/guard_fault.h"
 #include "guard/guard_pool.h"
@@ -13,8 +14,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* What guard_begin() was told. */
 static _Atomic uint64_t guard_mean;
@@ -43,7 +42,7 @@ static void guard_note(struct guard_who *who, uint64_t where)
 {
     uint64_t from = where & 1 ? 0 : where >> 1;
 
-    who->thread = (uint32_t)syscall(SYS_gettid);
+    who->thread = (uint32_t)raw_gettid();
     who->cpu = (uint32_t)percpu_cpu();
     who->depth = tag_stack_walk((const void *)(uintptr_t)from, who->frames, GUARD_FRAMES);
     if (who->depth == 0 && from != 0)

@@ -9,6 +9,7 @@
  */
 #include "guard/guard_fault.h"
 
+#include "base/raw.h"
 #include "base/where.h"
 #include "debug/report.h"
 #include "guard/guard_pool.h"
@@ -138,7 +139,8 @@ static void guard_leave(int number, siginfo_t *info, void *context)
     } else {
         (void)sigaction(SIGSEGV, &none, NULL);
         if (info->si_code <= 0)
-            (void)raise(SIGSEGV); /* waits for the end of this handler */
+            (void)raw_call(SYS_tgkill, raw_getpid(), raw_gettid(),
+                           SIGSEGV); /* waits for the end of this handler */
     }
 }
 

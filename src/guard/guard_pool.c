@@ -5,12 +5,12 @@
  */
 #include "guard/guard_pool.h"
 
+#include "base/raw.h"
 #include "os/os.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { GUARD_INSTALL = 102, GUARD_REMOVE = 103 }; /* of madvise(), for older headers */
@@ -20,7 +20,7 @@ struct guard guard;
 /* Emulators answer 0 to advice that they do not know: the kernel is asked whether it can write there. */
 static bool guard_is_marked(char *pool)
 {
-    return syscall(SYS_rt_sigaction, SIGSEGV, NULL, pool, (size_t)_NSIG / 8) != 0 &&
+    return raw_call(SYS_rt_sigaction, SIGSEGV, NULL, pool, (size_t)_NSIG / 8) != 0 &&
            errno == EFAULT;
 }
 
@@ -28,19 +28,19 @@ static bool guard_is_marked(char *pool)
  * they would stay. */
 static bool guard_shut(char *pool, size_t bytes)
 {
-    bool told = madvise(pool, bytes, GUARD_INSTALL) == 0;
+    bool told = raw_madvise(pool, bytes, GUARD_INSTALL) == 0;
 
     guard.marked = told && guard_is_marked(pool);
-    return guard.marked || ((!told || madvise(pool, bytes, GUARD_REMOVE) == 0) &&
-                            mprotect(pool, bytes, PROT_NONE) == 0);
+    return guard.marked || ((!told || raw_madvise(pool, bytes, GUARD_REMOVE) == 0) &&
+                            raw_mprotect(pool, bytes, PROT_NONE) == 0);
 }
 
 bool guard_map(uint32_t slots)
 {
     size_t page = os_page_size(), bytes = (2 * (size_t)slots + 1) * page;
     struct guard_slot *slot = os_map(slots * sizeof(*slot));
-    char *pool = slot ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    char *pool = slot ? raw_mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                       : MAP_FAILED;
 
     if (pool != MAP_FAILED && !guard_shut(pool, bytes)) {
@@ -105,14 +105,14 @@ struct guard_slot *guard_find(void)
 
 bool guard_open(char *page)
 {
-    return (guard.marked ? madvise(page, guard.page, GUARD_REMOVE)
-                         : mprotect(page, guard.page, PROT_READ | PROT_WRITE)) == 0;
+    return (guard.marked ? raw_madvise(page, guard.page, GUARD_REMOVE)
+                         : raw_mprotect(page, guard.page, PROT_READ | PROT_WRITE)) == 0;
 }
 
 bool guard_close(char *page)
 {
     if (guard.marked)
-        return madvise(page, guard.page, GUARD_INSTALL) == 0;
+        return raw_madvise(page, guard.page, GUARD_INSTALL) == 0;
     os_release(page, guard.page);
-    return mprotect(page, guard.page, PROT_NONE) == 0;
+    return raw_mprotect(page, guard.page, PROT_NONE) == 0;
 }

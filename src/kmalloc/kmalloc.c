@@ -133,7 +133,7 @@ void *stook_kmalloc_large(size_t size, unsigned flags, int node, uint64_t where,
     if (large.size == size &&
         size <= PTRDIFF_MAX) /* all that stook_kmalloc_size() says may be used */
         large.size = stook_kmalloc_size(size);
-    if (size > PTRDIFF_MAX || (flags & STOOK_SIGNAL_SAFE)) {
+    if (size > PTRDIFF_MAX || (flags & STOOK_SIGNAL_SAFE) || !init_once()) {
         errno = ENOMEM;
         return NULL;
     }

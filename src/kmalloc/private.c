@@ -43,9 +43,21 @@ void stook_private_check(unsigned interface, const char *version)
                      version, interface, STOOK_VERSION_STRING, STOOK_PRIVATE_INTERFACE);
 }
 
+bool stook_private_start(void (*make)(void))
+{
+    static struct once once;
+
+    if (!init_once())
+        return false;
+    if (once_begin(&once)) {
+        make();
+        once_end(&once);
+    }
+    return once_is_done(&once);
+}
+
 void stook_private_view(struct stook_private_view *view)
 {
-    init_once();
     view->areas = percpu.areas;
     view->rseq_offset = percpu.rseq_offset;
     view->base = pagemap.middle;
@@ -57,7 +69,6 @@ void stook_private_view(struct stook_private_view *view)
 
 void stook_private_on_growing(void (*fn)(size_t bytes))
 {
-    init_once();
     context_enter();
     window_on_growing(fn);
     context_leave();
@@ -119,8 +130,7 @@ bool stook_private_class_begin(void)
 {
     uint32_t own = 1 + atomic_load_explicit(&fork_count, memory_order_relaxed), old = 0;
 
-    init_once();
-    if (context_self()->depth > 0 || context_holds_all())
+    if (!init_once() || context_self()->depth > 0 || context_holds_all())
         return false;
     /* Acquire: pairs with the release of the thread before. */
     return atomic_compare_exchange_strong_explicit(&private_adding, &old, own, memory_order_acquire,
@@ -153,7 +163,10 @@ LOCK_UNCHECKED struct stook_cache *stook_private_cache(const char *name, size_t 
 {
     struct stook_cache *cache = NULL;
 
-    init_once();
+    if (!init_once()) {
+        errno = ENOMEM;
+        return NULL;
+    }
     context_enter();
     if (wait)
         lock_take(&cache_list.lock, LOCK_CACHES);
@@ -372,7 +385,6 @@ static void *private_large(size_t size, size_t align, bool *zeroed)
 {
     void *object;
 
-    init_once();
     object = large_alloc_any(size, align, context_enter(), zeroed);
     context_leave();
     return object;
@@ -497,10 +509,10 @@ void *stook_private_large_move(void *object, size_t size, const void *from)
 
 size_t stook_private_trim(void)
 {
+    bool started = init_once();
     size_t bytes = 0;
 
-    init_once();
-    if (!context_enter())
+    if (!context_enter() && started)
         bytes = cache_drain_all(private_class,
                                 atomic_load_explicit(&private_classes, memory_order_acquire)) +
                 edge_trim() * PAGE_SIZE + arena_trim();
@@ -525,11 +537,11 @@ void stook_private_totals(struct stook_private_totals *totals)
 {
     unsigned classes = atomic_load_explicit(&private_classes, memory_order_acquire);
     struct arena_stat arena;
+    bool started = init_once();
     uint64_t objects, bytes;
 
     memset(totals, 0, sizeof(*totals));
-    init_once();
-    if (!context_enter()) {
+    if (!context_enter() && started) {
         for (unsigned i = 0; i < classes; i++)
             private_count(totals, private_class[i]);
         for (unsigned i = 0; i <= SHADOW_LAST - SHADOW_FIRST; i++)
@@ -551,7 +563,6 @@ void stook_private_limit(void)
 
     if (limit == 0)
         return;
-    init_once();
     account_process = group_number(stook_group_create("malloc", STOOK_NO_GROUP, limit));
     if (!account_process)
         report_fatal("STOOK_LIMIT=%zu: no address space for groups", limit);

@@ -22,6 +22,12 @@
 #define STOOK_PRIVATE_INTERFACE 6u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
+/*
+ * Starts the library, and then malloc by `make`, once; other threads wait.  False: this thread is starting either, and
+ * has come back (base/once.h).
+ */
+STOOK_API bool stook_private_start(void (*make)(void));
+
 /* What never changes after the start: malloc keeps a copy beside its code. */
 struct stook_private_view {
     const char *areas; /* CPU 0's (stook/inline.h); nobody ever installs a sheaf in slot 0 */

@@ -4,7 +4,6 @@
 #include "base/raw.h"
 #include "os/os.h"
 
-#include <ctype.h>
 #include <elf.h>
 #include <errno.h>
 #include <limits.h>
@@ -64,14 +63,14 @@ static unsigned halt_each(int process, void (*add)(struct halt_work *work, int n
     fd = raw_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return 0;
-    while ((n = syscall(SYS_getdents64, fd, text, sizeof(text))) > 0)
+    while ((n = raw_call(SYS_getdents64, fd, text, sizeof(text))) > 0)
         for (long at = 0; at < n;) {
             /* struct linux_dirent64: inode 8, offset 8, length 2, type 1, name */
             const char *name = text + at + 19;
             uint16_t length;
             memcpy(&length, text + at + 16, sizeof(length));
             at += length;
-            if (!isdigit((unsigned char)*name))
+            if (*name < '0' || *name > '9')
                 continue;
             found++;
             if (add)
@@ -98,7 +97,7 @@ static void halt_registers(struct halt_work *work, unsigned i)
 {
     struct iovec to = {work->registers[i], sizeof(work->registers[i])};
 
-    (void)ptrace(PTRACE_GETREGSET, work->thread[i].number, (void *)NT_PRSTATUS, &to);
+    (void)raw_call(SYS_ptrace, PTRACE_GETREGSET, work->thread[i].number, (void *)NT_PRSTATUS, &to);
 }
 
 static void halt_thread(struct halt_work *work, int number)
@@ -115,17 +114,17 @@ static void halt_thread(struct halt_work *work, int number)
         work->halt.alone = false;
         return;
     }
-    if (ptrace(PTRACE_SEIZE, number, NULL, NULL) != 0) {
+    if (raw_call(SYS_ptrace, PTRACE_SEIZE, number, NULL, NULL) != 0) {
         work->halt.alone = work->halt.alone && halt_is_dead(work->process, number);
         return;
     }
     *thread = (struct halt_thread){.number = number};
-    (void)ptrace(PTRACE_INTERRUPT, number, NULL, NULL);
+    (void)raw_call(SYS_ptrace, PTRACE_INTERRUPT, number, NULL, NULL);
     for (unsigned nap = 0; nap < HALT_NAPS && !thread->stopped; nap++) {
         int got = raw_waitpid(number, &status, __WALL | WNOHANG);
         if (got == 0) {
             struct timespec time = {0, HALT_NAP};
-            (void)syscall(SYS_nanosleep, &time, NULL);
+            (void)raw_call(SYS_nanosleep, &time, NULL);
         } else if (got == number && WIFSTOPPED(status)) {
             thread->stopped = true;
             thread->signal = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
@@ -161,8 +160,8 @@ static int halt_helper(void *arg)
     work->work(work->arg, &work->halt);
     work->done = true;
     for (unsigned i = 0; i < work->threads; i++)
-        (void)ptrace(PTRACE_DETACH, work->thread[i].number, NULL,
-                     (void *)(intptr_t)work->thread[i].signal);
+        (void)raw_call(SYS_ptrace, PTRACE_DETACH, work->thread[i].number, NULL,
+                       (void *)(intptr_t)work->thread[i].signal);
     return 0;
 }
 
@@ -171,29 +170,30 @@ static void halt_with_helper(struct halt_work *work)
     sigset_t all, before;
     int helper, status;
 
-    sigfillset(&all);
-    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    memset(&all, 0xff, sizeof(all));
+    (void)raw_call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, _NSIG / 8);
     /* No signal when it ends, and no wait() of the program's finds it. */
     helper = clone(halt_helper, work->stack + HALT_STACK,
                    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_UNTRACED, work);
     if (helper > 0) {
 #ifdef PR_SET_PTRACER
-        (void)prctl(PR_SET_PTRACER, helper, 0, 0, 0); /* which Yama wants; others do not know it */
+        (void)raw_call(SYS_prctl, PR_SET_PTRACER, helper, 0, 0,
+                       0); /* which Yama wants; others do not know it */
 #endif
         atomic_store_explicit(&work->go, 1, memory_order_release);
         raw_wake(&work->go, 1);
-        while (syscall(SYS_wait4, helper, &status, __WALL, NULL) == -1 && errno == EINTR)
+        while (raw_call(SYS_wait4, helper, &status, __WALL, NULL) == -1 && errno == EINTR)
             ;
 #ifdef PR_SET_PTRACER
-        (void)prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+        (void)raw_call(SYS_prctl, PR_SET_PTRACER, 0, 0, 0, 0);
 #endif
     }
-    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    (void)raw_call(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, _NSIG / 8);
 }
 
 void halt_run(void (*work)(void *arg, const struct halt *halt), void *arg)
 {
-    unsigned threads = halt_each((int)getpid(), NULL, NULL);
+    unsigned threads = halt_each((int)raw_getpid(), NULL, NULL);
     struct halt halt = {.alone = threads == 1};
     struct halt_work *with;
     int saved = errno;
@@ -202,8 +202,8 @@ void halt_run(void (*work)(void *arg, const struct halt *halt), void *arg)
     if (threads != 1 && HALT_HELPER && (with = os_map(sizeof(*with)))) {
         with->work = work;
         with->arg = arg;
-        with->process = (int)getpid();
-        with->caller = (int)syscall(SYS_gettid);
+        with->process = (int)raw_getpid();
+        with->caller = (int)raw_gettid();
         halt_with_helper(with);
         done = with->done;
         os_unmap(with, sizeof(*with));

@@ -4,6 +4,7 @@
  */
 #include "leak/leak.h"
 
+#include "base/raw.h"
 #include "debug/depot.h"
 #include "debug/symbols.h"
 #include "os/os.h"
@@ -11,7 +12,6 @@
 #include <stook/tag.h>
 
 #include <string.h>
-#include <unistd.h>
 
 enum {
     SHOW_GROUPS = 200, /* of the text */
@@ -109,7 +109,7 @@ void leak_show_text(struct writer *w, const struct leak_found *found, bool all)
     uint32_t shown = 0;
 
     show_name(name, sizeof(name));
-    writer_print(w, "stook: leaks of %s, process %d\n", name, (int)getpid());
+    writer_print(w, "stook: leaks of %s, process %d\n", name, (int)raw_getpid());
     writer_print(w, "%-12s %10s %14s\n", "", "objects", "bytes");
     for (unsigned kind = 0; kind < HEAP_KINDS; kind++)
         writer_print(w, "%-12s %10llu %14llu%s%s\n", show_kind[kind].name,
@@ -179,7 +179,7 @@ void leak_show_json(struct writer *w, const struct leak_found *found, bool all)
     bool first = true;
 
     show_name(name, sizeof(name));
-    writer_print(w, "{\"stook_leaks\": 1, \"pid\": %d, \"program\": ", (int)getpid());
+    writer_print(w, "{\"stook_leaks\": 1, \"pid\": %d, \"program\": ", (int)raw_getpid());
     writer_json(w, name);
     writer_print(w, ", \"threads_stopped\": %s, ", found->alone ? "true" : "false");
     writer_key(w, "unread_bytes", found->unread, ",\n ");

@@ -26,14 +26,14 @@ static const void *roots_view(void *context, uint64_t address, size_t size, void
     /* A small object of the window cannot be protected by itself. */
     if (size < PAGE_SIZE / 2 && pagemap_is_low((const void *)(uintptr_t)address))
         return (const void *)(uintptr_t)address;
-    if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) == (long)size)
+    if (raw_call(SYS_process_vm_readv, raw_getpid(), &to, 1, &from, 1, 0) == (long)size)
         return buffer;
     /* A sandbox may refuse it all, or one page of the range the rest. */
     for (size_t at = 0; at < size; at += PAGE_SIZE) {
         size_t n = size - at < PAGE_SIZE ? size - at : PAGE_SIZE;
         to = (struct iovec){(char *)buffer + at, n};
         from = (struct iovec){(void *)(uintptr_t)(address + at), n};
-        if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) != (long)n)
+        if (raw_call(SYS_process_vm_readv, raw_getpid(), &to, 1, &from, 1, 0) != (long)n)
             memset(to.iov_base, 0, n);
     }
     return buffer;

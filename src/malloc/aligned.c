@@ -8,12 +8,12 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <unistd.h>
+#include <sys/auxv.h>
 
 /* The kernel's, not the arena's. */
 static size_t aligned_page(void)
 {
-    return (size_t)sysconf(_SC_PAGESIZE);
+    return getauxval(AT_PAGESZ);
 }
 
 static bool aligned_power(size_t align)

@@ -3,6 +3,7 @@
 
 #include "base/placed.h"
 #include "kmalloc/private.h"
+#include "malloc/boot.h"
 #include "malloc/fast.h"
 #include "malloc/libc_heap.h"
 #include "malloc/names.h"
@@ -153,7 +154,7 @@ static void class_accounted(bool closed)
 
 void class_perturb(unsigned char byte)
 {
-    start_malloc();
+    (void)start_malloc();
     if (byte == 0)
         class_close(CLASS_PERTURBED, false);
     __atomic_store_n(&class_byte, byte, __ATOMIC_RELAXED);
@@ -392,21 +393,24 @@ static void *class_small(size_t size, const void *from)
 
 void *class_alloc(size_t size, const void *from)
 {
-    start_malloc();
+    if (!start_malloc())
+        return boot_alloc(1, size);
     return class_filled(
         class_is_large(size) ? class_large(size, 1, NULL, from) : class_small(size, from), size);
 }
 
 void *class_alloc_zeroed(size_t size, bool *zeroed, const void *from)
 {
-    start_malloc();
-    *zeroed = false;
+    *zeroed = !start_malloc();
+    if (*zeroed)
+        return boot_alloc(1, size);
     return class_is_large(size) ? class_large(size, 1, zeroed, from) : class_small(size, from);
 }
 
 void *class_alloc_aligned(size_t align, size_t size, const void *from)
 {
-    start_malloc();
+    if (!start_malloc())
+        return boot_alloc(align, size);
     if (align <= STOOK_ALIGN_MAX && !class_is_large(size)) {
         /* Slabs begin at a page: a class that is a multiple of the alignment has it throughout. */
         unsigned class = class_of(size < align ? align : size);
@@ -440,9 +444,8 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
     bool start;
     size_t size;
 
-    if (!object)
+    if (!object || !start_malloc())
         return;
-    start_malloc();
     cache = stook_private_cache_of(object, &size, &start);
     if (cache && start) {
         if (class_is_freed(cache, object, call, true))
@@ -452,7 +455,7 @@ void class_free_as(void *object, const char *call, enum stook_private_call as, s
         if (stook_private_is_marked(cache))
             *stook_private_mark(object) = fast_marked(object);
         stook_private_free(cache, object, as, said);
-    } else if (!cache && stook_private_large_free(object)) {
+    } else if ((!cache && stook_private_large_free(object)) || boot_size(object) != 0) {
         return;
     } else if (libc_heap_has(object)) {
         libc_heap.free(object);
@@ -467,7 +470,9 @@ size_t class_size(const void *object, const char *call)
     bool start;
     size_t size;
 
-    start_malloc();
+    size = boot_size(object);
+    if (__builtin_expect(size != 0, 0) || !start_malloc())
+        return size;
     cache = stook_private_cache_of(object, &size, &start);
     if (cache) {
         if (start && __builtin_expect(size == 0, 0))

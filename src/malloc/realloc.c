@@ -4,6 +4,7 @@
  * by moving its pages, or by copying, in this order.
  */
 #include "kmalloc/private.h"
+#include "malloc/boot.h"
 #include "malloc/class.h"
 #include "malloc/fast.h"
 #include "malloc/libc_heap.h"
@@ -73,6 +74,8 @@ void *realloc_object(void *object, size_t size, const void *from)
         errno = EINVAL; /* the program goes on */
         return NULL;
     }
+    if (__builtin_expect(boot_size(object) != 0, 0))
+        return realloc_copy(object, had, size, size, from);
     if (had > SIZES_MAX || size > SIZES_MAX) {
         if (had > SIZES_MAX && size > SIZES_MAX)
             return realloc_large(object, had, size, from);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "malloc/start.h"
 
-#include "base/once.h"
 #include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "watch/exit.h"
@@ -11,23 +10,19 @@
 #include <errno.h>
 #include <stdint.h>
 
-static _Atomic uint32_t start_state;
-
-void start_malloc(void)
+bool start_malloc(void)
 {
-    int saved;
+    static bool started;
+    int saved = errno;
 
-    if (once_is_done(&start_state))
-        return;
-    saved = errno;
-    /* First, and outside of the state: registering for fork may allocate. */
+    if (__builtin_expect(__atomic_load_n(&started, __ATOMIC_ACQUIRE), 1))
+        return true;
     stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING);
-    (void)stook_mode(NULL);
-    if (once_begin(&start_state)) {
-        class_make();
-        once_end(&start_state);
-    }
+    if (!stook_private_start(class_make))
+        return false;
+    __atomic_store_n(&started, true, __ATOMIC_RELEASE);
     errno = saved;
+    return true;
 }
 
 /*
@@ -50,7 +45,7 @@ static __attribute__((constructor(102), used)) void start_process(void)
 {
     unsigned char perturb;
 
-    start_malloc();
+    (void)start_malloc();
     perturb = stook_private_perturb(); /* as glibc's malloc heeds it: test suites set it */
     if (perturb != 0)
         class_perturb(perturb);

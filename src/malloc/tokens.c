@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/auxv.h>
 
 #ifndef STOOK_MALLOC_PREFIX
 
@@ -82,7 +82,7 @@ static int tokens_posix(void **result, size_t align, size_t size, const void *fr
 
 static void *tokens_pages(size_t size, bool whole, const void *from)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t page = getauxval(AT_PAGESZ);
 
     if (whole && __builtin_add_overflow(size, page - 1, &size)) {
         errno = ENOMEM;

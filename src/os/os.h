@@ -78,6 +78,8 @@ void os_wake(_Atomic uint32_t *word, int n);
 /* A coarse clock (CLOCK_..._COARSE) in ns: the time of the kernel's last tick, which lies in memory.  Finer ones read the
  * processor's counter, which a process may be denied (PR_SET_TSC). */
 uint64_t os_clock(clockid_t coarse);
+/* The CPU that this thread runs on, as the kernel says; -1. */
+int os_cpu(void);
 /* Random bytes from the kernel; never blocks; falls back to those that it gave the process at its start. */
 uint64_t os_random(void);
 /* Reads a small file into buf, NUL-terminated; bytes read or -1. */

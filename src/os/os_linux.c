@@ -13,9 +13,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 size_t os_page_known;
 
@@ -38,21 +35,21 @@ void *os_reserve(size_t size, size_t align)
 
     if (span < size)
         return NULL;
-    p = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    p = raw_mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     char *aligned = (char *)(((uintptr_t)p + align - 1) & ~(uintptr_t)(align - 1));
     if (aligned > p)
-        munmap(p, (size_t)(aligned - p));
+        raw_munmap(p, (size_t)(aligned - p));
     if (aligned + size < p + span)
-        munmap(aligned + size, (size_t)(p + span - (aligned + size)));
+        raw_munmap(aligned + size, (size_t)(p + span - (aligned + size)));
     return aligned;
 }
 
 void *os_map(size_t size)
 {
-    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+    void *p = raw_mmap(NULL, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     return p == MAP_FAILED ? NULL : p;
 }
@@ -61,7 +58,7 @@ void os_unmap(void *address, size_t size)
 {
     int saved = errno;
 
-    munmap(address, size);
+    raw_munmap(address, size);
     errno = saved;
 }
 
@@ -72,13 +69,13 @@ void os_unmap(void *address, size_t size)
 int os_take(void *address, size_t size, bool reserved)
 {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, saved = errno, error = 0;
-    void *p = mmap(address, size, PROT_READ | PROT_WRITE,
-                   flags | (reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
+    void *p = raw_mmap(address, size, PROT_READ | PROT_WRITE,
+                       flags | (reserved ? MAP_FIXED : MAP_FIXED_NOREPLACE), -1, 0);
 
     if (p == MAP_FAILED) {
         error = errno;
     } else if (p != address) { /* kernels before 4.17 take the address as a hint */
-        munmap(p, size);
+        raw_munmap(p, size);
         error = EEXIST;
     }
     errno = saved;
@@ -91,10 +88,11 @@ bool os_untake(void *address, size_t size, bool reserved)
     bool done;
 
     if (reserved)
-        done = mmap(address, size, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
+        done =
+            raw_mmap(address, size, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED;
     else
-        done = munmap(address, size) == 0;
+        done = raw_munmap(address, size) == 0;
     errno = saved;
     return done;
 }
@@ -103,7 +101,7 @@ bool os_commit(void *address, size_t size)
 {
     uintptr_t within = (uintptr_t)address & (os_page_size() - 1);
 
-    return mprotect((char *)address - within, size + within, PROT_READ | PROT_WRITE) == 0;
+    return raw_mprotect((char *)address - within, size + within, PROT_READ | PROT_WRITE) == 0;
 }
 
 bool os_guard(void *address, size_t size)
@@ -112,7 +110,7 @@ bool os_guard(void *address, size_t size)
     bool done;
 
     os_release(address, size);
-    done = mprotect(address, size, PROT_NONE) == 0;
+    done = raw_mprotect(address, size, PROT_NONE) == 0;
     errno = saved;
     return done;
 }
@@ -120,7 +118,7 @@ bool os_guard(void *address, size_t size)
 bool os_forbid(void *address, size_t size)
 {
     int saved = errno;
-    bool done = mprotect(address, size, PROT_NONE) == 0;
+    bool done = raw_mprotect(address, size, PROT_NONE) == 0;
 
     errno = saved;
     return done;
@@ -133,8 +131,8 @@ void os_read_limits(void)
 {
     struct rlimit limit;
 
-    os_space_limited = getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : SIZE_MAX;
-    os_data_limited = getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    os_space_limited = raw_getrlimit(RLIMIT_AS, &limit) == 0 ? limit.rlim_cur : SIZE_MAX;
+    os_data_limited = raw_getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 size_t os_space_limit(void)
@@ -150,7 +148,7 @@ bool os_is_data_limited(void)
 bool os_unguard(void *address, size_t size)
 {
     int saved = errno;
-    bool done = mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
+    bool done = raw_mprotect(address, size, PROT_READ | PROT_WRITE) == 0;
 
     errno = saved;
     return done;
@@ -185,7 +183,7 @@ void os_release(void *address, size_t size)
     size = to - from;
     /* Locked pages (mlockall) refuse: a fresh mapping in place drops them all the same.  Callers
      * hand the range out as zeros, so where that is refused too it costs what it must. */
-    if (madvise(address, size, MADV_DONTNEED) != 0 && !os_renew(address, size))
+    if (raw_madvise(address, size, MADV_DONTNEED) != 0 && !os_renew(address, size))
         memset(address, 0, size);
     errno = saved;
 }
@@ -202,7 +200,7 @@ static bool os_is_mapped(char *at, size_t size)
 
     for (size_t n; size > 0; at += n, size -= n) {
         n = size < OS_MOVE_STEP ? size : OS_MOVE_STEP;
-        if (mincore(at, n, there) != 0)
+        if (raw_call(SYS_mincore, at, n, there) != 0)
             return false;
     }
     return true;
@@ -216,7 +214,8 @@ static int os_move_mapping(void *from, void *to, size_t size)
 {
     int error;
 
-    if (mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) == to)
+    if (raw_call(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+                 to) == (long)to)
         return 0;
     error = errno;
     if (!os_renew(to, size) && !os_is_mapped(to, size))
@@ -261,8 +260,8 @@ bool os_move(void *from, void *to, size_t size)
 
 bool os_renew(void *address, size_t size)
 {
-    return mmap(address, size, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == address;
+    return raw_mmap(address, size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == address;
 }
 
 void os_dump(void *address, size_t size, bool wanted)
@@ -271,7 +270,7 @@ void os_dump(void *address, size_t size, bool wanted)
 
     if (!wanted && setting_number(SETTING_CORE_DUMP) == OS_CORE_ALL)
         return;
-    (void)madvise(address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
+    (void)raw_madvise(address, size, wanted ? MADV_DODUMP : MADV_DONTDUMP);
     errno = saved;
 }
 
@@ -279,7 +278,7 @@ void os_zero_in_child(void *address, size_t size)
 {
     int saved = errno;
 
-    (void)madvise(address, size, MADV_WIPEONFORK);
+    (void)raw_madvise(address, size, MADV_WIPEONFORK);
     errno = saved;
 }
 
@@ -291,7 +290,7 @@ bool os_bind(void *address, size_t size, unsigned node)
     bool bound;
 
     mask[node / 64 % 2] = 1ul << node % 64;
-    bound = syscall(SYS_mbind, address, size, PREFERRED, mask, 8 * sizeof(mask), 0) == 0;
+    bound = raw_call(SYS_mbind, address, size, PREFERRED, mask, 8 * sizeof(mask), 0) == 0;
     errno = saved;
     return bound;
 }
@@ -299,7 +298,7 @@ bool os_bind(void *address, size_t size, unsigned node)
 bool os_policy_is_default(void)
 {
     int mode = 0, saved = errno;
-    bool known = syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) == 0;
+    bool known = raw_call(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) == 0;
 
     errno = saved;
     return known && mode == 0; /* MPOL_DEFAULT of linux/mempolicy.h */
@@ -309,7 +308,7 @@ void os_huge(void *address, size_t size, bool wanted)
 {
     int saved = errno;
 
-    (void)madvise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    (void)raw_madvise(address, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     errno = saved;
 }
 
@@ -329,25 +328,15 @@ void os_wake(_Atomic uint32_t *word, int n)
     errno = saved;
 }
 
-uint64_t os_clock(clockid_t coarse)
-{
-    struct timespec now = {0};
-    int saved = errno;
-
-    (void)clock_gettime(coarse, &now);
-    errno = saved;
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 uint64_t os_random(void)
 {
     int saved = errno;
     uint64_t value;
 
-    if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != (ssize_t)sizeof(value)) {
+    if (raw_call(SYS_getrandom, &value, sizeof(value), GRND_NONBLOCK) != (long)sizeof(value)) {
         static _Atomic uint64_t calls;
         memcpy(&value, (const void *)getauxval(AT_RANDOM), sizeof(value)); // NOLINT
-        value ^= (atomic_fetch_add(&calls, 1) + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32;
+        value ^= (atomic_fetch_add(&calls, 1) + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)raw_getpid() << 32;
         value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
         value = (value ^ value >> 27) * 0x94d049bb133111ebu;
         value ^= value >> 31;

@@ -3,17 +3,16 @@
 
 #include "base/placed.h"
 #include "base/parse.h"
+#include "base/raw.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "os/os.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 struct topology topology HEAD_BSS;
 const char *topology_root = "";
@@ -192,7 +191,7 @@ static void topology_read_online(struct topology *t, char *buf, size_t size)
 static bool topology_read_limits(struct topology *t)
 {
     uint64_t mask[TOPOLOGY_CPUS_MAX / 64];
-    long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+    long bytes = raw_call(SYS_sched_getaffinity, 0, sizeof(mask), mask);
     unsigned words = bytes > 0 ? (unsigned)bytes / sizeof(mask[0]) : 0, missing = 0;
 
     for (unsigned i = 0; i < words; i++)
@@ -215,16 +214,19 @@ static bool topology_has_one_node(void)
 {
     unsigned long mask = 0;
 
-    return !*topology_root && syscall(SYS_get_mempolicy, NULL, &mask, 1ul, NULL, 0ul) == 0;
+    return !*topology_root && raw_call(SYS_get_mempolicy, NULL, &mask, 1ul, NULL, 0ul) == 0;
 }
 
 __attribute__((cold)) unsigned topology_quota(void)
 {
-    unsigned long long quota = 0, period = 0;
-    char buf[64];
+    unsigned long long quota, period;
+    char buf[64], *end;
 
-    if (topology.simulated || topology_read("/sys/fs/cgroup/cpu.max", buf, sizeof(buf)) <= 0 ||
-        sscanf(buf, "%llu %llu", &quota, &period) != 2 || period == 0)
+    if (topology.simulated || topology_read("/sys/fs/cgroup/cpu.max", buf, sizeof(buf)) <= 0)
+        return 0;
+    quota = strtoull(buf, &end, 10); /* or "max" */
+    period = strtoull(end, NULL, 10);
+    if (period == 0)
         return 0;
     return (unsigned)(quota * 100 / period);
 }

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "base/hooks.h"
 #include "base/lock.h"
+#include "base/raw.h"
 #include "os/os.h"
 #include "page/pagemap.h"
 

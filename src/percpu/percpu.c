@@ -3,16 +3,14 @@
 
 #include "base/parse.h"
 #include "base/placed.h"
+#include "base/raw.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "os/os.h"
 #include "os/topology.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #if defined(__x86_64__) && __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
 #pragma weak __x86_get_cpuid_feature_leaf /* glibc 2.33 */
@@ -45,7 +43,7 @@ enum { PERCPU_ASKED_LOCKED = 1 }; /* of the words of STOOK_MODE */
 static long percpu_membarrier(int command, unsigned flags, int cpu)
 {
     int saved = errno;
-    long r = syscall(SYS_membarrier, command, flags, cpu);
+    long r = raw_call(SYS_membarrier, command, flags, cpu);
 
     errno = saved;
     return r;
@@ -101,7 +99,7 @@ static unsigned percpu_count_rows(void)
 
     for (size_t size = sizeof(mask[0]); !topology.simulated && size <= sizeof(mask);
          size += sizeof(mask[0])) {
-        if (syscall(SYS_sched_getaffinity, 0, size, mask) >= 0)
+        if (raw_call(SYS_sched_getaffinity, 0, size, mask) >= 0)
             rows = (unsigned)size * 8;
         else if (errno == EINVAL)
             continue;
@@ -189,7 +187,13 @@ __attribute__((cold)) void percpu_exit(void)
 
 int percpu_cpu_asked(void)
 {
-    return topology.simulated ? (int)topology_cpu() : sched_getcpu();
+    int cpu = -1;
+
+    if (topology.simulated)
+        return (int)topology_cpu();
+    if (&__rseq_offset && &__rseq_size && __rseq_size > 0)
+        cpu = percpu_registered_cpu(__rseq_offset);
+    return cpu < 0 ? os_cpu() : cpu;
 }
 
 void percpu_slot_init(unsigned index)

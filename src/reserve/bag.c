@@ -97,7 +97,10 @@ struct stook_kmem_bag *stook_kmem_bag_create_of(unsigned limit, struct stook_cac
 {
     struct stook_pool *pool;
 
-    init_once();
+    if (!init_once()) {
+        errno = ENOMEM;
+        return NULL;
+    }
     pool = pool_make(cache, limit);
     if (pool)
         pool->asked = size;

@@ -4,13 +4,12 @@
  * second kind of fence, for when the kernel refuses membarrier (in a sandbox entered after the start).
  */
 #include "base/report.h"
+#include "base/raw.h"
 #include "percpu/percpu.h"
 #include "reserve/rcu.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /*
  * Runs this thread on the CPU: a thread that was in a section there has then been interrupted.  A CPU that is
@@ -21,14 +20,14 @@ static bool rcu_fence_visit(unsigned cpu)
     enum { BITS = 8 * sizeof(unsigned long) };
     unsigned long before[TOPOLOGY_CPUS_MAX / BITS] = {0}, there[TOPOLOGY_CPUS_MAX / BITS] = {0};
     int saved = errno;
-    long size = syscall(SYS_sched_getaffinity, 0, sizeof(before), before);
+    long size = raw_call(SYS_sched_getaffinity, 0, sizeof(before), before);
     bool been;
 
     there[cpu / BITS] = 1ul << cpu % BITS;
     been = size > 0 &&
-           (syscall(SYS_sched_setaffinity, 0, sizeof(there), there) == 0 || errno == EINVAL);
+           (raw_call(SYS_sched_setaffinity, 0, sizeof(there), there) == 0 || errno == EINVAL);
     if (size > 0)
-        (void)syscall(SYS_sched_setaffinity, 0, (size_t)size, before);
+        (void)raw_call(SYS_sched_setaffinity, 0, (size_t)size, before);
     errno = saved;
     return been;
 }

@@ -10,8 +10,9 @@
  */
 #include "site/tag.h"
 
+#include "base/raw.h"
+
 #include <stdatomic.h>
-#include <unistd.h>
 
 enum {
     TAG_PEAK_MIN = 4 << 10, /* bytes that a thread keeps to itself, */
@@ -79,7 +80,7 @@ static void tag_look(int64_t more)
     int64_t sum;
 
     if (self == 0 || looks != 0)
-        atomic_store_explicit(&tag_peaks.self, self = (int)getpid(), memory_order_relaxed);
+        atomic_store_explicit(&tag_peaks.self, self = (int)raw_getpid(), memory_order_relaxed);
     if (looks == self ||
         !atomic_compare_exchange_strong_explicit(&tag_peaks.looks, &looks, self,
                                                  memory_order_acquire, memory_order_relaxed))

@@ -12,11 +12,8 @@
 #include "page/pagemap.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     TRACE_WRITERS = 1 << 16, /* threads at one time: what others do is lost */
@@ -108,7 +105,7 @@ static size_t trace_count(void *const *objects, size_t n)
 static bool trace_ended(pid_t thread)
 {
     int saved = errno;
-    bool ended = syscall(SYS_tgkill, trace.pid, thread, 0) != 0 && errno == ESRCH;
+    bool ended = raw_call(SYS_tgkill, trace.pid, thread, 0) != 0 && errno == ESRCH;
 
     errno = saved;
     return ended;
@@ -133,14 +130,14 @@ static struct trace_writer *trace_find(pid_t thread)
 static __attribute__((noinline, cold)) struct trace_writer *trace_bind(size_t n)
 {
     struct trace_writer *writer = NULL;
-    pid_t thread = (pid_t)syscall(SYS_gettid);
+    pid_t thread = raw_gettid();
     uint32_t on;
 
     trace_lock();
     on = trace_on();
     if (on != 0) {
         /* Not for a vfork() child: it has this thread's memory, and another number. */
-        if (getpid() == trace.pid)
+        if (raw_getpid() == trace.pid)
             writer = trace_find(thread);
         if (writer) {
             writer->thread = thread;
@@ -221,7 +218,7 @@ static uint32_t trace_cpu(void)
     int cpu = percpu_cpu();
     uint32_t cpus;
 
-    if (__builtin_expect(cpu < 0, 0) && (cpu = sched_getcpu()) < 0)
+    if (__builtin_expect(cpu < 0, 0) && (cpu = percpu_cpu_asked()) < 0)
         cpu = 0;
     cpus = __atomic_load_n(&trace.header->cpus, __ATOMIC_RELAXED);
     while (__builtin_expect((uint32_t)cpu >= cpus, 0) &&
@@ -393,7 +390,7 @@ int trace_begin(const char *path, uint64_t limit)
     if (error != 0)
         return error;
     trace.chunks_max = (limit - TRACE_HEADER_BYTES) / TRACE_CHUNK_BYTES;
-    trace.pid = getpid();
+    trace.pid = raw_getpid();
     trace.start = 0;
     trace.start = trace_clock();
     trace.threads = 0;

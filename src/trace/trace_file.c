@@ -14,8 +14,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
     TRACE_FILE_FD_MIN = 200, /* out of the way of programs that count on low numbers */
@@ -51,13 +49,13 @@ static int trace_file_remove(const char *path)
 
     if (fd < 0)
         return errno == ENOENT ? 0 : errno == EINVAL ? EEXIST : errno;
-    if (fstat(fd, &st) != 0)
+    if (raw_fstat(fd, &st) != 0)
         error = errno;
     else if (!S_ISREG(st.st_mode))
         error = EEXIST;
-    else if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    else if (raw_call(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         error = EBUSY;
-    else if (unlink(path) != 0 && errno != ENOENT)
+    else if (raw_call(SYS_unlinkat, AT_FDCWD, path, 0) != 0 && errno != ENOENT)
         error = errno;
     (void)raw_close(fd);
     return error;
@@ -85,7 +83,7 @@ int trace_file_absolute(const char *path, char *absolute, size_t size)
     size_t n = 0, length = strlen(path);
 
     if (path[0] != '/') {
-        if (!getcwd(absolute, size))
+        if (raw_call(SYS_getcwd, absolute, size) < 0)
             return errno;
         n = strlen(absolute);
         if (n + 1 >= size)
@@ -104,7 +102,7 @@ static bool trace_file_is(int fd)
 {
     struct stat st;
 
-    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == trace_file.device &&
+    return fd >= 0 && raw_fstat(fd, &st) == 0 && st.st_dev == trace_file.device &&
            st.st_ino == trace_file.inode;
 }
 
@@ -131,19 +129,20 @@ static bool trace_file_extend(uint64_t from, uint64_t end)
     struct rlimit limit;
 
     /* Beyond the limit a signal would come. */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+    if (raw_getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
         end > limit.rlim_cur) {
         errno = EFBIG;
         return false;
     }
     for (int i = 0; i < TRACE_FILE_TRIES; i++) {
-        if (syscall(SYS_fallocate, trace_file.fd, 0, (off_t)from, (off_t)(end - from)) == 0)
+        if (raw_call(SYS_fallocate, trace_file.fd, 0, (off_t)from, (off_t)(end - from)) == 0)
             return true;
         if (errno != EINTR)
             break;
     }
     /* File systems that cannot tell. */
-    return (errno == EOPNOTSUPP || errno == ENOSYS) && ftruncate(trace_file.fd, (off_t)end) == 0;
+    return (errno == EOPNOTSUPP || errno == ENOSYS) &&
+           raw_call(SYS_ftruncate, trace_file.fd, end) == 0;
 }
 
 static void *trace_file_map(uint64_t from, size_t size)
@@ -152,12 +151,12 @@ static void *trace_file_map(uint64_t from, size_t size)
 
     if (!trace_file_extend(from, from + size))
         return NULL;
-    p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file.fd, (off_t)from);
+    p = raw_mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file.fd, (off_t)from);
     if (p == MAP_FAILED)
         return NULL;
     /* All pages at once; kernels before 5.14 know no such advice and bring them one by one. */
-    if (madvise(p, size, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
-        (void)munmap(p, size);
+    if (raw_madvise(p, size, MADV_POPULATE_WRITE) != 0 && errno != EINVAL) {
+        (void)raw_munmap(p, size);
         return NULL;
     }
     return p;
@@ -172,7 +171,7 @@ struct trace_chunk *trace_file_claim(uint64_t index)
 
 void trace_file_unmap(struct trace_chunk *chunk)
 {
-    (void)munmap(chunk, TRACE_CHUNK_BYTES);
+    (void)raw_munmap(chunk, TRACE_CHUNK_BYTES);
 }
 
 /* ---- its life ------------------------------------------------------------------------------- */
@@ -187,14 +186,15 @@ int trace_file_open(const char *path, struct trace_header **header)
         error = trace_file_make(trace_file.path, &fd);
     if (error != 0)
         return error;
-    high = fcntl(fd, F_DUPFD_CLOEXEC, TRACE_FILE_FD_MIN);
+    high = raw_fcntl(fd, F_DUPFD_CLOEXEC, TRACE_FILE_FD_MIN);
     if (high >= 0) {
         (void)raw_close(fd);
         fd = high;
     }
     trace_file.fd = fd;
-    (void)flock(fd, LOCK_EX | LOCK_NB); /* where that can be had: trace_file_remove() */
-    if (fstat(fd, &st) == 0) {
+    (void)raw_call(SYS_flock, fd,
+                   LOCK_EX | LOCK_NB); /* where that can be had: trace_file_remove() */
+    if (raw_fstat(fd, &st) == 0) {
         trace_file.device = st.st_dev;
         trace_file.inode = st.st_ino;
         *header = trace_file_map(0, TRACE_HEADER_BYTES);
@@ -202,7 +202,7 @@ int trace_file_open(const char *path, struct trace_header **header)
             return 0;
     }
     error = errno;
-    (void)unlink(trace_file.path);
+    (void)raw_call(SYS_unlinkat, AT_FDCWD, trace_file.path, 0);
     (void)raw_close(fd);
     trace_file.fd = -1;
     return error;
@@ -212,14 +212,14 @@ int trace_file_open(const char *path, struct trace_header **header)
 void trace_file_close(struct trace_header *header)
 {
     if (trace_file_is(trace_file.fd))
-        (void)flock(trace_file.fd, LOCK_UN);
+        (void)raw_call(SYS_flock, trace_file.fd, LOCK_UN);
     trace_file_leave(header);
 }
 
 void trace_file_leave(struct trace_header *header)
 {
     if (header)
-        (void)munmap(header, TRACE_HEADER_BYTES);
+        (void)raw_munmap(header, TRACE_HEADER_BYTES);
     if (trace_file_is(trace_file.fd))
         (void)raw_close(trace_file.fd);
     trace_file.fd = -1;

@@ -2,6 +2,7 @@
 #include "view/reader.h"
 
 #include "base/placed.h"
+#include "base/raw.h"
 #include "base/settings.h"
 
 #include <errno.h>
@@ -12,6 +13,6 @@ FIRST_TEXT void reader_allow(void)
     int saved = errno;
 
     if (setting_number(SETTING_VIEW))
-        (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+        (void)raw_call(SYS_prctl, PR_SET_PTRACER, PR_SET_PTRACER_ANY);
     errno = saved;
 }

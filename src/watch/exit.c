@@ -44,7 +44,7 @@ static FIRST_TEXT enum exit_asked exit_asked(void)
     size_t only = setting_number(SETTING_REPORT_PID);
 
     if ((setting_number(SETTING_REPORT) != 1 && setting_number(SETTING_LEAKS) == 0) ||
-        (only != 0 && only != (size_t)getpid()))
+        (only != 0 && only != (size_t)raw_getpid()))
         return EXIT_NO;
     return only != 0 ? EXIT_BY_NUMBER : EXIT_WITH_ALL;
 }
@@ -53,7 +53,8 @@ static bool exit_is_stderr(int fd)
 {
     struct stat st;
 
-    return fstat(fd, &st) == 0 && st.st_dev == exit_stderr.device && st.st_ino == exit_stderr.inode;
+    return raw_fstat(fd, &st) == 0 && st.st_dev == exit_stderr.device &&
+           st.st_ino == exit_stderr.inode;
 }
 
 /* The copy, unless the program closed it or took its number for something else. */
@@ -71,15 +72,15 @@ static int exit_copy_beyond(void)
     struct rlimit limit, raised;
     int fd;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max ||
+    if (raw_getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max ||
         limit.rlim_cur > EXIT_LIMIT_MAX)
         return -1;
     raised = limit;
     raised.rlim_cur++;
-    if (setrlimit(RLIMIT_NOFILE, &raised) != 0)
+    if (raw_call(SYS_prlimit64, 0, RLIMIT_NOFILE, &raised) != 0)
         return -1;
-    fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)limit.rlim_cur);
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    fd = raw_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (long)limit.rlim_cur);
+    (void)raw_call(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit);
     return fd;
 }
 
@@ -95,9 +96,9 @@ static int exit_copy(enum exit_asked asked)
     if (asked == EXIT_BY_NUMBER || !*exit_file)
         fd = exit_copy_beyond();
     if (fd < 0 && asked == EXIT_BY_NUMBER)
-        fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, EXIT_FD_MIN);
+        fd = raw_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, EXIT_FD_MIN);
     if (fd < 0 && asked == EXIT_BY_NUMBER)
-        fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        fd = raw_fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     return fd;
 }
 
@@ -106,10 +107,10 @@ static int exit_find_stderr(void)
 {
     if (exit_holds_stderr())
         return exit_stderr.fd;
-    if (fcntl(STDERR_FILENO, F_GETFD) >= 0 || exit_stderr.inode == 0)
+    if (raw_fcntl(STDERR_FILENO, F_GETFD, 0) >= 0 || exit_stderr.inode == 0)
         return STDERR_FILENO;
     for (int fd = 0; fd < EXIT_SEARCH; fd++)
-        if (exit_is_stderr(fd) && (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY)
+        if (exit_is_stderr(fd) && (raw_fcntl(fd, F_GETFL, 0) & O_ACCMODE) != O_RDONLY)
             return fd;
     return STDERR_FILENO;
 }
@@ -139,7 +140,7 @@ FIRST_TEXT void exit_prepare(void)
         setting_refuse(SETTING_REPORT_FILE, "the path is too long");
     else if (file)
         strcpy(exit_file, file);
-    if (asked != EXIT_NO && fstat(STDERR_FILENO, &st) == 0) {
+    if (asked != EXIT_NO && raw_fstat(STDERR_FILENO, &st) == 0) {
         int fd = exit_copy(asked);
         exit_stderr.fd = fd;
         exit_stderr.kept = fd >= 0;
@@ -160,7 +161,7 @@ size_t exit_expand(const char *pattern, char *path, size_t size)
         if (n + 16 > size)
             return 0;
         if (pattern[0] == '%' && pattern[1] == 'p') {
-            wrote = snprintf(path + n, 16, "%d", (int)getpid());
+            wrote = snprintf(path + n, 16, "%d", (int)raw_getpid());
             pattern++;
         } else {
             path[n] = *pattern;
@@ -184,7 +185,8 @@ static int exit_open(const char *pattern)
     }
     fd = file_open_write(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (fd >= 0)
-        (void)flock(fd, LOCK_EX); /* processes that share a file write one after the other */
+        (void)raw_call(SYS_flock, fd,
+                       LOCK_EX); /* processes that share a file write one after the other */
     else
         report_warn("%s cannot be written (%s); the report goes to stderr", path,
                     file_error(errno));

@@ -25,8 +25,9 @@ struct stook_cache *stook_cache_of(const void *object)
 /* In the library, unless a handler interrupted it; false with errno. */
 static bool find_enter(void)
 {
-    init_once();
-    if (!context_enter())
+    bool started = init_once();
+
+    if (!context_enter() && started)
         return true;
     context_leave();
     errno = EDEADLK;

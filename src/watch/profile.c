@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { PROFILE_FORMAT = 1 }; /* grows when a key changes its meaning or goes */
 
@@ -29,7 +28,7 @@ enum { PROFILE_FORMAT = 1 }; /* grows when a key changes its meaning or goes */
 static void profile_process(struct writer *w)
 {
     char exe[PATH_MAX], comm[64];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    ssize_t n = raw_call(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", exe, sizeof(exe) - 1);
 
     exe[n > 0 ? n : 0] = '\0';
     if (os_read_file("/proc/self/comm", comm, sizeof(comm)) < 0)
@@ -37,7 +36,7 @@ static void profile_process(struct writer *w)
     comm[strcspn(comm, "\n")] = '\0';
     writer_print(w, "{\"stook_profile\": %d, \"stook\": \"%d.%d.%d\", \"pid\": %d,\n \"program\": ",
                  PROFILE_FORMAT, STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR, STOOK_VERSION_PATCH,
-                 (int)getpid());
+                 (int)raw_getpid());
     writer_json(w, comm);
     writer_print(w, ", \"exe\": ");
     writer_json(w, exe);
@@ -115,7 +114,7 @@ static void profile_file_write(unsigned number)
     char path[PATH_MAX];
     int saved = errno, fd, failed;
 
-    if (profile_file.only != 0 && profile_file.only != (long)getpid())
+    if (profile_file.only != 0 && profile_file.only != (long)raw_getpid())
         return;
     if (!profile_file_path(number, path, sizeof(path))) {
         report_warn("STOOK_PROFILE: the path is too long; no profile is written");
@@ -152,7 +151,7 @@ static FIRST_TEXT __attribute__((constructor(103), used)) void profile_prepare(v
     }
     strcpy(profile_file.pattern, file);
     profile_file.only = (long)setting_number(SETTING_PROFILE_PID);
-    if (signal == 0 || (profile_file.only != 0 && profile_file.only != (long)getpid()))
+    if (signal == 0 || (profile_file.only != 0 && profile_file.only != (long)raw_getpid()))
         return;
     if (sigaction(signal, &action, NULL) != 0)
         setting_refuse(SETTING_PROFILE_SIGNAL, strerror(errno));

@@ -3,13 +3,13 @@
 
 #include "base/parse.h"
 #include "base/placed.h"
+#include "base/raw.h"
 #include "base/report.h"
 
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     SETTINGS_UNKNOWN = 8, /* unknown names that are kept, and warned of */
@@ -219,7 +219,7 @@ FIRST_TEXT void settings_show_read(char *const *environment, bool start)
     memset(&settings_strange, 0, sizeof(settings_strange));
     for (; environment && *environment; environment++)
         settings_show_one(*environment);
-    if (start && settings_strange.n > 0 && getpgrp() == getpid())
+    if (start && settings_strange.n > 0 && raw_call(SYS_getpgid, 0) == raw_getpid())
         settings_warn();
 }
 

@@ -4,6 +4,7 @@
 #include "base/context.h"
 #include "cache/cache_list.h"
 #include "base/init.h"
+#include "base/raw.h"
 #include "os/os.h"
 #include "percpu/percpu.h"
 #include "os/topology.h"
@@ -11,13 +12,12 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 unsigned stats_caches(void)
 {
     unsigned slots;
 
-    init_once();
+    (void)init_once();
     context_enter();
     lock_take(&percpu.lock, LOCK_PERCPU);
     slots = percpu.slots;
@@ -123,7 +123,7 @@ static uint64_t stats_process_resident(void)
 
     if (os_read_file("/proc/self/statm", text, sizeof(text)) <= 0 || !(at = strchr(text, ' ')))
         return 0;
-    return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return strtoull(at, NULL, 10) * os_page_size();
 }
 
 void stats_read_process(struct stats_process *process)
@@ -131,7 +131,7 @@ void stats_read_process(struct stats_process *process)
     int n;
 
     memset(process, 0, sizeof(*process));
-    process->pid = (int)getpid();
+    process->pid = (int)raw_getpid();
     n = os_read_file("/proc/self/comm", process->program, sizeof(process->program));
     if (n > 0 && process->program[n - 1] == '\n')
         process->program[n - 1] = '\0';

@@ -23,7 +23,6 @@ long stook_cache_validate(struct stook_cache *cache)
 {
     long errors = 0;
 
-    init_once();
     if (!cache)
         return stook_cache_each(validate_add, &errors) == 0 ? errors : -1;
     if (context_enter()) {

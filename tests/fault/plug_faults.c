@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* link: static */
+/* wrap: raw_call6 */
 /*
- * Loaded before libstook-malloc.so (LD_PRELOAD), it lets the library's system calls fail in a program as
- * STOOK_TEST_FAULT=AT,LENGTH says, and no others.  The first one that fails makes the file
- * STOOK_TEST_FAULT_FILE.
+ * A libstook.so whose system calls fail as STOOK_TEST_FAULT=AT,LENGTH says (support/faults.h).  Loaded before
+ * libstook-malloc.so (LD_PRELOAD), it is the one that serves.
  */
-#define FAULTS_OF_LIBRARY "/libstook"
 #include "support/faults.h"

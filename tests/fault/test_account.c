@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
+/* wrap: raw_call6 */
 /*
  * Accounted objects where memory is short.  The n-th system call fails while accounted objects are taken, for every n, and then all from it on:
  * what is charged is what was handed out, to the byte, and a call that fails has charged nothing.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
+/* wrap: raw_call6 */
 /*
  * The n-th system call of groups fails, for every n, and then two and then all from it on: a group is
  * made or it is not; where no CPU can be fenced its stock stays where it is, so that a charge may be

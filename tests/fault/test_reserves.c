@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
+/* wrap: raw_call6 */
 /*
  * The n-th system call of the reserves fails, for every n, and then two and then all from it on:
  * sheaves and pools are as they were, nothing is lost, and afterwards everything works.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
+/* wrap: raw_call6 */
 /*
  * The n-th system call of the library fails, for every n, and then two and then forty in a row:
  * never a crash, nothing lost, no half-made state, and afterwards everything works.  Each n is a

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: native */
+/* wrap: raw_call6 os_clock */
 /*
  * Traces where the system refuses: the n-th call that begins one or lengthens its file fails, for every
  * n, and then all from it on.  A trace begins or does not, and says why; the program notices nothing;
@@ -19,7 +20,6 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -30,19 +30,21 @@ int main(void)
 }
 #else
 
-/* Stands before libc's for the library's objects. */
+/* Within a record. */
 static void (*in_record)(void);
 static bool in_hook;
 
-int clock_gettime(clockid_t clock, struct timespec *time)
+uint64_t __real_os_clock(void);
+uint64_t __wrap_os_clock(void);
+
+uint64_t __wrap_os_clock(void)
 {
-    REAL(clock_gettime);
     if (in_record && !in_hook) {
         in_hook = true;
         in_record();
         in_hook = false;
     }
-    return real(clock, time);
+    return __real_os_clock();
 }
 
 enum { PAIRS = 20000, CALLS_MAX = 200 }; /* pairs: some chunks */

@@ -3,12 +3,10 @@
  * faults.h - the library's system calls fail when a test wants it: the calls number fault_at to
  * fault_at + fault_length - 1, counted while !fault_off.
  *
- * The functions below stand before libc's for the library's objects, which are linked statically;
- * so include this in the one file of a test, and not under sanitizers, which stand there themselves
- * (FAULTS_POSSIBLE).  Counting begins switched off; STOOK_TEST_FAULT=AT,LENGTH in the environment
- * has it on from the library's own start, which runs before main().
- *
- * FAULTS_OF_LIBRARY: calls fail that come from a file whose path has that in it, and no others.
+ * The test says "wrap: raw_call6", so that all of the library's calls come by here (base/raw.h).  It includes this in
+ * one file, and refuses nothing under sanitizers, whose own account of mappings is kept (FAULTS_POSSIBLE).  Counting begins
+ * switched off; STOOK_TEST_FAULT=AT,LENGTH in the environment has it on from the library's own start, which runs
+ * before main().  The first call that is refused then makes the file STOOK_TEST_FAULT_FILE.
  */
 #ifndef TESTS_SUPPORT_FAULTS_H
 #define TESTS_SUPPORT_FAULTS_H
@@ -17,35 +15,24 @@
 #define FAULTS_POSSIBLE 0
 #else
 #define FAULTS_POSSIBLE 1
+#endif
 
 #include "support/libc_names.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static unsigned fault_at, fault_length, fault_calls, fault_hits;
 static bool fault_off = true;
 
-#ifdef FAULTS_OF_LIBRARY
-#define fault(error) fault_from(error, __builtin_return_address(0))
-
-#define fault_is_other(from)                                                                       \
-    ({                                                                                             \
-        Dl_info info;                                                                              \
-        !dladdr(from, &info) || !info.dli_fname || !strstr(info.dli_fname, FAULTS_OF_LIBRARY);     \
-    })
+long __real_raw_call6(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long f);
 
 static void fault_tell(void)
 {
@@ -54,13 +41,8 @@ static void fault_tell(void)
     if (fault_hits == 1 && path)
         close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 }
-#else
-#define fault(error) fault_from(error, NULL)
-#define fault_is_other(from) ((void)(from), false)
-#define fault_tell() (void)0
-#endif
 
-static bool fault_from(int error, const void *from)
+static bool fault(int error)
 {
     static bool asked;
 
@@ -70,7 +52,7 @@ static bool fault_from(int error, const void *from)
         if (text && sscanf(text, "%u,%u", &fault_at, &fault_length) == 2)
             fault_off = false;
     }
-    if (fault_off || fault_is_other(from))
+    if (error == 0 || fault_off)
         return false;
     fault_calls++;
     if (fault_calls < fault_at || fault_calls - fault_at >= fault_length)
@@ -81,102 +63,47 @@ static bool fault_from(int error, const void *from)
     return true;
 }
 
-#define REAL(name)                                                                                 \
-    static __typeof__(&name) real;                                                                 \
-    if (!real)                                                                                     \
-    *(void **)(void *)&real = dlsym(RTLD_NEXT, #name)
-
-void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
-{
-    REAL(mmap);
-    return fault(ENOMEM) ? MAP_FAILED : real(address, size, protection, flags, fd, offset);
-}
-
-int munmap(void *address, size_t size)
-{
-    REAL(munmap);
-    return fault(ENOMEM) ? -1 : real(address, size);
-}
-
-int mprotect(void *address, size_t size, int protection)
-{
-    REAL(mprotect);
-    return fault(ENOMEM) ? -1 : real(address, size, protection);
-}
-
-int madvise(void *address, size_t size, int advice)
-{
-    REAL(madvise);
-    return fault(EINVAL) ? -1 : real(address, size, advice);
-}
-
-void *mremap(void *from, size_t size, size_t wanted, int flags, ...)
-{
-    va_list args;
-    void *to;
-
-    REAL(mremap);
-    va_start(args, flags);
-    to = va_arg(args, void *);
-    va_end(args);
-    return fault(ENOMEM) ? MAP_FAILED : real(from, size, wanted, flags, to);
-}
-
-ssize_t getrandom(void *buf, size_t size, unsigned flags)
-{
-    REAL(getrandom);
-    return fault(EAGAIN) ? -1 : real(buf, size, flags);
-}
-
-int memfd_create(const char *name, unsigned flags)
-{
-    REAL(memfd_create);
-    return fault(ENOSYS) ? -1 : real(name, flags);
-}
-
-int ftruncate(int fd, off_t size)
-{
-    REAL(ftruncate);
-    return fault(ENOMEM) ? -1 : real(fd, size);
-}
-
-ssize_t pwritev(int fd, const struct iovec *io, int n, off_t offset)
-{
-    REAL(pwritev);
-    return fault(ENOSPC) ? -1 : real(fd, io, n, offset);
-}
-
-int getrlimit(rlimit_kind resource, struct rlimit *limit)
-{
-    REAL(getrlimit);
-    return fault(EPERM) ? -1 : real(resource, limit);
-}
-
-/* membarrier, sched_getaffinity, futex and what must be no point of cancellation; what close(2)
- * refuses is closed all the same, and what is written is what the test goes by */
+/* 0: that call is not refused.  What close(2) refuses is closed all the same, and what is written is what the test
+ * goes by. */
 static int fault_errno(long number)
 {
-    return number == SYS_futex    ? EINTR
-           : number == SYS_openat ? EMFILE
-           : number == SYS_read   ? EIO
-                                  : EPERM;
+    switch (number) {
+    case SYS_mmap:
+    case SYS_munmap:
+    case SYS_mprotect:
+    case SYS_mremap:
+    case SYS_ftruncate:
+        return ENOMEM;
+    case SYS_madvise:
+        return EINVAL;
+    case SYS_getrandom:
+        return EAGAIN;
+    case SYS_futex:
+        return EINTR;
+    case SYS_openat:
+        return EMFILE;
+    case SYS_read:
+        return EIO;
+    case SYS_close:
+    case SYS_write:
+    case SYS_unlinkat:
+    case SYS_flock:
+    case SYS_fcntl:
+    case SYS_fstat:
+    case SYS_getpid:
+    case SYS_getpgid:
+    case SYS_gettid:
+    case SYS_mincore:
+    case SYS_sched_yield:
+        return 0;
+    default:
+        return EPERM;
+    }
 }
 
-long syscall(long number, ...)
+long __wrap_raw_call6(long number, long a, long b, long c, long d, long e, long f)
 {
-    va_list args;
-    long a[6];
-
-    REAL(syscall);
-    va_start(args, number);
-    for (int i = 0; i < 6; i++)
-        a[i] = va_arg(args, long);
-    va_end(args);
-    return number != SYS_close && number != SYS_write && fault(fault_errno(number))
-               ? -1
-               : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    return fault(fault_errno(number)) ? -1 : __real_raw_call6(number, a, b, c, d, e, f);
 }
-
-#endif
 
 #endif

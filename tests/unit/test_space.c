@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* wrap: raw_call6 */
 /*
  * The address space of free blocks: it goes back, is taken again at the same place, and what others have
  * mapped there stays theirs.  Each case runs in a child: a process has one window.

@@ -149,14 +149,14 @@ static bool rest_own_stocks(struct heap *heap, uint64_t *own)
         !view_read(v, heap->target, at, VIEW_group_stocks_row_used, &used))
         return false;
     for (uint64_t row = 0; row <= heap->rows; row++) { /* the first one is of no CPU */
-        if (!target_read(heap->target, used + row / 64 * 8, &word, sizeof(word)))
+        if (!target_take(heap->target, used + row / 64 * 8, &word))
             return false;
         for (size_t i = 0; word >> row % 64 & 1 && i < heap->groups; i++) {
             uint32_t number = heap->group[i].number;
             uint64_t stock = rows + (row << shift) - (UINT64_C(1) << shift) +
                              number % view_value(v, VIEW_GROUP_PLACES) * 8;
             uint64_t value;
-            if (target_read(heap->target, stock, &value, sizeof(value)) &&
+            if (target_take(heap->target, stock, &value) &&
                 ((uint32_t)value & ~kind) == number)
                 own[i] += value >> 32;
         }

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/once.h"
+
+#include "base/context.h"
+#include "base/raw.h"
+
+#include <errno.h>
+
+bool once_begin(struct once *once)
+{
+    uintptr_t self = (uintptr_t)context_self();
+    uint32_t state = ONCE_NONE;
+    int saved = errno;
+
+    if (atomic_compare_exchange_strong_explicit(&once->state, &state, ONCE_RUNNING,
+                                                memory_order_acquire, memory_order_acquire)) {
+        atomic_store_explicit(&once->thread, self, memory_order_relaxed);
+        return true;
+    }
+    while (state != ONCE_DONE &&
+           atomic_load_explicit(&once->thread, memory_order_relaxed) != self) {
+        if (state == ONCE_AWAITED ||
+            atomic_compare_exchange_strong_explicit(&once->state, &state, ONCE_AWAITED,
+                                                    memory_order_acquire, memory_order_acquire))
+            raw_wait(&once->state, ONCE_AWAITED, 0);
+        state = atomic_load_explicit(&once->state, memory_order_acquire);
+    }
+    errno = saved;
+    return false;
+}
+
+void once_end(struct once *once)
+{
+    int saved = errno;
+
+    /* Release: all that was done. */
+    if (atomic_exchange_explicit(&once->state, ONCE_DONE, memory_order_release) == ONCE_AWAITED)
+        raw_wake(&once->state, INT32_MAX);
+    errno = saved;
+}
