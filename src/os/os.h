@@ -70,9 +70,6 @@ void os_huge(void *address, size_t size, bool wanted);
  * early.  Wakes up to n of those who sleep on a word. */
 void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds);
 void os_wake(_Atomic uint32_t *word, int n);
-/* The CPU that this thread runs on, as the kernel says; -1.  Nanoseconds of CLOCK_MONOTONIC. */
-int os_cpu(void);
-uint64_t os_clock(void);
 /* Random bytes from the kernel; never blocks; falls back to the clock and addresses. */
 uint64_t os_random(void);
 /* Reads a small file into buf, NUL-terminated; bytes read or -1. */

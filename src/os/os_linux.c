@@ -4,6 +4,7 @@
 #include "base/raw.h"
 #include "base/report.h"
 #include "base/settings.h"
+#include "os/vdso.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -314,7 +315,7 @@ uint64_t os_random(void)
     uint64_t value;
 
     if (raw_call(SYS_getrandom, &value, sizeof(value), GRND_NONBLOCK) != (long)sizeof(value)) {
-        value = os_clock() * 0x9e3779b97f4a7c15u ^ (uintptr_t)&value ^ (uint64_t)raw_getpid();
+        value = vdso_clock() * 0x9e3779b97f4a7c15u ^ (uintptr_t)&value ^ (uint64_t)raw_getpid();
         value *= 0xbf58476d1ce4e5b9u;
         value ^= value >> 31;
     }

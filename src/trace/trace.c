@@ -8,6 +8,7 @@
 #include "base/placed.h"
 #include "base/raw.h"
 #include "os/os.h"
+#include "os/vdso.h"
 #include "percpu/percpu.h"
 #include "page/pagemap.h"
 
@@ -198,7 +199,7 @@ static __attribute__((noinline, cold)) bool trace_claim(struct trace_writer *wri
 
 static uint64_t trace_clock(void)
 {
-    return os_clock() - trace.start;
+    return vdso_clock() - trace.start;
 }
 
 /* Later than the writer's last record, where the clock is coarse as well: then what happens to an
