@@ -4,7 +4,7 @@
 #include "base/raw.h"
 #include "debug/pages_track.h"
 #include "debug/zone.h"
-#include "os/os.h"
+#include "os/vdso.h"
 #include "slab/wrong.h"
 
 #include <string.h>
@@ -191,7 +191,7 @@ static void facts_tracks(struct facts *facts)
 {
     const struct debug_finding *f = facts->finding;
     struct track pages[TRACKS];
-    uint64_t now = os_clock(CLOCK_MONOTONIC_COARSE);
+    uint64_t now = vdso_clock(CLOCK_MONOTONIC_COARSE);
 
     for (unsigned which = 0; which < TRACKS; which++) {
         const struct debug_who *who = f->who[which];

@@ -11,7 +11,7 @@
 #include "base/settings.h"
 #include "debug/facts.h"
 #include "debug/flags.h"
-#include "os/os.h"
+#include "os/vdso.h"
 #include "slab/wrong.h"
 
 #include <stook/debug.h>
@@ -100,12 +100,12 @@ FIRST_TEXT void debug_report_child(void)
  * thread has had them for too long. */
 static bool report_take(uint32_t self)
 {
-    uint64_t start = os_clock(CLOCK_MONOTONIC_COARSE);
+    uint64_t start = vdso_clock(CLOCK_MONOTONIC_COARSE);
     uint32_t owner = 0;
 
     while (!atomic_compare_exchange_strong_explicit(&report_owner, &owner, self,
                                                     memory_order_acquire, memory_order_relaxed)) {
-        if (owner == self || os_clock(CLOCK_MONOTONIC_COARSE) - start > REPORT_PATIENCE)
+        if (owner == self || vdso_clock(CLOCK_MONOTONIC_COARSE) - start > REPORT_PATIENCE)
             return false;
         raw_wait(&report_owner, owner, REPORT_NAP);
         owner = 0;
@@ -208,7 +208,7 @@ int stook_object_track(const void *object, int which, struct stook_object_track 
         errno = ENOENT;
         return -1;
     }
-    now = os_clock(CLOCK_MONOTONIC_COARSE);
+    now = vdso_clock(CLOCK_MONOTONIC_COARSE);
     head = track_head(cache, slab, index);
     known.requested = head->requested ? head->requested : cache->object_size;
     known.age = now > track.time ? now - track.time : 0;

@@ -75,11 +75,6 @@ void os_huge(void *address, size_t size, bool wanted);
  * early.  Wakes up to n of those who sleep on a word. */
 void os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t nanoseconds);
 void os_wake(_Atomic uint32_t *word, int n);
-/* A coarse clock (CLOCK_..._COARSE) in ns: the time of the kernel's last tick, which lies in memory.  Finer ones read the
- * processor's counter, which a process may be denied (PR_SET_TSC). */
-uint64_t os_clock(clockid_t coarse);
-/* The CPU that this thread runs on, as the kernel says; -1. */
-int os_cpu(void);
 /* Random bytes from the kernel; never blocks; falls back to those that it gave the process at its start. */
 uint64_t os_random(void);
 /* Reads a small file into buf, NUL-terminated; bytes read or -1. */

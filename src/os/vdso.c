@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * vdso.c - the CPU and the clock, by the functions that the kernel maps into each process: libc's can be another
- * library's, which allocates in them, and calls by number take ten times as long.
- */
+#include "os/vdso.h"
+
 #include "base/raw.h"
-#include "os/os.h"
 
 #include <errno.h>
 #include <link.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -52,7 +50,7 @@ static uintptr_t vdso_get(_Atomic uintptr_t *found, const char *name)
     return at;
 }
 
-int os_cpu(void)
+int vdso_cpu(void)
 {
     static _Atomic uintptr_t found;
     uintptr_t at = vdso_get(&found, VDSO_PREFIX "getcpu");
@@ -66,7 +64,7 @@ int os_cpu(void)
     return known ? (int)cpu : -1;
 }
 
-uint64_t os_clock(clockid_t coarse)
+uint64_t vdso_clock(clockid_t coarse)
 {
     static _Atomic uintptr_t found;
     uintptr_t at = vdso_get(&found, VDSO_PREFIX "clock_gettime");

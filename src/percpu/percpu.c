@@ -8,6 +8,7 @@
 #include "base/settings.h"
 #include "os/os.h"
 #include "os/topology.h"
+#include "os/vdso.h"
 
 #include <errno.h>
 #include <string.h>
@@ -193,7 +194,7 @@ int percpu_cpu_asked(void)
         return (int)topology_cpu();
     if (&__rseq_offset && &__rseq_size && __rseq_size > 0)
         cpu = percpu_registered_cpu(__rseq_offset);
-    return cpu < 0 ? os_cpu() : cpu;
+    return cpu < 0 ? vdso_cpu() : cpu;
 }
 
 void percpu_slot_init(unsigned index)

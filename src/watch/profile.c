@@ -10,6 +10,7 @@
 #include "base/report.h"
 #include "watch/settings_show.h"
 #include "os/os.h"
+#include "os/vdso.h"
 #include "watch/stats.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ static void profile_process(struct writer *w)
     writer_print(w, ", \"exe\": ");
     writer_json(w, exe);
     writer_print(w, ",\n ");
-    writer_key(w, "time_ns", os_clock(CLOCK_REALTIME_COARSE), ", ");
+    writer_key(w, "time_ns", vdso_clock(CLOCK_REALTIME_COARSE), ", ");
     writer_print(w, "\"mode\": \"%s\",\n ", stook_mode(NULL));
 }
 

@@ -138,7 +138,8 @@ static const char *const interpose_name[] = {
 enum { INTERPOSED = sizeof(interpose_name) / sizeof(interpose_name[0]) };
 
 static void *interpose_real[INTERPOSED];
-static unsigned interpose_made[INTERPOSED], interpose_calls[INTERPOSED]; /* the latter by the libraries */
+static unsigned interpose_made[INTERPOSED],
+    interpose_calls[INTERPOSED]; /* the latter by the libraries */
 static bool interpose_locks, interpose_broken;
 static pthread_mutex_t interpose_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread __attribute__((tls_model("initial-exec"))) bool interpose_inside;
@@ -152,7 +153,8 @@ static void interpose_objects(bool small)
 {
     static char *kept[16];
     static _Atomic unsigned next;
-    char **keep = &kept[next++ % 16], *a = malloc(78), *b = calloc(3, 1000), *c = aligned_alloc(64, 200);
+    char **keep = &kept[next++ % 16], *a = malloc(78), *b = calloc(3, 1000),
+         *c = aligned_alloc(64, 200);
     size_t large = small ? 500 : 40000;
     bool good = a && b && c && (uintptr_t)c % 64 == 0 && malloc_usable_size(a) >= 78;
 
