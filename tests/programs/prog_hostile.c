@@ -43,7 +43,8 @@ static void find_entries(void)
             flags[0] != 'r' || flags[1] == 'w' || !strstr(line, "libstook.so"))
             continue;
         entry = memmem(begin, (size_t)(end - begin), first, sizeof(first));
-        if (entry && mprotect(begin, (size_t)(end - begin), PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
+        if (entry &&
+            mprotect(begin, (size_t)(end - begin), PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
             entry = NULL;
     }
     if (maps)
@@ -77,7 +78,8 @@ int main(void)
     (void)stook_tags_enable(cache, 1);
     (void)stook_group_enter(stook_group_create("group", STOOK_NO_GROUP, 1 << 20));
     for (int i = 0; i < OBJECTS; i++)
-        if (cache && (object[i] = i % 9 ? stook_alloc(cache, 0) : stook_kmalloc(700, 0)) && i % 4 == 0)
+        if (cache && (object[i] = i % 9 ? stook_alloc(cache, 0) : stook_kmalloc(700, 0)) &&
+            i % 4 == 0)
             stook_free_any(object[i]);
     find_entries();
     while (entries > 300 && fgets(line, sizeof(line), stdin)) {

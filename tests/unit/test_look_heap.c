@@ -428,6 +428,27 @@ static void test_untouched_pages(void **state)
     target_close(target);
 }
 
+/* Programs and core files are mapped, and their owner may cut them while they are read. */
+static void test_files_that_are_cut(void **state)
+{
+    struct target *target = target_open_pid((int)getpid(), &said);
+    long page = sysconf(_SC_PAGESIZE);
+    int file = memfd_create("cut", MFD_CLOEXEC);
+    volatile char *bytes;
+
+    (void)state;
+    assert_non_null(target);
+    assert_int_equal(ftruncate(file, 2 * page), 0);
+    bytes = mmap(NULL, 2 * (size_t)page, PROT_READ, MAP_PRIVATE, file, 0);
+    assert_ptr_not_equal(bytes, MAP_FAILED);
+    assert_int_equal(ftruncate(file, 0), 0);
+    assert_int_equal(bytes[page + 5], 0);
+    assert_int_equal(bytes[0], 0);
+    assert_int_equal(munmap((void *)(uintptr_t)bytes, 2 * (size_t)page), 0);
+    close(file);
+    target_close(target);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -436,7 +457,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_tracks),          cmocka_unit_test(test_sites_and_groups),
         cmocka_unit_test(test_samples),         cmocka_unit_test(test_quarantine),
         cmocka_unit_test(test_snapshots_stay),  cmocka_unit_test(test_budgets),
-        cmocka_unit_test(test_untouched_pages),
+        cmocka_unit_test(test_untouched_pages), cmocka_unit_test(test_files_that_are_cut),
     };
 
     (void)argc;

@@ -3,11 +3,14 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     CACHE_BITS_LEAST = 10,
@@ -283,11 +286,27 @@ bool target_damaged(const struct target *target, struct target_error *error)
     return false;
 }
 
+/* A file that is mapped here, a core file or a program of the process's, may be cut short by its owner: what was cut off is
+ * zeros, and not the end of this program. */
+static void target_file_was_cut(int number, siginfo_t *info, void *context)
+{
+    uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE),
+              page = (uintptr_t)info->si_addr / size * size;
+
+    (void)context;
+    if (info->si_code != BUS_ADRERR ||
+        mmap((void *)page, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+            MAP_FAILED)
+        (void)signal(number, SIG_DFL);
+}
+
 struct target *target_new(const struct target_ops *ops, void *own, uint64_t resident)
 {
     struct target *target = cache_need(calloc(1, sizeof(*target)));
+    struct sigaction cut = {.sa_sigaction = target_file_was_cut, .sa_flags = SA_SIGINFO};
     uint64_t more = resident >> TARGET_SHIFT;
 
+    (void)sigaction(SIGBUS, &cut, NULL);
     target->ops = ops;
     target->own = own;
     target->budget = resident / 8 < TARGET_MOST ? TARGET_LEAST + resident / 8 : TARGET_MOST;

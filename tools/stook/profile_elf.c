@@ -38,9 +38,14 @@ static const void *elf_at(const struct elf_file *file, uint64_t offset, uint64_t
     return offset <= file->size && size <= file->size - offset ? file->bytes + offset : NULL;
 }
 
+/* Longer names than this are none: a file may have one without an end for each symbol. */
+enum { ELF_NAME = 64 << 10 };
+
 static const char *elf_text(const struct elf_file *file, uint64_t offset)
 {
-    return offset < file->size && memchr(file->bytes + offset, '\0', file->size - offset)
+    size_t left = offset < file->size ? file->size - (size_t)offset : 0;
+
+    return left > 0 && memchr(file->bytes + offset, '\0', left < ELF_NAME ? left : ELF_NAME)
                ? file->bytes + offset
                : NULL;
 }
@@ -154,7 +159,10 @@ static int elf_compare(const void *left, const void *right)
 static void elf_add_table(struct elf_file *file, const ElfW(Shdr) * table, uint64_t strings)
 {
     size_t count = table->sh_size / sizeof(ElfW(Sym));
-    const char *symbols = elf_at(file, table->sh_offset, table->sh_size);
+    /* Its sections may all be the same table. */
+    const char *symbols = file->nr_symbols + count <= file->size / sizeof(ElfW(Sym))
+                              ? elf_at(file, table->sh_offset, table->sh_size)
+                              : NULL;
     struct elf_symbol *more =
         symbols ? realloc(file->symbols, (file->nr_symbols + count + 1) * sizeof(*more)) : NULL;
 
