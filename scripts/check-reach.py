@@ -23,8 +23,7 @@ MAY = {
     "tools/export/http.c": {"kill(c->child": "a child of its own, which it has not waited for"},
     "tools/look/apart.c": {"kill(child": "the same", "fopen(path": "/proc/PID/stat"},
     "tools/look/target_pid.c": {"openat(folder, name": "the kernel's files of a process", 'openat(pid_folder(target), "maps"': "the same",
-                                "open(path, O_RDONLY | O_DIRECTORY": "/proc/PID"},
-    "tools/look/leaks.c": {"open(path, O_RDONLY | O_CLOEXEC) : -1": "/proc/PID/pagemap"},
+                                "open(path, O_RDONLY | O_DIRECTORY": "/proc/PID", 'openat(own->folder, "pagemap"': "the kernel's"},
     "tools/stook/look_show.c": {"fopen(path": "/proc/PID/statm"},
     "tools/export/metrics.c": {'fopen("/proc/stat"': "the kernel's"},
     "tools/plan/slabinfo.c": {"fopen(SLABINFO_PROC": "the kernel's"},
@@ -41,7 +40,7 @@ MAY = {
     "src/watch/profile_maps.c": {'raw_open("/proc/self/mem", O_RDONLY': "its own memory, to be read"},
     "src/leak/halt.c": {"raw_open(path, O_RDONLY | O_DIRECTORY": "/proc/PID/task of its own process"},
     "src/leak/roots.c": {'raw_open("/proc/self/pagemap"': "the kernel's"},
-    "src/cache/init.c": {"open(info.dli_fname": "dlopen()"},
+    "src/cache/init.c": {"open(map->l_name": "dlopen()"},
     "src/os/maps.c": {'raw_open("/proc/self/maps"': "the kernel's"},
     "src/os/os_linux.c": {"raw_open(path": "the kernel's files of CPUs and nodes"},
 }

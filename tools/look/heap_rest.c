@@ -156,8 +156,7 @@ static bool rest_own_stocks(struct heap *heap, uint64_t *own)
             uint64_t stock = rows + (row << shift) - (UINT64_C(1) << shift) +
                              number % view_value(v, VIEW_GROUP_PLACES) * 8;
             uint64_t value;
-            if (target_take(heap->target, stock, &value) &&
-                ((uint32_t)value & ~kind) == number)
+            if (target_take(heap->target, stock, &value) && ((uint32_t)value & ~kind) == number)
                 own[i] += value >> 32;
         }
     }
