@@ -241,9 +241,11 @@ STOOK_API struct stook_cache *stook_cache_create(
  * fork, and those whose signal handler freed objects of it.  Then it gives back the sheaves and slabs.  NULL is
  * accepted.  While objects are in use it fails, the cache stays usable, and a line on standard error says how many there
  * are; for a cache with debug flags, reports say which.  The caller guarantees that no other thread is in a call on this cache.
- * In a forked child, objects that another thread was just moving in the parent count as in use.
+ * In a forked child, objects that another thread was just moving in the parent count as in use.  A cache that is
+ * destroyed must not be used; a second call of this function is a no-op as long as its descriptor serves no other cache.
  *
  * errors:  EBUSY    objects of the cache are in use, or prefilled sheaves were not returned
+ *          EINVAL   a cache with debug flags was destroyed before, which is reported
  * context: not in a signal handler
  * locks:   all, in turn
  * cost:    one membarrier a used CPU

@@ -517,11 +517,16 @@ static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
     }
 }
 
-static __attribute__((cold)) void cache_set_alive(struct stook_cache *cache, bool alive)
+/* Whether it was alive. */
+static __attribute__((cold)) bool cache_set_alive(struct stook_cache *cache, bool alive)
 {
+    bool was;
+
     lock_take(&cache_list.lock, LOCK_CACHES);
+    was = cache->alive;
     cache->alive = alive;
     lock_drop(&cache_list.lock, LOCK_CACHES);
+    return was;
 }
 
 /* One line, for what a program may do at its end; which objects they are where debugging was asked for. */
@@ -531,7 +536,7 @@ static __attribute__((cold)) int cache_refuse(struct stook_cache *cache,
     unsigned long long out = counts->active;
     bool debug = cache->flags & CACHE_DEBUG;
 
-    cache_set_alive(cache, true);
+    (void)cache_set_alive(cache, true);
     if (debug)
         hooks.debug_busy(cache);
     context_leave();
@@ -586,7 +591,11 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
     if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
         return -1;
     context_enter();
-    cache_set_alive(cache, false);
+    /* A plug-in that the loader keeps may end twice, with its first turn's cache. */
+    if (!cache_set_alive(cache, false)) {
+        context_leave();
+        return 0;
+    }
     pin_wait(cache); /* no new pin, but threads may be at it still */
     cache_empty(cache, &counts);
     sheaves = atomic_load_explicit(&cache->prefilled, memory_order_relaxed);
