@@ -235,7 +235,7 @@ static bool load_check(const struct view *view)
     return good;
 }
 
-enum view_load { LOAD_DONE, LOAD_NOT_STARTED, LOAD_UNKNOWN, LOAD_BROKEN };
+enum view_load { LOAD_DONE, LOAD_NOT_STARTED, LOAD_UNKNOWN, LOAD_DAMAGED, LOAD_BROKEN };
 
 static enum view_load load_view(struct view *view, struct target *target, uint64_t note)
 {
@@ -255,9 +255,10 @@ static enum view_load load_view(struct view *view, struct target *target, uint64
     variables =
         note + offsetof(struct view_note, variable_table) + load_reference(head.variable_table);
     if (!load_table(view, target, names, head.name_bytes, head.names, false) ||
-        !load_table(view, target, variables, head.variable_bytes, head.variables, true) ||
-        !load_check(view))
+        !load_table(view, target, variables, head.variable_bytes, head.variables, true))
         return LOAD_BROKEN;
+    if (!load_check(view))
+        return LOAD_DAMAGED;
     if (!view_read(view, target, view_value(view, VIEW_at_pagemap), VIEW_pagemap_size, &size))
         return LOAD_BROKEN;
     return size == 0 ? LOAD_NOT_STARTED : LOAD_DONE;
@@ -348,7 +349,10 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
             "the Stook of process %d (%s) describes itself in format %u; this stook knows format "
             "%d.  Use the stook of that version",
             target->pid, target->name, view->format, VIEW_FORMAT);
-    return target_damaged(target, error);
+    if (found == LOAD_DAMAGED || target->over)
+        return target_damaged(target, error);
+    return target_fail(error, "the description of Stook in process %d (%s) cannot be read",
+                       target->pid, target->name);
 }
 
 bool view_has_library(struct target *target)
