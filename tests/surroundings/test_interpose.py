@@ -38,6 +38,6 @@ for order in (f"{PLUG} {PRELOAD}", f"{PRELOAD} {PLUG}"):
     for argv in (["true"], program("start")):
         works(f"{order}: {argv}", interposed(order, argv))
 print("called:", called)
-check(len(called) > 5, "no call was seen: this test does not work")
+check(len(called) > 5 or os.uname().machine not in ("x86_64", "aarch64"), "no call was seen: this test does not work")
 check(not set(called) - listed, f"Stook calls {sorted(set(called) - listed)}")
 finish()
