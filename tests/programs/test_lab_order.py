@@ -136,7 +136,7 @@ for name, cut in (("short", content[:20]), ("empty", b""), ("cut", content[:-3])
         file.write(cut)
 for arguments, status, why in (
         ((), 2, "a file is needed"), ((known, far), 2, "one file at a time"),
-        ((path("nothing"),), 1, "No such file"), ((FOLDER.name,), 1, "this is no order file"),
+        ((path("nothing"),), 1, "No such file"), ((FOLDER.name,), 1, "Is a directory"),
         ((path("short"),), 1, "this is no order file"), ((path("empty"),), 1, "this is no order file"),
         ((path("cut"),), 1, "the header says 17 records, but 133 bytes of records follow"),
         ((path("less"),), 1, "the header says 17 records"), ((path("more"),), 1, "the header says 17 records"),
