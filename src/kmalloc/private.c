@@ -520,7 +520,8 @@ size_t stook_private_trim(void)
     return bytes;
 }
 
-static void private_count(struct stook_private_totals *totals, struct stook_cache *cache)
+static __attribute__((cold)) void private_count(struct stook_private_totals *totals,
+                                                struct stook_cache *cache)
 {
     struct cache_counts counts;
 

@@ -161,7 +161,7 @@ bool os_unguard(void *address, size_t size)
 bool os_is_readable(void *address, size_t size)
 {
     int saved = errno;
-    bool is = madvise(address, size, MADV_POPULATE_READ) == 0;
+    bool is = raw_madvise(address, size, MADV_POPULATE_READ) == 0;
 
     errno = saved;
     return is;

@@ -99,6 +99,7 @@ struct site *sites_begin(void)
 
     if (found || (fresh = os_reserve(size, os_page_size())) == NULL)
         return found;
+    os_dump(fresh, size, false);
     if (!os_unguard(fresh, SITES_STEP))
         found = NULL;
     else if (atomic_compare_exchange_strong_explicit(&sites.site, &found, fresh,

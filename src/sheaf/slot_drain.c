@@ -185,7 +185,8 @@ static uint32_t slot_size(const struct sheaf *sheaf)
     return size < STOOK_SHEAF_CAPACITY_MAX ? size : STOOK_SHEAF_CAPACITY_MAX;
 }
 
-void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_counts *counts)
+__attribute__((cold)) void slot_count_cpu(const struct stook_cache *cache, unsigned cpu,
+                                          struct slot_counts *counts)
 {
     struct slot *slot = percpu_slot(cpu, percpu_offset(cache->index));
     struct sheaf *main, *spare;
@@ -213,7 +214,8 @@ void slot_count_cpu(const struct stook_cache *cache, unsigned cpu, struct slot_c
     slot_unpeek(slot, main);
 }
 
-void slot_count(const struct stook_cache *cache, uint64_t *objects, uint64_t *sheaves)
+__attribute__((cold)) void slot_count(const struct stook_cache *cache, uint64_t *objects,
+                                      uint64_t *sheaves)
 {
     struct slot_counts counts = {0};
 

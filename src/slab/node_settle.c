@@ -65,7 +65,7 @@ void node_settle_deferred(struct slab *unused)
     node_settle_left();
 }
 
-bool node_wait(struct stook_cache *cache, unsigned *turns)
+__attribute__((cold)) bool node_wait(struct stook_cache *cache, unsigned *turns)
 {
     for (unsigned turn = 0; atomic_load_explicit(&cache->pending, memory_order_acquire) > 0;
          turn++) {
@@ -80,7 +80,7 @@ bool node_wait(struct stook_cache *cache, unsigned *turns)
     return true;
 }
 
-void node_adopt(struct stook_cache *cache)
+__attribute__((cold)) void node_adopt(struct stook_cache *cache)
 {
     size_t page = 0, end = slab_pages_end();
 
