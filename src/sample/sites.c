@@ -45,10 +45,11 @@ static _Atomic uint32_t *sites_map_far(void)
     const size_t size = SITES_FAR * sizeof(*sites_near);
     _Atomic uint32_t *found = atomic_load_explicit(&sites_far, memory_order_acquire), *fresh;
 
-    if (found || (fresh = os_map(size)) == NULL ||
-        atomic_compare_exchange_strong_explicit(&sites_far, &found, fresh, memory_order_acq_rel,
+    if (found || (fresh = os_map(size)) == NULL)
+        return found;
+    if (atomic_compare_exchange_strong_explicit(&sites_far, &found, fresh, memory_order_acq_rel,
                                                 memory_order_acquire))
-        return found ? found : fresh;
+        return fresh;
     os_unmap(fresh, size);
     return found;
 }
