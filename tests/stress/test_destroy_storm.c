@@ -46,6 +46,8 @@ static void on_signal(int signal)
     int saved = errno;
 
     (void)signal;
+    if (!atomic_load(&mailed)) /* acquires what the sender wrote */
+        return;
     for (unsigned i = 0; i < MAILED; i++)
         stook_free(mail_cache, mail[i]);
     atomic_store(&mailed, false);

@@ -118,7 +118,7 @@ static void do_alloc_bulk(void)
 }
 
 /* So few that what locked mode checks of each beforehand leaves room for handlers inside. */
-enum { BULK_FREED = 16 };
+enum { BULK_FREED = 8 };
 static void *bulk[BULK_FREED];
 
 static void do_free_bulk(void)

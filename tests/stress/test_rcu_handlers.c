@@ -95,8 +95,8 @@ struct scenario {
 };
 
 static const struct scenario scenarios[] = {
-    {"a sheaf begins", do_first, 0, 300},
-    {"a sheaf is filled", do_fill, CAPACITY - 2, 700},
+    {"a sheaf begins", do_first, 0, 800},
+    {"a sheaf is filled", do_fill, CAPACITY - 2, 2000},
     {"barrier", do_barrier, CAPACITY - 2, 2000},
     {"shrink", do_shrink, CAPACITY - 2, 2000},
 };

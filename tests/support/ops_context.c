@@ -36,7 +36,15 @@ static void ops_visit(void)
  * operations of its own: that can be any point of the library, and the seed says which.  A handler's
  * calls are stepped likewise.
  */
-enum { OPS_MOST_STEPS = 800, OPS_TRAP_FLAG = 0x100 };
+enum {
+#ifdef __SANITIZE_ADDRESS__
+    OPS_MOST_STEPS =
+        4000, /* what debug caches and locked mode check first takes so many more instructions */
+#else
+    OPS_MOST_STEPS = 800,
+#endif
+    OPS_TRAP_FLAG = 0x100
+};
 
 static struct ops_frame {
     volatile bool armed;

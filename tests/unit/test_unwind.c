@@ -184,7 +184,7 @@ static void of_a_thread(void **state)
 /* A stack that the program gives to a thread is known as well, also where it lies within another thread's. */
 static void *thread_with_room(void *most)
 {
-    _Alignas(4096) char room[256 << 10];
+    _Alignas(4096) char room[2 << 20]; /* ThreadSanitizer wants almost 1 MiB */
     pthread_attr_t attributes;
     pthread_t id;
 
