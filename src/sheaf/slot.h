@@ -41,7 +41,7 @@ struct slot {
     struct sheaf *held;   /* rseq: main while taken (fork); locked: main, NULL for none */
     struct sheaf *rcu;    /* NULL or objects freed under readers; sections on this CPU add to it */
     struct sheaf *remote; /* one a node: objects of other homes */
-    /* The forking thread, under percpu.lock. */
+    /* Written by the forking thread, under percpu.lock; drains read it without. */
     uint32_t forking; /* of slot_take_all() */
     /* The thread that closed the slot. */
     uint32_t token; /* for the allocation that finds main empty; 0: none */

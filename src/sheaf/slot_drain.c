@@ -243,7 +243,7 @@ static unsigned slot_take_pass(void)
             struct sheaf *main = slot->forking == SLOT_TAKEN ? NULL : slot_take(slot);
             if (main) {
                 slot->held = main;
-                slot->forking = SLOT_TAKEN;
+                __atomic_store_n(&slot->forking, SLOT_TAKEN, __ATOMIC_RELAXED);
             }
             missing += slot->forking == SLOT_FREE;
         }
@@ -258,7 +258,7 @@ static void slot_give_up(void)
         for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {
             struct slot *slot = percpu_slot(cpu, percpu_offset(i));
             if (slot->forking == SLOT_FREE) {
-                slot->forking = SLOT_LOST;
+                __atomic_store_n(&slot->forking, SLOT_LOST, __ATOMIC_RELAXED);
                 atomic_fetch_add_explicit(&slot_lost, 1, memory_order_relaxed);
             }
         }
@@ -285,7 +285,7 @@ void slot_open_all(void)
             /* Not taken where an atfork handler of the program's made a cache meanwhile, or was
              * the first on a CPU; or it is lost, until its owner opens it after all. */
             if (slot->forking == SLOT_TAKEN) {
-                slot->forking = SLOT_FREE;
+                __atomic_store_n(&slot->forking, SLOT_FREE, __ATOMIC_RELAXED);
                 slot_open(slot, slot->held);
             }
         }
@@ -316,7 +316,7 @@ void slot_child(void)
             if (slot_is_closed(slot))
                 slot_renew(slot);
             if (slot->forking != SLOT_FREE)
-                slot->forking = SLOT_FREE;
+                __atomic_store_n(&slot->forking, SLOT_FREE, __ATOMIC_RELAXED);
         }
     }
 }

@@ -34,7 +34,11 @@
 enum {
     MOST = 4000,
     POOL = 12,
-    LATEST = 2000 /* instructions into a call, at which the first visit comes: each is a signal */
+#ifdef __SANITIZE_ADDRESS__
+    LATEST = 9000, /* checked caches look at each object of a bulk first */
+#else
+    LATEST = 2000, /* instructions into a call, at which the first visit comes: each is a signal */
+#endif
 };
 
 static struct stook_cache *cache, *other;
