@@ -252,7 +252,7 @@ static unsigned slot_take_pass(void)
 }
 
 /* Those that are closed still stay so: the next fork does not wait for them again. */
-static void slot_give_up(void)
+static __attribute__((cold)) void slot_give_up(void)
 {
     for (unsigned cpu = 0; cpu < percpu.rows; cpu++)
         for (unsigned i = 1; percpu_slot(cpu, 0) && i < percpu.slots; i++) {

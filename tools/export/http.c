@@ -51,7 +51,7 @@ bool http_serve(const struct http_server *server)
 #else
 
 enum {
-    HTTP_CONNECTIONS = 128,
+    HTTP_CONNECTIONS = 256,
     HTTP_EACH = HTTP_CONNECTIONS / 2,  /* of one address */
     HTTP_TABLE = 2 * HTTP_CONNECTIONS, /* with those that are ended, and not closed yet */
     HTTP_BATCH = 16,  /* accepted between two looks at requests; far below HTTP_EACH */
