@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * file.c - which files may be opened by a name from elsewhere: file.h has the rules.  It holds no lock, and keeps nothing.
+ */
 #include "base/file.h"
 
 #include "base/raw.h"
@@ -70,7 +73,8 @@ static bool file_planted(int folder, const struct stat *st)
            (names || st->st_uid != above.st_uid);
 }
 
-/* The folder of this name within another one, which is closed.  A link that nobody else can have put there is followed. */
+/* Opens the folder of this name within another one, and closes that one.  A link is followed unless another user may have
+ * put it there. */
 static int file_step(int above, const char *name)
 {
     enum { HOW = O_PATH | O_CLOEXEC };
@@ -149,7 +153,7 @@ int file_open_write(const char *path, int flags, unsigned mode)
 const char *file_error(int error)
 {
     return error == ELOOP    ? "it is a symbolic link, which is not followed"
-           : error == EINVAL ? "it is no file"
-           : error == ENXIO  ? "nobody reads it"
+           : error == EINVAL ? "it is not a kind of file that is accepted here"
+           : error == ENXIO  ? "no process has the FIFO open for reading"
                              : strerror(error);
 }

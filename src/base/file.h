@@ -27,8 +27,8 @@ static inline FILE *file_stream(const char *path)
  * else.  O_TRUNC empties it once it is known which file it is.  With O_EXCL, and without O_APPEND and O_TRUNC, own
  * descriptors are names as others.
  *
- * The name may not be a symbolic link (ELOOP).  In folders where anybody may put names (/tmp), other users could have put
- * it there: files and links of theirs, and files with several names, are refused (EACCES), also on the way to the file.
+ * The name may not be a symbolic link (ELOOP).  In folders where all users may create names (/tmp), another user
+ * may have created it: files and links of theirs, and files with several names, are refused (EACCES), also on the way to the file.
  */
 int file_open_write(const char *path, int flags, unsigned mode);
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * once.c - the states of once.h: none, running, awaited by threads that sleep on the word, done.
+ */
 #include "base/once.h"
 
 #include "base/context.h"

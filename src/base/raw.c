@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * raw.c - the processor's instruction for a system call, with errno as libc's functions have it.
+ */
 #include "base/raw.h"
 
 #include <errno.h>

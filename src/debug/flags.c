@@ -49,7 +49,6 @@ static uint32_t debug_flags_set(const char *name)
 FIRST_TEXT void debug_flags_start(void)
 {
     const char *text = setting_text(SETTING_DEBUG);
-
     uint32_t large;
 
     tools_start();

@@ -6,7 +6,6 @@
 #include "base/grow.h"
 #include "base/placed.h"
 #include "base/raw.h"
-#include "os/os.h"
 #include "base/report.h"
 #include "base/settings.h"
 #include "debug/facts.h"

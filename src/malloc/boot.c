@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * boot.c - objects within the start, one behind the other.  Only the thread that starts malloc takes some, so no lock.
+ */
 #include "malloc/boot.h"
 
 #include "base/placed.h"

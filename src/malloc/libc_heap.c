@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * libc_heap.c - finds the calls of glibc's malloc, and whether its heap is in use.
+ */
 #include "malloc/libc_heap.h"
 
 #include "kmalloc/private.h"

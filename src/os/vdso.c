@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * vdso.c - finds functions of the vDSO by name in its ELF image, which the auxiliary vector points to.
+ */
 #include "os/vdso.h"
 
 #include "base/raw.h"

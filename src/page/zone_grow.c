@@ -3,9 +3,11 @@
  * zone_grow.c - a zone takes blocks from the window in steps, and uses them one after the other.
  *
  * A step is a 64th of what the zone has of that kind, at most 1 GiB, or what is asked for.  So a zone of
- * less than 256 MiB has no step beyond its needs, and a larger limit never leaves less to the program.  What is mapped and never used is left out of core dumps, and no access is allowed there: the tail, and
- * of a zone's first blocks the pages that were never taken.  So in a small program an overflow beyond what it
- * uses is a fault.  Both go in the same steps, so they make no mapping more than one of them.
+ * less than 256 MiB has no step beyond its needs, and a larger limit never leaves less to the program.
+ *
+ * What is mapped and never used is left out of core dumps, and no access is allowed there: the tail, and of a zone's
+ * first blocks the pages that were never taken.  So in a small program an overflow beyond what it uses is a fault.
+ * Both go in the same steps, so they make no mapping more than one of them.
  */
 #include "os/os.h"
 #include "page/window.h"
@@ -15,8 +17,7 @@
 
 enum {
     ZONE_STEP_SHARE = 64,
-    ZONE_STEP_MIN = 1, /* blocks */
-    ZONE_STEP_MAX = 512,
+    ZONE_STEP_MAX = 512,  /* blocks */
     ZONE_SHOW = 16,       /* core dumps have so many pages more at a time, */
     ZONE_SHOW_FIRST = 32, /* and of a block that is opened when it is mapped so many at once */
 };
@@ -164,7 +165,7 @@ static bool zone_step(struct zone *zone, unsigned kind, uint32_t n, uint32_t ali
     uint32_t want = zone->mapped[kind] / ZONE_STEP_SHARE, first, count;
     struct window_ask ask = {.next = tail->next, .end = tail->end, .need = n, .align = align};
 
-    ask.want = want < ZONE_STEP_MIN ? ZONE_STEP_MIN : want > ZONE_STEP_MAX ? ZONE_STEP_MAX : want;
+    ask.want = want == 0 ? 1 : want > ZONE_STEP_MAX ? ZONE_STEP_MAX : want;
     if (!zone_make_maps(zone) || !window_take(zone_number(zone), &ask, &first, &count))
         return false;
     if (first != tail->end) {

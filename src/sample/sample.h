@@ -28,7 +28,7 @@
  *
  * What samples cost a thread has a bound: one for as many objects as are counted for it, 4096 at 512 KiB, and 64 besides.
  * No clock is read for it, which a sandbox may forbid.  A sample costs the mean distance, and each object that is counted
- * pays SAMPLE_PAYS bytes of it afterwards, a large one a 64th of its own; saved up is nothing.  So a program with objects
+ * pays SAMPLE_PAYS bytes of it afterwards, a large one a 64th of its own.  Payments are not saved up for later samples.  So a program with objects
  * of 128 bytes in the mean, or fewer, has a sample in each mean distance.  With debts of 64 samples half as many points
  * count, and each stands for twice as much; of places that are samples already, half are no longer; and so on for each 64.
  * Which points count is drawn when they are near, so the distance is what the debts are then.

@@ -449,7 +449,7 @@ static uint64_t unwind_first_end(uint64_t sp)
 
 /*
  * What may be read: from sp to the end of the stack that is known to be this thread's, or the first thread's.  false: sp
- * is in no such stack.  Of the stacks that a program makes by itself (coroutines, handlers) nobody knows the ends, and a
+ * is in no such stack.  The library does not know the ends of stacks that a program makes by itself (coroutines, handlers), and a
  * function that changed to one has a rule that leads beyond it.
  */
 static bool unwind_bounds(struct unwind_walk *walk, uint64_t sp)

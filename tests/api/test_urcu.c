@@ -6,6 +6,7 @@
  * while writers replace its members, type-stable objects that are found by address, barriers,
  * destruction by another thread, handlers, and a fork with liburcu's own handlers.
  */
+#include "support/must.h"
 #include "support/child.h"
 #include "support/random.h"
 
@@ -119,14 +120,6 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(struct stable *) found[MEMBERS];
 static _Atomic uint64_t number, walked, errors;
 static atomic_bool done;
-
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
 
 static void construct(void *object, void *arg)
 {

@@ -8,6 +8,7 @@
 #include "slab/slab.h"
 
 #include "base/settings.h"
+#include "support/make.h"
 #include "support/child.h"
 
 #include <stook/debug.h>
@@ -27,16 +28,6 @@
 #include <cmocka.h>
 
 enum { MANY = 2000 };
-
-static struct stook_cache *make(const char *name, size_t size, unsigned flags)
-{
-    struct stook_cache_args args = {.size = sizeof(args), .flags = flags};
-    struct stook_cache *cache = stook_cache_create(name, size, &args);
-
-    if (!cache)
-        abort();
-    return cache;
-}
 
 static int by_address(const void *a, const void *b)
 {

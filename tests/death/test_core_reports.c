@@ -5,6 +5,7 @@
  * addresses.  Each case runs in a child.  STOOK_TEST_UPDATE=1 prints what is said instead.
  */
 #include "kmalloc/private.h"
+#include "support/make.h"
 #include "support/child.h"
 
 #include "base/context.h"
@@ -28,16 +29,6 @@
 #include <cmocka.h>
 
 #include "support/golden.h"
-
-static struct stook_cache *make(const char *name, size_t size, unsigned flags)
-{
-    struct stook_cache_args args = {.size = sizeof(args), .flags = flags};
-    struct stook_cache *cache = stook_cache_create(name, size, &args);
-
-    if (!cache)
-        abort();
-    return cache;
-}
 
 static void *take(struct stook_cache *cache)
 {

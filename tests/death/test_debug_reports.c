@@ -29,17 +29,8 @@
 
 #include <cmocka.h>
 
+#include "support/make.h"
 #include "support/golden.h"
-
-static struct stook_cache *make(const char *name, size_t size, unsigned flags)
-{
-    struct stook_cache_args args = {.size = sizeof(args), .flags = flags};
-    struct stook_cache *cache = stook_cache_create(name, size, &args);
-
-    if (!cache)
-        abort();
-    return cache;
-}
 
 static const unsigned all_flags = DEBUG_F | DEBUG_Z | DEBUG_P | DEBUG_U;
 

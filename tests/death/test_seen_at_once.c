@@ -8,6 +8,8 @@
 #include "base/settings.h"
 #include "percpu/percpu.h"
 #include "reserve/pool.h"
+#include "support/make.h"
+#include "support/must.h"
 #include "support/child.h"
 
 #include <stook/debug.h>
@@ -25,30 +27,12 @@
 
 #include <cmocka.h>
 
-#define NEED(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
-
 enum { SMALL = 48, BIG = 1024, BULK = 40, MANY = 600 };
 
 static struct stook_cache *small, *same, *big;
 static struct stook_pool *filled, *lacking; /* of big: a full reserve, and one with room */
 static mempool_t *mempool;                  /* with room */
 static void *bulk[BULK];                    /* big's, to be freed with the wrong one among them */
-
-static struct stook_cache *make(const char *name, size_t size, unsigned flags)
-{
-    struct stook_cache_args args = {.size = sizeof(args), .flags = flags};
-    struct stook_cache *cache = stook_cache_create(name, size, &args);
-
-    if (!cache)
-        abort();
-    return cache;
-}
 
 static void rcu_call(struct stook_rcu_head *head, void (*func)(struct stook_rcu_head *head))
 {
@@ -169,7 +153,7 @@ static int wrong_frees(void *flags)
     for (unsigned i = 0; i < MANY; i++) {
         void *object = stook_alloc(big, 0);
         for (size_t w = 0; w < 7; w++)
-            NEED(object && object != wrong[w]);
+            MUST(object && object != wrong[w]);
     }
     return 0;
 }
@@ -184,23 +168,23 @@ static int sizes(void *flags)
         return 0;
     make_all(*(unsigned *)flags);
     object = again = stook_alloc(big, 0);
-    NEED(stook_usable_size(object) == BIG && stook_reports() == before);
-    NEED(stook_usable_size(object + 8) == 0 && stook_reports() == before + 1);
+    MUST(stook_usable_size(object) == BIG && stook_reports() == before);
+    MUST(stook_usable_size(object + 8) == 0 && stook_reports() == before + 1);
     stook_free(big, object);
-    NEED(stook_usable_size(again) == 0 && stook_reports() == before + 2);
-    NEED(!stook_krealloc(again, 100, 0) && stook_reports() == before + 3);
+    MUST(stook_usable_size(again) == 0 && stook_reports() == before + 2);
+    MUST(!stook_krealloc(again, 100, 0) && stook_reports() == before + 3);
     object = again = mempool_alloc_preallocated(mempool);
     mempool_free(object, mempool);
-    NEED(stook_usable_size(again) == 0 && stook_reports() == before + 4);
+    MUST(stook_usable_size(again) == 0 && stook_reports() == before + 4);
     mempool_free(again, mempool);
-    NEED(stook_reports() == before + 5);
+    MUST(stook_reports() == before + 5);
     object = mempool_alloc_preallocated(mempool);
-    NEED(object == again && !mempool_alloc_preallocated(mempool));
+    MUST(object == again && !mempool_alloc_preallocated(mempool));
     mempool_free(object, mempool);
     again[5] ^= 1;
-    NEED(mempool_alloc_preallocated(mempool) == again);
+    MUST(mempool_alloc_preallocated(mempool) == again);
     before += (*(unsigned *)flags & (STOOK_CACHE_DEBUG_POISON | STOOK_CACHE_QUARANTINE)) != 0;
-    NEED(stook_reports() == before + 5);
+    MUST(stook_reports() == before + 5);
     return 0;
 }
 
@@ -213,20 +197,20 @@ static int usable(void *flags)
     for (size_t size = 8; size < 3000; size = size * 2 + 3) {
         struct stook_cache *cache = make("odd", size, *(unsigned *)flags | debug);
         char *object = stook_alloc(cache, STOOK_ZERO);
-        NEED(object);
+        MUST(object);
         memset(object, 1, stook_usable_size(object));
         object = stook_krealloc(object, size / 2, STOOK_ZERO);
-        NEED(stook_cache_of(object) == cache && stook_usable_size(object) >= size);
+        MUST(stook_cache_of(object) == cache && stook_usable_size(object) >= size);
         for (size_t i = size / 2; i < stook_usable_size(object); i++)
-            NEED(object[i] == 0);
+            MUST(object[i] == 0);
         memset(object, 2, stook_usable_size(object));
         object = stook_krealloc(object, size - 1, 0);
-        NEED(stook_cache_of(object) == cache);
+        MUST(stook_cache_of(object) == cache);
         memset(object, 3, stook_usable_size(object));
         stook_free(cache, object);
-        NEED(stook_cache_validate(cache) == 0 && stook_cache_destroy(cache) == 0);
+        MUST(stook_cache_validate(cache) == 0 && stook_cache_destroy(cache) == 0);
     }
-    NEED(stook_reports() == before);
+    MUST(stook_reports() == before);
     return 0;
 }
 

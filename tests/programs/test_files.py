@@ -12,7 +12,7 @@ import tempfile
 STOOK = os.path.join(os.environ["STOOK_BUILD_DIR"], "bin/stook")
 LIBRARY = os.path.join(os.environ["STOOK_BUILD_DIR"], "lib/libstook-malloc.so")
 WRONG = [os.path.join(os.environ["STOOK_TEST_DIR"], "prog_wrong")]
-LINK, READER = "it is a symbolic link, which is not followed", "nobody reads it"
+LINK, READER = "it is a symbolic link, which is not followed", "no process has the FIFO open for reading"
 TRUE = ["/bin/true"]
 
 

@@ -6,6 +6,7 @@
 #ifndef TESTS_SUPPORT_TOPOLOGY_CHILD_H
 #define TESTS_SUPPORT_TOPOLOGY_CHILD_H
 
+#include "support/must.h"
 #include "support/child.h"
 
 #include <setjmp.h>
@@ -26,15 +27,6 @@ static inline void topology_find_folder(void)
 
     snprintf(folder, sizeof(folder), "%s/topologies", source ? source : ".");
 }
-
-/* In a child: cmocka's assertions belong to the parent. */
-#define MUST(condition)                                                                            \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            return 1;                                                                              \
-        }                                                                                          \
-    } while (0)
 
 static inline void in_child(int (*body)(void *arg), void *arg)
 {

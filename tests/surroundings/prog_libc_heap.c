@@ -115,7 +115,7 @@ static void threads(void *(*run)(void *))
 
 int main(int argc, char **argv)
 {
-    static char nobodys[64] __attribute__((aligned(16)));
+    static char unowned[64] __attribute__((aligned(16)));
     const char *what = argc > 1 ? argv[1] : "";
     void *libc = dlopen("libc.so.6", RTLD_NOW), *p;
 
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
         threads(exchange);
         threads(put_all);
     } else if (strcmp(what, "foreign") == 0) {
-        put(nobodys + 16);
+        put(unowned + 16);
     } else if (strcmp(what, "twice") == 0 || strcmp(what, "large") == 0) {
         void *own = malloc(what[0] == 't' ? 200 : 200000);
         put(own);

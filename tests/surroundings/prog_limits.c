@@ -60,7 +60,9 @@ static void scatter(size_t size)
         free(fill_object[i]);
     say("first %u\n", n);
     if (!(fill_object[0] = malloc((n / 2 - 1) * size)))
-        give_up("%u of %zu bytes were freed, and not one of all of them is to be had", n / 2, size);
+        give_up(
+            "%u of %zu bytes were freed, and no object as large as all of them can be allocated",
+            n / 2, size);
 }
 
 static void limit(const char *name, const char *bytes)

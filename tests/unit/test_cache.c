@@ -377,6 +377,24 @@ static int destroy_busy(void *arg)
     return stook_cache_destroy(arg) == -1 && errno == EBUSY ? 0 : 1;
 }
 
+/* By a plug-in that stays loaded, say.  Debug caches report it (death). */
+static void destroy_twice(void **state)
+{
+    struct stook_cache *kept = stook_cache_create("kept", 64, NULL),
+                       *gone = stook_cache_create("gone", 64, NULL), *next;
+
+    (void)state;
+    assert_true(kept && gone);
+#ifndef __SANITIZE_ADDRESS__ /* whose caches have debug flags */
+    assert_int_equal(stook_cache_destroy(gone), 0);
+#endif
+    assert_int_equal(stook_cache_destroy(gone), 0);
+    next = stook_cache_create("next", 64, NULL);
+    assert_true(next && next != kept);
+    assert_int_equal(stook_cache_destroy(next), 0);
+    assert_int_equal(stook_cache_destroy(kept), 0);
+}
+
 static void destroy_with_objects_out(void **unused)
 {
     struct stook_cache *cache = stook_cache_create("lent out", 500, NULL);
@@ -456,6 +474,7 @@ int main(void)
         cmocka_unit_test(tiny_constructed_objects),
         cmocka_unit_test(constructors_may_allocate),
         cmocka_unit_test(zero_and_unknown_flags),
+        cmocka_unit_test(destroy_twice),
         cmocka_unit_test(destroy_with_objects_out),
         cmocka_unit_test(shrink_says_what_went),
         cmocka_unit_test(free_keeps_errno),

@@ -6,6 +6,10 @@
  */
 #include "export/http.h"
 
+#include "look/apart.h"
+
+#include "base/raw.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -17,19 +21,10 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #ifdef STOOK_HAS_MICROHTTPD
 #include <microhttpd.h>
 #endif
-
-uint64_t http_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 #ifndef STOOK_HAS_MICROHTTPD
 bool http_serves(void)
@@ -69,9 +64,9 @@ enum http_state {
     HTTP_ENDS, /* by shutdown() */
     HTTP_STATES
 };
-/* Seconds that a connection may be in a state. */
+/* Seconds that a connection may be in a state; libmicrohttpd closes at once what is ended. */
 static const unsigned http_seconds[HTTP_STATES] = {
-    [HTTP_READS] = 3, [HTTP_WAITS] = 30, [HTTP_MAKES] = 10, [HTTP_SENDS] = 10, [HTTP_ENDS] = 60};
+    [HTTP_READS] = 3, [HTTP_WAITS] = 30, [HTTP_MAKES] = 10, [HTTP_SENDS] = 10};
 
 struct http_connection {
     enum http_state state;
@@ -96,7 +91,7 @@ const char *http_query(const struct http_request *request, const char *key)
 static void http_enter(struct http_connection *c, enum http_state state)
 {
     c->state = state;
-    c->until = http_now() + http_seconds[state] * UINT64_C(1000000000);
+    c->until = raw_clock() + http_seconds[state] * UINT64_C(1000000000);
 }
 
 /* The child ends, and what it wrote is in `made`. */
@@ -126,7 +121,7 @@ static void http_end(struct http_connection *c)
         return;
     (void)http_end_child(c);
     shutdown(c->fd, SHUT_RDWR);
-    http_enter(c, HTTP_ENDS);
+    c->state = HTTP_ENDS;
     if (suspended)
         MHD_resume_connection(c->request.connection);
 }
@@ -213,7 +208,7 @@ static char *http_make(const struct http_server *server, const struct http_reque
 {
     char *body = NULL;
     FILE *to = open_memstream(&body, size);
-    uint64_t begin = http_now();
+    uint64_t begin = raw_clock();
 
     *answer = (struct http_answer){200, "text/html; charset=utf-8", ""};
     if (!to)
@@ -221,7 +216,7 @@ static char *http_make(const struct http_server *server, const struct http_reque
     server->answer(request, answer, to, server->arg);
     /* No connection is late for what the server did meanwhile. */
     for (struct http_connection *c = http_table; c < http_table + HTTP_TABLE; c++)
-        c->until += http_now() - begin;
+        c->until += raw_clock() - begin;
     if (fclose(to) == 0)
         return body;
     free(body);
@@ -336,16 +331,6 @@ static enum MHD_Result http_answer_to(void *arg, struct MHD_Connection *connecti
 
 /* ---- children ----------------------------------------------------------------------------------- */
 
-static bool http_write(int fd, const void *bytes, size_t size)
-{
-    const char *at = bytes;
-    ssize_t n;
-
-    for (; size > 0 && (n = write(fd, at, size)) > 0; size -= (size_t)n)
-        at += n;
-    return size == 0;
-}
-
 static _Noreturn void http_child(const struct http_server *server, const struct http_connection *c,
                                  int to)
 {
@@ -359,7 +344,7 @@ static _Noreturn void http_child(const struct http_server *server, const struct 
         if (http_table[i].state != HTTP_FREE)
             close(http_table[i].fd);
     body = http_make(server, &c->request, &answer, &size);
-    _exit(body && http_write(to, &answer, sizeof(answer)) && http_write(to, body, size) ? 0 : 1);
+    _exit(body && apart_write(to, &answer, sizeof(answer)) && apart_write(to, body, size) ? 0 : 1);
 }
 
 /* The connection has its answer, or the status instead of one. */
@@ -480,7 +465,7 @@ static bool http_accept(const struct http_server *server, struct MHD_Daemon *dae
         close(fd);
         return false;
     }
-    *c = (struct http_connection){.fd = fd, .pipe = -1, .request.came = http_now()};
+    *c = (struct http_connection){.fd = fd, .pipe = -1, .request.came = raw_clock()};
     memcpy(c->peer, address, sizeof(address));
     (void)getsockname(fd, (struct sockaddr *)&local, &local_size);
     http_address(&local, c->local);
@@ -494,7 +479,7 @@ static bool http_accept(const struct http_server *server, struct MHD_Daemon *dae
 static void http_tend(const struct http_server *server)
 {
     struct http_connection *first = NULL;
-    uint64_t now = http_now();
+    uint64_t now = raw_clock();
     unsigned children = 0;
 
     for (struct http_connection *c = http_table; c < http_table + HTTP_TABLE; c++) {
@@ -515,14 +500,14 @@ static void http_tend(const struct http_server *server)
 /* Sleeps until something is ready or due. */
 static int http_poll(struct MHD_Daemon *daemon, struct pollfd *polls)
 {
-    uint64_t now = http_now(), first = now + UINT64_C(60000000000);
+    uint64_t now = raw_clock(), first = now + UINT64_C(60000000000);
     unsigned children = 0, waits = 0;
     MHD_UNSIGNED_LONG_LONG due;
 
     for (unsigned i = 0; i < HTTP_TABLE; i++) {
         const struct http_connection *c = &http_table[i];
         polls[i] = (struct pollfd){c->state == HTTP_MAKES ? c->pipe : -1, POLLIN, 0};
-        if (c->state != HTTP_FREE && c->until < first)
+        if (c->state != HTTP_FREE && c->state != HTTP_ENDS && c->until < first)
             first = c->until;
         children += c->state == HTTP_MAKES;
         waits += c->state == HTTP_WAITS;

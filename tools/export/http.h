@@ -39,7 +39,6 @@ struct http_server {
     void *arg;
 };
 
-uint64_t http_now(void);
 /* The value of a key of the query, or NULL. */
 const char *http_query(const struct http_request *request, const char *key);
 

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * apart.c - children that read processes one after the other, a deadline for each process, and what is remembered of
+ * those that were late.
+ */
 #include "look/apart.h"
 
 #include "look/target.h"
+
+#include "base/raw.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -10,7 +16,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -48,10 +53,7 @@ struct apart_head {
 
 static uint64_t apart_now(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return raw_clock() / 1000000; /* ms */
 }
 
 /* Field 22 of its stat, behind the name, which may hold anything. */
@@ -76,7 +78,7 @@ uint64_t apart_started(int pid)
     return at && sscanf(at, "%llu", &start) == 1 ? start : 0;
 }
 
-/* ---- who was late ------------------------------------------------------------------------------- */
+/* ---- late processes ----------------------------------------------------------------------------- */
 
 static bool apart_was_late(int pid)
 {
@@ -136,7 +138,7 @@ static void apart_note(struct apart_round *round, size_t at)
 
 /* ---- the child ---------------------------------------------------------------------------------- */
 
-static bool apart_write(int fd, const void *from, size_t size)
+bool apart_write(int fd, const void *from, size_t size)
 {
     const char *at = from;
 

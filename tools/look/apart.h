@@ -10,6 +10,7 @@
 #ifndef STOOK_LOOK_APART_H
 #define STOOK_LOOK_APART_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,6 +25,9 @@ struct apart {
 
 /* Of these processes, or (n is 0) of all of this host; how many were late or left out. */
 unsigned apart_each(const struct apart *apart, const int *pids, size_t n);
+
+/* All of it, into a pipe; false: there is no reader any more. */
+bool apart_write(int fd, const void *from, size_t size);
 
 /* When a process started, in ticks of the kernel; 0: it has ended.  With its number, which process it is. */
 uint64_t apart_started(int pid);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * watch.c - the thread that ends a command whose reads make no progress.
+ */
 #include "look/watch.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
  * A page that the process serves itself (userfaultfd), or a file system that it does (FUSE), can keep a reader for ever,
  * where only a fatal signal reaches it.  So a second thread looks whether the first one gets on: between watch_begin()
  * and watch_end(), when it neither takes a step nor uses CPU time for some seconds, the command ends with a message.
- * Who looks into many processes does that in a child instead (apart.h).
+ * Commands that look into many processes read them in a child instead (apart.h).
  */
 #ifndef STOOK_LOOK_WATCH_H
 #define STOOK_LOOK_WATCH_H

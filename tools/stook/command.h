@@ -5,6 +5,8 @@
 #ifndef STOOK_TOOL_COMMAND_H
 #define STOOK_TOOL_COMMAND_H
 
+#include <stdio.h>
+
 struct command {
     const char *name;
     const char *summary;               /* one line for `stook help` */
@@ -28,6 +30,8 @@ enum { /* exit statuses beside those of the program that `stook run` becomes */
 /* A writer to standard output, through stdio's buffer: standard_end() knows of all errors. */
 struct writer;
 void output_writer(struct writer *w);
+/* To another stream, which keeps its errors. */
+void output_writer_to(struct writer *w, FILE *to);
 /* Of main().  Where a standard descriptor is closed, the next file would take its number, and be written to: another
  * one stands in, which programs that this one becomes do not have. */
 void standard_begin(void);

@@ -10,6 +10,8 @@
 #include "export/fleet.h"
 #include "export/http.h"
 
+#include "base/raw.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -23,7 +25,7 @@
 struct export
 {
     struct fleet fleet;
-    uint64_t read; /* when the last reading began: http_now() */
+    uint64_t read; /* when the last reading began: raw_clock() */
     struct http_server server;
     struct sockaddr_storage address;
     socklen_t address_size;
@@ -165,7 +167,7 @@ static void export_read(struct export *export, const struct http_request *reques
 {
     if (request->came < export->read)
         return;
-    export->read = http_now();
+    export->read = raw_clock();
     fleet_read(&export->fleet);
 }
 

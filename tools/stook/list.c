@@ -57,11 +57,6 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
 
 /* ---- in the child ----------------------------------------------------------------------------- */
 
-static int list_put(void *to, const char *text, size_t size)
-{
-    return fwrite(text, 1, size, to) == size ? 0 : -1;
-}
-
 /* Whether it is refused, and the row. */
 static void list_look(int pid, FILE *to, void *arg)
 {
@@ -71,7 +66,7 @@ static void list_look(int pid, FILE *to, void *arg)
     struct writer w;
 
     putc(error.refused, to);
-    writer_init_put(&w, list_put, to);
+    output_writer_to(&w, to);
     if (found)
         list_row(arg, &w, heap);
     (void)writer_finish(&w);

@@ -11,23 +11,29 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static int standard_put(void *unused, const char *text, size_t size)
+static int standard_put(void *to, const char *text, size_t size)
 {
-    (void)unused;
-    return fwrite(text, 1, size, stdout) == size ? 0 : -1;
+    return fwrite(text, 1, size, to) == size ? 0 : -1;
+}
+
+void output_writer_to(struct writer *w, FILE *to)
+{
+    writer_init_put(w, standard_put, to);
 }
 
 void output_writer(struct writer *w)
 {
-    writer_init_put(w, standard_put, NULL);
+    output_writer_to(w, stdout);
 }
 
 void standard_begin(void)
 {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/",
-                       O_PATH | O_CLOEXEC); /* which nobody can read or write, nor open again to */
+            (void)open(
+                "/",
+                O_PATH |
+                    O_CLOEXEC); /* it can be neither read nor written, nor opened again for that */
 }
 
 int standard_end(int status)

@@ -39,4 +39,9 @@ void top_screen_say(struct top_screen *screen, const char *text);
 /* The first row is selected, and nothing is filtered. */
 void top_screen_home(struct top_screen *screen);
 
+/* For top_keys.c: a signal asks for the end; rows that are shown, without those filtered out; lines for rows. */
+bool top_screen_ended(void);
+size_t top_screen_count(const struct top_screen *screen, const struct top_data *data);
+int top_screen_lines(void);
+
 #endif
