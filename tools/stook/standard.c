@@ -30,10 +30,7 @@ void standard_begin(void)
 {
     for (int fd = 0; fd <= 2; fd++)
         if (fcntl(fd, F_GETFD) < 0)
-            (void)open(
-                "/",
-                O_PATH |
-                    O_CLOEXEC); /* it can be neither read nor written, nor opened again for that */
+            (void)open("/", O_PATH | O_CLOEXEC); /* can be neither read nor written */
 }
 
 int standard_end(int status)
