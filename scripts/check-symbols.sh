@@ -3,7 +3,7 @@
 # Fails on a symbol without its prefix.
 #
 #   check-symbols.sh SOURCE LIB    libstook.so exports stook_ only, and all that the public headers
-#                                  declare; libstook-malloc.so besides that the malloc family;
+#                                  declare; libstook-malloc.so the same, and the malloc family;
 #                                  libstook-urcu.so what stook/urcu.h declares;
 #                                  the globals of an object of the archives begin with the noun of
 #                                  its file (barn.c: barn, barn_get_full) or stook_
@@ -148,6 +148,7 @@ check_public "$lib/libstook.so" "${headers[@]}"
 check_archive "$lib/libstook.a" stook
 if [ -e "$lib/libstook-malloc.so" ]; then
     check_dynamic "$lib/libstook-malloc.so" "stook_.*|dlm?open|$malloc_family|$operators|$tokens"
+    check_public "$lib/libstook-malloc.so" "${headers[@]}"
     check_unversioned "$lib/libstook-malloc.so"
     check_archive "$lib/libstook-malloc.a" "$malloc_family|$operators|$tokens"
 fi

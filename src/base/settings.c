@@ -2,6 +2,7 @@
 #include "base/settings.h"
 
 #include "base/hooks.h"
+#include "base/init.h"
 #include "base/once.h"
 #include "base/parse.h"
 
@@ -193,7 +194,7 @@ void settings_start(void)
 {
     if (once_is_done(&settings_once) || !once_begin(&settings_once))
         return;
-    settings_read_all(environ, getauxval(AT_SECURE) != 0, true);
+    settings_read_all(environ, getauxval(AT_SECURE) != 0 || !init_is_first(), true);
     once_end(&settings_once);
 }
 

@@ -160,6 +160,8 @@ static bool init_is_kept(void)
  */
 static __attribute__((constructor(101), used)) void init_constructor(void)
 {
+    if (!init_is_first())
+        return;
     if (!init_is_kept())
         init_keep_or_lock(&init_state);
     (void)init_once();

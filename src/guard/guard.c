@@ -2,6 +2,7 @@
 #include "guard/guard.h"
 
 #include "base/context.h"
+#include "base/init.h"
 #include "base/raw.h"
 #include "base/settings.h"
 #include "guard/guard_fault.h"
@@ -258,6 +259,6 @@ static __attribute__((constructor(104), used)) void guard_start(void)
 {
     size_t mean = setting_number(SETTING_GUARD);
 
-    if (mean > 0)
+    if (mean > 0 && init_is_first())
         guard_begin(mean, (uint32_t)setting_number(SETTING_GUARD_SLOTS));
 }

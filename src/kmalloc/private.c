@@ -35,18 +35,14 @@
 
 enum { PRIVATE_CLASSES = 1024 /* 62 in each partition */ };
 
-void stook_private_check(unsigned interface, const char *version)
+bool stook_private_start(unsigned interface, const char *version, void (*make)(void))
 {
+    static struct once once;
+
     if (interface != STOOK_PRIVATE_INTERFACE)
         report_fatal("libstook-malloc %s (private interface %u) does not fit libstook %s (private "
                      "interface %u): install both from one release",
                      version, interface, STOOK_VERSION_STRING, STOOK_PRIVATE_INTERFACE);
-}
-
-bool stook_private_start(void (*make)(void))
-{
-    static struct once once;
-
     if (!init_once())
         return false;
     if (once_begin(&once)) {

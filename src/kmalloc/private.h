@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * private.h - what libstook-malloc.so takes from libstook.so of the same release: exported under
- * the version STOOK_PRIVATE, no promise to anyone else.
+ * private.h - what malloc takes from the library.  Both are in libstook-malloc.so; but where libstook.so of the same
+ * release comes first in the loader's order, malloc takes it from there, so that there is one allocator
+ * (base/init.h).  So these are exported, under the version STOOK_PRIVATE, with no promise to anyone else.
  *
  * Each call starts the library when nothing has yet, and knows by itself whether it was made by a
  * handler that interrupted the library.
@@ -16,17 +17,12 @@
 #include <stdint.h>
 
 /*
- * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
- * else whether the library is of its kind; if not, this says which both are, and aborts.
- */
-#define STOOK_PRIVATE_INTERFACE 6u
-STOOK_API void stook_private_check(unsigned interface, const char *version);
-
-/*
  * Starts the library, and then malloc by `make`, once; other threads wait.  False: this thread is starting either, and
- * has come back (base/once.h).
+ * has come back (base/once.h).  The first call.  It says which both are, and aborts, if malloc's `interface` is
+ * another one: that is the number of what is declared here, which grows with every change.
  */
-STOOK_API bool stook_private_start(void (*make)(void));
+#define STOOK_PRIVATE_INTERFACE 7u
+STOOK_API bool stook_private_start(unsigned interface, const char *version, void (*make)(void));
 
 /* What never changes after the start: malloc keeps a copy beside its code. */
 struct stook_private_view {

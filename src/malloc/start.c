@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "malloc/start.h"
 
+#include "base/placed.h"
 #include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "watch/exit.h"
@@ -17,8 +18,7 @@ bool start_malloc(void)
 
     if (__builtin_expect(__atomic_load_n(&started, __ATOMIC_ACQUIRE), 1))
         return true;
-    stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING);
-    if (!stook_private_start(class_make))
+    if (!stook_private_start(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING, class_make))
         return false;
     __atomic_store_n(&started, true, __ATOMIC_RELEASE);
     errno = saved;
@@ -53,7 +53,7 @@ static __attribute__((constructor(102), used)) void start_process(void)
 }
 
 /* After the program's own destructors and atexit handlers. */
-static __attribute__((destructor(102), used)) void start_end(void)
+static FIRST_TEXT __attribute__((destructor(102), used)) void start_end(void)
 {
     exit_report();
 }

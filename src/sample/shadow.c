@@ -3,6 +3,7 @@
 
 #include "base/context.h"
 #include "base/hooks.h"
+#include "base/init.h"
 #include "base/placed.h"
 #include "base/settings.h"
 #include "cache/alloc.h"
@@ -236,6 +237,6 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void shadow_start(void
 {
     size_t mean = setting_number(SETTING_SAMPLE);
 
-    if (mean > 0)
+    if (mean > 0 && init_is_first())
         shadow_begin(mean);
 }
