@@ -119,8 +119,7 @@ def fill(root, build, names):
     for module in pathlib.Path(stdlib).glob("lib-dynload/*.so"):
         copy(root, module)
     copy(root, shutil.which("setarch"), "usr/bin/setarch")
-    for name in ("libstook-malloc.so", "libstook.so.0"):
-        copy(root, build / "lib" / name, name)
+    copy(root, build / "lib/libstook-malloc.so", "libstook-malloc.so")
     copy(root, printed("gcc", "-print-file-name=libgcc_s.so.1"), "lib/x86_64-linux-gnu/libgcc_s.so.1")
     if "ld" in names:
         copy(root, "/usr/bin/gcc")

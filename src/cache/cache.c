@@ -162,7 +162,9 @@ void cache_boot(void)
     static char room[CACHE_BOOT_ROOM] __attribute__((aligned(64))) HEAD_BSS;
     static bool used; /* a process that starts once more leaves the first ones as they are */
     bool fits = !used && size * (SHEAF_CLASSES + 1) <= sizeof(room);
-    char *memory = fits ? room : os_map(size * (SHEAF_CLASSES + 1));
+    /* Its end: what stands behind it has its head on the same page. */
+    char *memory = fits ? room + sizeof(room) - size * (SHEAF_CLASSES + 1)
+                        : os_map(size * (SHEAF_CLASSES + 1));
     struct layout layout;
 
     used = true;

@@ -21,29 +21,42 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What follows from the topology. */
-static void init_above_topology(void)
+bool init_later;
+
+/* The rest: maps memory, and makes no system call that a malloc does not make. */
+static void init_memory(void)
 {
-    percpu_init();
     random_init();
     arena_init();
     cache_boot();
 }
 
-bool init_slow(void)
+/* What the environment and the kernel say.  False: this thread is at it, and has come back. */
+static bool init_ask(void)
 {
-    if (!once_begin(&init_state))
-        return once_is_done(&init_state);
+    static struct once asked;
+
+    if (!once_begin(&asked))
+        return once_is_done(&asked);
     settings_start();
     if (hooks.topology && !topology.simulated)
         hooks.topology();
     topology_init();
     if (hooks.before_caches)
         cache_list.closed = hooks.before_caches();
-    init_above_topology();
-    once_end(&init_state);
+    percpu_init();
+    once_end(&asked);
     /* After: it may allocate. */
     pthread_atfork(fork_prepare, fork_parent, fork_child);
+    return true;
+}
+
+bool init_slow(void)
+{
+    if (!init_ask() || !once_begin(&init_state))
+        return once_is_done(&init_state);
+    init_memory();
+    once_end(&init_state);
     return true;
 }
 
@@ -72,7 +85,8 @@ __attribute__((cold)) void init_again(void)
     cache_list = (struct cache_list){.closed = cache_list.closed};
     arena_exit();
     percpu_exit();
-    init_above_topology();
+    percpu_init();
+    init_memory();
 }
 
 __attribute__((cold)) int stook_topology_cpu(int cpu)
@@ -140,7 +154,7 @@ __attribute__((cold, noinline)) static void init_keep_or_lock(const void *addres
     if (init_keep(address))
         return;
     percpu_unkept = true;
-    if (once_is_done(&init_state) && percpu.rseq)
+    if (percpu.rseq)
         report_warn("an object with critical sections cannot be kept: to close it may crash");
 }
 
@@ -164,7 +178,7 @@ static __attribute__((constructor(101), used)) void init_constructor(void)
         return;
     if (!init_is_kept())
         init_keep_or_lock(&init_state);
-    (void)init_once();
+    (void)(init_later ? init_ask() : init_once());
 }
 
 __attribute__((cold)) void stook_inline_layout_2(int layout, const void *address)

@@ -12,6 +12,10 @@
 /* hooks.start */
 bool init_slow(void);
 
+/* By malloc, before the library's constructor: that one asks what a sandbox may refuse later.  The first object starts
+ * the rest, so that a program without one has no pages for it. */
+extern bool init_later __attribute__((visibility("hidden")));
+
 /* The library has started before main().  While the program has allocated nothing it may start once more, on
  * another `topology`; the descriptors of its own caches are all that the first start leaves behind. */
 bool init_is_unused(void);

@@ -2,6 +2,7 @@
 #include "debug/symbols.h"
 
 #include "base/file.h"
+#include "base/placed.h"
 #include "base/raw.h"
 #include "os/maps.h"
 
@@ -26,7 +27,7 @@ static struct {
     ElfW(Sym) row[SYMBOLS_ROWS];
     uint64_t best[SYMBOLS_MOST];      /* value of the nearest symbol so far */
     uint32_t best_name[SYMBOLS_MOST]; /* of the table of strings; 0: none */
-} work;
+} work LARGE_BSS;
 
 static bool symbols_read(int fd, uint64_t at, void *to, size_t size)
 {

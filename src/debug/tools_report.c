@@ -20,7 +20,7 @@ TOOLS_WEAK void *__asan_get_report_address(void);
 static void tools_stack(struct writer *w, const struct stook_object_track *track, const char *did)
 {
     static struct symbol
-        frame[DEPOT_DEPTH]; /* the runtime reports once, and one thread at a time */
+        frame[DEPOT_DEPTH] LARGE_BSS; /* the runtime reports once, and one thread at a time */
 
     writer_print(w, "%s by thread %d, %llu ms ago:\n", did, track->thread,
                  (unsigned long long)(track->age / 1000000));

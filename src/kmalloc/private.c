@@ -5,6 +5,7 @@
 #include "charge/group_stock.h"
 #include "trace/trace.h"
 #include "base/context.h"
+#include "base/placed.h"
 #include "base/report.h"
 #include "cache/init.h"
 #include "base/settings.h"
@@ -116,7 +117,7 @@ void stook_private_free(struct stook_cache *cache, void *object, enum stook_priv
 }
 
 /* Malloc's classes: they stay. */
-static struct stook_cache *private_class[PRIVATE_CLASSES];
+static struct stook_cache *private_class[PRIVATE_CLASSES] HEAD_BSS;
 static _Atomic unsigned private_classes;
 
 /* 1 + fork_count of the thread that makes one: a child does not wait for its parent's threads. */

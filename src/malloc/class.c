@@ -20,6 +20,7 @@ uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64))) HEAD_BSS;
 enum {
     CLASS_LARGER = 4, /* classes tried beyond one that has no object */
     CLASS_NAME = 32,
+    CLASS_FIRST = 2048,
     /* What a class lends the smaller ones that have no cache yet: objects of at most so many times their
      * size, and so many bytes more than they need, at least so many an object. */
     CLASS_LENT_TIMES = 2,
@@ -205,14 +206,15 @@ static void class_name(char name[CLASS_NAME], size_t size, unsigned partition)
 }
 
 /*
- * Sizes whose class exists from the start, for handlers and threads that cannot make one: 32, 128, 512 and so
- * on to SIZES_MAX.
+ * Sizes whose class exists from the start, for handlers and threads that cannot make one: 32, 128, 512 and 2048.  Others
+ * get pages.
  */
 static bool class_is_first(unsigned class)
 {
     size_t size = sizes_of(class);
 
-    return (size & (size - 1)) == 0 && __builtin_ctzll(size) % 2 == __builtin_ctzll(SIZES_MAX) % 2;
+    return size <= CLASS_FIRST && (size & (size - 1)) == 0 &&
+           __builtin_ctzll(size) % 2 == __builtin_ctzll(CLASS_FIRST) % 2;
 }
 
 /* Makes a class and makes it known to the fast path; NULL without memory.  One thread at a time. */
@@ -336,8 +338,8 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
         object = stook_private_alloc(cache, size, 0, from);
         tried++;
     }
-    /* Of no other partition. */
-    if (!object && class_is_parted && errno != EDQUOT)
+    /* Of no other partition, and of no class. */
+    if (!object && errno != EDQUOT)
         object = stook_private_large_alloc(size, 1, NULL, from);
     if (!object)
         errno = ENOMEM;

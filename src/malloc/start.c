@@ -2,6 +2,7 @@
 #include "malloc/start.h"
 
 #include "base/placed.h"
+#include "cache/init.h"
 #include "kmalloc/private.h"
 #include "malloc/class.h"
 #include "watch/exit.h"
@@ -40,12 +41,22 @@ static const struct {
                                                                  .name = "Stook",
                                                                  .version = 1};
 
-/* Usually the process's first malloc came before this. */
+/* The first of the constructors: malloc's objects are linked before the library's.  glibc allocates for each thread before
+ * that runs, so no thread forks while another one starts malloc. */
+static FIRST_TEXT __attribute__((constructor(101), used)) void start_later(void)
+{
+#ifdef __GLIBC__
+    init_later = true;
+#endif
+}
+
+/* Often the process's first malloc came before this; a program without one starts neither malloc nor the library. */
 static __attribute__((constructor(102), used)) void start_process(void)
 {
     unsigned char perturb;
 
-    (void)start_malloc();
+    if (!init_later)
+        (void)start_malloc();
     perturb = stook_private_perturb(); /* as glibc's malloc heeds it: test suites set it */
     if (perturb != 0)
         class_perturb(perturb);

@@ -27,22 +27,23 @@ enum {
 };
 
 struct topology {
-    unsigned cpus;                 /* highest possible CPU number + 1 */
-    unsigned nodes;                /* highest possible node number + 1 */
+    /* Zeros where there is one node: neither is touched there.  From each node all nodes with memory, nearest
+     * first: itself, then by distance and number. */
+    _Atomic uint8_t near[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
+    _Atomic uint8_t distance[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
+    _Atomic uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX]; /* of a CPU that is offline: the last known */
+    uint64_t memory[TOPOLOGY_NODES_MAX];            /* bytes; 0 where the kernel states them */
+    /* What every start writes, beside the head of `percpu`. */
+    uint64_t possible_cpus[TOPOLOGY_CPUS_MAX / 64];       /* bit per CPU */
+    _Atomic uint64_t online_cpus[TOPOLOGY_CPUS_MAX / 64]; /* of these; never none */
+    _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX];     /* the nearest node with memory */
+    unsigned cpus;                                        /* highest possible CPU number + 1 */
+    unsigned nodes;                                       /* highest possible node number + 1 */
     _Atomic unsigned allowed_cpus; /* in this thread's affinity at start; then: any thread's */
     _Atomic unsigned memories;     /* nodes that have memory */
     bool simulated;                /* a text states all this, threads state their CPUs */
     _Atomic uint64_t online_nodes; /* bit per node */
     _Atomic uint64_t memory_nodes; /* bit per node that has memory; never 0 */
-    uint64_t memory[TOPOLOGY_NODES_MAX];            /* bytes; 0 where the kernel states them */
-    uint64_t possible_cpus[TOPOLOGY_CPUS_MAX / 64]; /* bit per CPU */
-    _Atomic uint64_t online_cpus[TOPOLOGY_CPUS_MAX / 64]; /* of these; never none */
-    _Atomic uint8_t home_of_node[TOPOLOGY_NODES_MAX];     /* the nearest node with memory */
-    _Atomic uint8_t node_of_cpu[TOPOLOGY_CPUS_MAX]; /* of a CPU that is offline: the last known */
-    /* Zeros where there is one node: neither is touched there.  From each node all nodes with memory, nearest
-     * first: itself, then by distance and number. */
-    _Atomic uint8_t near[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
-    _Atomic uint8_t distance[TOPOLOGY_NODES_MAX][TOPOLOGY_NODES_MAX];
 };
 
 extern struct topology topology __attribute__((visibility("hidden")));

@@ -9,8 +9,8 @@
  *   STOOK_REPORT_FILE    where to, appended; %p becomes the process number, %% a percent sign;
  *                        without it standard error
  *
- * Nothing of this is read in a process with raised privileges.  The symbols' names let
- * libstook-malloc.so reach the functions in libstook.so.
+ * Nothing of this is read in a process with raised privileges.  By the symbols' names malloc reaches these functions of
+ * another object, where that is the first (kmalloc/private.h).
  */
 #ifndef STOOK_WATCH_EXIT_H
 #define STOOK_WATCH_EXIT_H

@@ -33,7 +33,8 @@ static int one_pair(struct stook_cache *cache)
 
     CHECK(object && small && large);
     CHECK(stook_cache_of(object) == cache);
-    CHECK(stook_cache_of(small) && strncmp(stook_cache_name(stook_cache_of(small)), "malloc-", 7) == 0);
+    CHECK(stook_cache_of(small) &&
+          strncmp(stook_cache_name(stook_cache_of(small)), "malloc-", 7) == 0);
     CHECK(stook_usable_size(large) >= 100 << 10);
     stook_free_any(small);
     stook_free_any(large);
@@ -62,8 +63,10 @@ int plug_one(void)
 static int forks;
 
 /* What pthread_atfork() calls, also in libraries. */
-int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object);
-int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object)
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                      void *object);
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                      void *object)
 {
     Dl_info info;
 
