@@ -559,7 +559,7 @@ void stook_private_limit(void)
 {
     size_t limit = setting_number(SETTING_LIMIT);
 
-    if (limit == 0)
+    if (limit == 0 || account_process)
         return;
     account_process = group_number(stook_group_create("malloc", STOOK_NO_GROUP, limit));
     if (!account_process)
@@ -586,11 +586,6 @@ unsigned char stook_private_perturb(void)
 bool stook_private_deepbind(void)
 {
     return setting_number(SETTING_DEEPBIND) != 0;
-}
-
-void stook_private_fatal(const char *why)
-{
-    report_fatal("%s", why);
 }
 
 /* The large object that a pointer lies in; NULL. */

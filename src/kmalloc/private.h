@@ -182,15 +182,12 @@ STOOK_API void stook_private_totals(struct stook_private_totals *totals);
 
 /*
  * STOOK_LIMIT: all that malloc hands out is charged to a group of its own, "malloc", the owner of its
- * classes and of large objects.  Once, before the first class.
+ * classes and of large objects.  Before the first class, and at the start of a process, so that it finds the group.
  */
 STOOK_API void stook_private_limit(void);
 
 /* MALLOC_PERTURB_. */
 STOOK_API unsigned char stook_private_perturb(void);
-
-/* Says why the program cannot go on, and aborts. */
-STOOK_API _Noreturn void stook_private_fatal(const char *why);
 
 /* STOOK_DEEPBIND=keep. */
 STOOK_API bool stook_private_deepbind(void);

@@ -2,6 +2,7 @@
 #include "malloc/class.h"
 
 #include "base/placed.h"
+#include "base/report.h"
 #include "kmalloc/private.h"
 #include "malloc/boot.h"
 #include "malloc/fast.h"
@@ -20,7 +21,6 @@ uint64_t fast_start[STOOK_CACHES_MAX] __attribute__((aligned(64))) HEAD_BSS;
 enum {
     CLASS_LARGER = 4, /* classes tried beyond one that has no object */
     CLASS_NAME = 32,
-    CLASS_FIRST = 2048,
     /* What a class lends the smaller ones that have no cache yet: objects of at most so many times their
      * size, and so many bytes more than they need, at least so many an object. */
     CLASS_LENT_TIMES = 2,
@@ -206,15 +206,13 @@ static void class_name(char name[CLASS_NAME], size_t size, unsigned partition)
 }
 
 /*
- * Sizes whose class exists from the start, for handlers and threads that cannot make one: 32, 128, 512 and 2048.  Others
- * get pages.
+ * Sizes whose class exists from the start, for handlers and threads that cannot make one.  Others get pages.
  */
 static bool class_is_first(unsigned class)
 {
     size_t size = sizes_of(class);
 
-    return size <= CLASS_FIRST && (size & (size - 1)) == 0 &&
-           __builtin_ctzll(size) % 2 == __builtin_ctzll(CLASS_FIRST) % 2;
+    return size == 32 || size == 128 || size == 512 || size == 2048;
 }
 
 /* Makes a class and makes it known to the fast path; NULL without memory.  One thread at a time. */
@@ -306,7 +304,7 @@ void class_make(void)
         class_closed |= CLASS_PARTED;
     for (unsigned i = 0; i < SIZES_CLASSES; i++)
         if (class_is_first(i) && !class_add(0, i))
-            stook_private_fatal("malloc cannot start: no memory for the size classes");
+            report_fatal("malloc cannot start: no memory for the size classes");
     stook_private_on_growing(class_grow);
     stook_private_on_closing(class_accounted);
 }

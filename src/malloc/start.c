@@ -57,6 +57,7 @@ static __attribute__((constructor(102), used)) void start_process(void)
 
     if (!init_later)
         (void)start_malloc();
+    stook_private_limit();
     perturb = stook_private_perturb(); /* as glibc's malloc heeds it: test suites set it */
     if (perturb != 0)
         class_perturb(perturb);

@@ -45,8 +45,9 @@ static int child(void)
 
 int main(int argc, char **argv)
 {
-    static const int allowed[] = {__NR_mmap,  __NR_munmap,    __NR_mremap, __NR_mprotect,   __NR_madvise,
-                                  __NR_futex, __NR_getrandom, __NR_write,  __NR_exit_group, __NR_exit};
+    static const int allowed[] = {__NR_mmap,       __NR_munmap, __NR_mremap,    __NR_mprotect,
+                                  __NR_madvise,    __NR_futex,  __NR_getrandom, __NR_write,
+                                  __NR_exit_group, __NR_exit};
     static char room[8192];
     const stack_t stack = {.ss_sp = room, .ss_size = sizeof(room)};
     const struct sigaction action = {.sa_handler = first_handler, .sa_flags = SA_ONSTACK};
@@ -58,7 +59,8 @@ int main(int argc, char **argv)
         return pthread_atfork(first, first, first) ? 1 : child();
     if (strcmp(where, "handler") == 0)
         return sigaltstack(&stack, NULL) || sigaction(SIGUSR1, &action, NULL) || raise(SIGUSR1);
-    filter_install(allowed, sizeof(allowed) / sizeof(allowed[0]), SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
+    filter_install(allowed, sizeof(allowed) / sizeof(allowed[0]), SECCOMP_RET_ALLOW,
+                   SECCOMP_RET_KILL_PROCESS);
     first();
     return 0;
 }
