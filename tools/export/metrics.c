@@ -57,7 +57,7 @@ static void metrics_sample(FILE *to, const char *name, const char *suffix,
 
 static void metrics_value(FILE *to, uint64_t value)
 {
-    fprintf(to, "} %llu\n", (unsigned long long)value);
+    fprintf(to, "} %lu\n", value);
 }
 
 static const struct fleet_process *metrics_process(const struct fleet *fleet, size_t i)
@@ -110,10 +110,10 @@ static const struct metrics_gauge {
 static uint64_t metrics_boot(void)
 {
     char line[256];
-    unsigned long long seconds = 0;
+    uint64_t seconds = 0;
     FILE *file = fopen("/proc/stat", "re");
 
-    while (file && fgets(line, sizeof(line), file) && sscanf(line, "btime %llu", &seconds) != 1)
+    while (file && fgets(line, sizeof(line), file) && sscanf(line, "btime %lu", &seconds) != 1)
         ;
     if (file)
         fclose(file);
@@ -139,8 +139,7 @@ static void metrics_processes(const struct fleet *fleet, FILE *to)
     for (size_t i = 0; i < fleet->shown && boot != 0; i++) {
         uint64_t start = fleet->process[i].start;
         metrics_sample(to, "stook_process_start_time_seconds", "", &fleet->process[i]);
-        fprintf(to, "} %llu.%02llu\n", (unsigned long long)(boot + start / ticks),
-                (unsigned long long)(start % ticks * 100 / ticks));
+        fprintf(to, "} %lu.%02lu\n", (boot + start / ticks), (start % ticks * 100 / ticks));
     }
     for (size_t g = 0; g < sizeof(metrics_process_gauges) / sizeof(metrics_process_gauges[0]);
          g++) {
@@ -202,10 +201,10 @@ static void metrics_row_labels(FILE *to, const struct fleet_row *row, bool group
         return;
     }
     if (row->number)
-        snprintf(number, sizeof(number), "%llu", (unsigned long long)row->number);
+        snprintf(number, sizeof(number), "%lu", row->number);
     metrics_label(to, "group", row->name, ",");
     metrics_label(to, "number", number, ",");
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)row->parent);
+    snprintf(number, sizeof(number), "%lu", row->parent);
     metrics_label(to, "parent", row->parent ? number : "", ",");
 }
 

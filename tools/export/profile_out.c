@@ -120,7 +120,7 @@ uint64_t profile_out_line(struct profile_out *profile, const char *function, con
     uint64_t of = profile_out_function(profile, function, file), number;
     char key[64];
 
-    (void)snprintf(key, sizeof(key), "%llu:%llu", (unsigned long long)of, (unsigned long long)line);
+    (void)snprintf(key, sizeof(key), "%lu:%lu", of, line);
     if (texts_add(&profile->places, key, &number)) {
         proto_number(&profile->inner, 1, of);
         proto_number(&profile->inner, 2, line);
@@ -136,7 +136,7 @@ uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint
     uint64_t number;
     char key[64];
 
-    (void)snprintf(key, sizeof(key), "@%llx", (unsigned long long)address);
+    (void)snprintf(key, sizeof(key), "@%lx", address);
     if (texts_add(&profile->places, key, &number)) {
         proto_number(&profile->message, 1, number);
         proto_number(&profile->message, 2, mapping);

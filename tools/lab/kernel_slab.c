@@ -352,9 +352,7 @@ int kernel_stop(struct kernel_cache *cache)
         lost += n->slabs;
     }
     pthread_mutex_destroy(&cache->calls);
-    return lost == 0 ? 0
-                     : complain(STATUS_FAILED, "objects of %llu slabs were lost",
-                                (unsigned long long)lost);
+    return lost == 0 ? 0 : complain(STATUS_FAILED, "objects of %lu slabs were lost", lost);
 }
 
 void kernel_read(struct lab *lab, unsigned cpu, uint64_t *events)

@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef unsigned long long output_number;
-
 static uint64_t output_steady(const struct lab *lab, enum lab_event event)
 {
     return lab->end.all.event[event] - lab->half.all.event[event];
@@ -69,11 +67,11 @@ void lab_list_counters(const struct lab *lab, const struct lab_counts *cpus, str
         uint64_t sum = 0;
         for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
             sum += output_counter(&cpus[cpu], number);
-        writer_print(w, "%s:%llu", name, (output_number)sum);
+        writer_print(w, "%s:%lu", name, sum);
         for (unsigned cpu = 0; cpu < topology.cpus; cpu++) {
             uint64_t n = output_counter(&cpus[cpu], number);
             if (n > 0)
-                writer_print(w, " C%u=%llu", cpu, (output_number)n);
+                writer_print(w, " C%u=%lu", cpu, n);
         }
         writer_print(w, "\n");
     }
@@ -84,8 +82,7 @@ static void output_rate(struct writer *w, int width, uint64_t n, uint64_t of)
 {
     uint64_t thousandths = of ? (uint64_t)((__uint128_t)n * 1000000000u / of) : 0;
 
-    writer_print(w, "%*llu.%03u", width - 4, (output_number)(thousandths / 1000),
-                 (unsigned)(thousandths % 1000));
+    writer_print(w, "%*lu.%03u", width - 4, (thousandths / 1000), (unsigned)(thousandths % 1000));
 }
 
 static void output_million(const struct lab *lab, struct writer *w, const char *what, uint64_t n)
@@ -116,8 +113,7 @@ static void output_steady_half(const struct lab *lab, struct writer *w)
     uint64_t frees =
         output_steady(lab, LAB_FREE_BARN_LOCKS) + output_steady(lab, LAB_FREE_LIST_LOCKS);
 
-    writer_print(w, "\nthe second half, %llu operations; in a million:\n",
-                 (output_number)output_operations(lab));
+    writer_print(w, "\nthe second half, %lu operations; in a million:\n", output_operations(lab));
     output_million(lab, w, "allocations that touched a slab",
                    output_steady(lab, LAB_ALLOC_OUTSIDE));
     output_million(lab, w, "frees that touched a slab", output_steady(lab, LAB_FREE_OUTSIDE));
@@ -134,13 +130,11 @@ static void output_gone(const struct lab *lab, struct writer *w)
     const struct lab_gone *gone = &lab->gone;
 
     writer_print(w,
-                 "\nwent: %llu CPUs, which held %llu sheaves with %llu objects, %llu bytes; "
-                 "%llu of the sheaves were left there\n"
-                 "went: the memory of %llu nodes; %llu bytes of it came back then\n",
-                 (output_number)gone->cpus, (output_number)gone->sheaves,
-                 (output_number)gone->objects, (output_number)(gone->objects * lab->stride),
-                 (output_number)gone->left, (output_number)gone->memories,
-                 (output_number)gone->node_bytes);
+                 "\nwent: %lu CPUs, which held %lu sheaves with %lu objects, %lu bytes; "
+                 "%lu of the sheaves were left there\n"
+                 "went: the memory of %lu nodes; %lu bytes of it came back then\n",
+                 gone->cpus, gone->sheaves, gone->objects, (gone->objects * lab->stride),
+                 gone->left, gone->memories, gone->node_bytes);
 }
 
 /* Tenths of a percent of what all CPUs did but wait for the other side of their queue. */
@@ -160,8 +154,8 @@ static void output_time(const struct lab *lab, struct writer *w)
     double waited;
 
     timing_result(lab, &result);
-    writer_print(w, "\nin the model of time: %llu operations a second; of the CPUs' busy time\n",
-                 (output_number)(result.operations / result.seconds));
+    writer_print(w, "\nin the model of time: %lu operations a second; of the CPUs' busy time\n",
+                 (uint64_t)(result.operations / result.seconds));
     for (unsigned i = 0; i < TIMING_IDLE; i++) {
         unsigned share = output_share(&result, result.spent[i]);
         writer_print(w, "  %-44s %8u.%u %%\n", timing_spent_names[i], share / 10, share % 10);
@@ -186,13 +180,13 @@ static void output_text(const struct lab *lab, struct writer *w)
 {
     const struct lab_options *o = lab->options;
 
-    writer_print(w, "stook lab %s: %llu operations on %u CPUs of %u nodes, %s\n", o->scenario->name,
-                 (output_number)lab->end.operations, lab_cpus(),
+    writer_print(w, "stook lab %s: %lu operations on %u CPUs of %u nodes, %s\n", o->scenario->name,
+                 lab->end.operations, lab_cpus(),
                  (unsigned)__builtin_popcountll(topology.online_nodes),
                  o->threads ? "a thread each" : "played on one thread");
     writer_print(w, "topology         ");
     writer_cell(w, o->topology, 0);
-    writer_print(w, "\ndesign           %s, seed %llu\n", o->design->name, (output_number)o->seed);
+    writer_print(w, "\ndesign           %s, seed %lu\n", o->design->name, o->seed);
     if (lab->pairs)
         writer_print(w, "queues           %u, depth %u, bursts of %u, pairing %s, %u kept\n",
                      lab->pairs, o->depth, o->batch, lab_pairings[o->pairing], o->kept);
@@ -211,7 +205,7 @@ static void output_text(const struct lab *lab, struct writer *w)
 
 static void output_key(struct writer *w, const char *key, uint64_t n, const char *end)
 {
-    writer_print(w, "\"%s\": %llu%s", key, (output_number)n, end);
+    writer_print(w, "\"%s\": %lu%s", key, n, end);
 }
 
 static void output_word(struct writer *w, const char *key, const char *text, const char *end)

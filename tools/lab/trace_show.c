@@ -16,8 +16,6 @@
 
 enum { SHOW_CACHES = 6 };
 
-typedef unsigned long long show_number;
-
 static const char *const show_maps[] = {"thread", "cpu"};
 
 /* n of `of` in units of one to the power of -digits, right in `width` columns; "-" where `of` is 0. */
@@ -109,26 +107,25 @@ static void show_trace(const struct trace *trace, const char *file, const struct
     writer_cell(w, file, 0);
     writer_print(w, "\nprogram          ");
     writer_cell(w, trace->header.program, 0);
-    writer_print(w, ", process %u%s; %llu.%03u s\n", trace->header.pid,
+    writer_print(w, ", process %u%s; %lu.%03u s\n", trace->header.pid,
                  trace->header.ended ? "" : ", which had not ended",
-                 (show_number)((s->end - s->begin) / 1000000000),
+                 ((s->end - s->begin) / 1000000000),
                  (unsigned)((s->end - s->begin) / 1000000 % 1000));
-    writer_print(w, "threads          %u, on %u of %u CPUs, which changed %llu times\n",
-                 trace->threads, s->cpus, trace->header.cpus, (show_number)r->moves);
-    writer_print(w, "events           %llu: %llu allocations, %llu frees,",
-                 (show_number)(s->allocs + s->frees), (show_number)s->allocs,
-                 (show_number)s->frees);
+    writer_print(w, "threads          %u, on %u of %u CPUs, which changed %lu times\n",
+                 trace->threads, s->cpus, trace->header.cpus, r->moves);
+    writer_print(w, "events           %lu: %lu allocations, %lu frees,", (s->allocs + s->frees),
+                 s->allocs, s->frees);
     show_ratio(w, 0, 100.0 * (double)r->remote, (double)r->frees, 1);
     writer_print(w, " %% of these by another thread\n");
-    writer_print(w, "missing          %llu events and %llu chunks;",
-                 (show_number)trace->header.lost, (show_number)s->chunks_missing);
-    writer_print(w, " %llu frees of unknown objects, %llu objects freed unseen\n",
-                 (show_number)r->unknown, (show_number)r->again);
-    writer_print(w, "not replayed     %llu large objects,", (show_number)s->large);
+    writer_print(w, "missing          %lu events and %lu chunks;", trace->header.lost,
+                 s->chunks_missing);
+    writer_print(w, " %lu frees of unknown objects, %lu objects freed unseen\n", r->unknown,
+                 r->again);
+    writer_print(w, "not replayed     %lu large objects,", s->large);
     show_mib(w, "", r->large_peak, " of them at most\n");
     show_mib(w, "live            ", r->live_peak, " at most,");
     show_mib(w, "", r->live, "");
-    writer_print(w, " in %llu objects at the end\n", (show_number)r->live_objects);
+    writer_print(w, " in %lu objects at the end\n", r->live_objects);
     show_caches(trace, row->class, w);
 }
 
@@ -155,7 +152,7 @@ static void show_row(const struct trace_options *options, const struct trace_row
     writer_print(w, "%-22s", row->series->name);
     show_ratio(w, 6, 100.0 * (double)r->event[LAB_ALLOC_OUTSIDE], (double)r->allocs, 2);
     show_ratio(w, 6, 100.0 * (double)r->event[LAB_FREE_OUTSIDE], (double)r->frees, 2);
-    writer_print(w, " %7llu", (show_number)r->slabs);
+    writer_print(w, " %7lu", r->slabs);
     show_ratio(w, 7, (double)r->peak, 1 << 20, 2);
     show_ratio(w, 6, (double)r->held, 1 << 20, 2);
     show_ratio(w, 6, (double)r->peak, (double)r->live_peak, 2);
@@ -175,7 +172,7 @@ static void show_row(const struct trace_options *options, const struct trace_row
 
 static void show_key(struct writer *w, const char *key, uint64_t n, const char *end)
 {
-    writer_print(w, "\"%s\": %llu%s", key, (show_number)n, end);
+    writer_print(w, "\"%s\": %lu%s", key, n, end);
 }
 
 static void show_word(struct writer *w, const char *key, const char *text, const char *end)

@@ -60,7 +60,7 @@ static uint64_t apart_now(void)
 uint64_t apart_started(int pid)
 {
     char path[32], text[1024];
-    unsigned long long start = 0;
+    uint64_t start = 0;
     const char *at;
     size_t n;
     FILE *file;
@@ -75,7 +75,7 @@ uint64_t apart_started(int pid)
     at = strrchr(text, ')');
     for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
-    return at && sscanf(at, "%llu", &start) == 1 ? start : 0;
+    return at && sscanf(at, "%lu", &start) == 1 ? start : 0;
 }
 
 /* ---- late processes ----------------------------------------------------------------------------- */

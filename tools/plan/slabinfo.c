@@ -83,11 +83,11 @@ static bool slabinfo_possible(const struct slabinfo_cache *cache, const char *pa
 static bool slabinfo_proc_line(struct slabinfo *info, const char *text, const char *path,
                                unsigned line)
 {
-    unsigned long long active, total, size, objects, pages;
+    uint64_t active, total, size, objects, pages;
     struct slabinfo_cache *cache;
     char name[SLABINFO_LINE];
 
-    if (sscanf(text, "%1023s %llu %llu %llu %llu %llu : tunables", name, &active, &total, &size,
+    if (sscanf(text, "%1023s %lu %lu %lu %lu %lu : tunables", name, &active, &total, &size,
                &objects, &pages) != 6 ||
         pages == 0 || pages > 1u << SLABINFO_ORDER_MAX || (pages & (pages - 1)) ||
         objects > UINT_MAX) {
@@ -142,7 +142,7 @@ static bool slabinfo_table_head(char *text, int fields[32], unsigned *n)
 static bool slabinfo_table_line(struct slabinfo *info, char *text, const int *fields, unsigned n,
                                 const char *path, unsigned line)
 {
-    unsigned long long values[TABLE_FIELDS] = {0};
+    uint64_t values[TABLE_FIELDS] = {0};
     struct slabinfo_cache *cache = slabinfo_add(info);
     char *rest = text, *word;
     unsigned at = 0;
@@ -249,7 +249,7 @@ static bool slabinfo_sys_text(const char *folder, const char *name, const char *
 }
 
 static bool slabinfo_sys_number(const char *folder, const char *name, const char *what,
-                                unsigned long long *number)
+                                uint64_t *number)
 {
     char text[256], *end;
 
@@ -262,7 +262,7 @@ static bool slabinfo_sys_number(const char *folder, const char *name, const char
 /* What one folder says; false where it says too little. */
 static bool slabinfo_sys_cache(struct slabinfo_cache *cache, const char *folder, const char *name)
 {
-    unsigned long long size, align, stride, order, objects, active = 0, typesafe = 0, poison = 0;
+    uint64_t size, align, stride, order, objects, active = 0, typesafe = 0, poison = 0;
     char ctor[256] = "";
 
     if (!slabinfo_sys_number(folder, name, "object_size", &size) ||

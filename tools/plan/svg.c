@@ -173,8 +173,7 @@ static void svg_part_label(struct svg *svg, const struct svg_part *part, double 
     if (!waste && part->width > 8.0 * (double)strlen(name))
         svg_text(svg, middle, y + height / 2 + 4, part->kind == SVG_OBJECT ? "dark" : "light",
                  "middle", "%s", name);
-    svg_text(svg, middle, y + height + below, "small", "middle", "%llu B",
-             (unsigned long long)part->bytes);
+    svg_text(svg, middle, y + height + below, "small", "middle", "%lu B", part->bytes);
 }
 
 /* One object's stride, not all of it to scale. */
@@ -192,8 +191,7 @@ static void svg_object(struct svg *svg)
     svg_place(parts, n, SVG_PART_MIN);
     for (unsigned i = 0; i < n; i++) {
         svg_rect(svg, parts[i].kind, parts[i].x, svg->y, parts[i].width, height);
-        svg_text(svg, parts[i].x, svg->y + height + 14, "small", "middle", "%llu",
-                 (unsigned long long)parts[i].from);
+        svg_text(svg, parts[i].x, svg->y + height + 14, "small", "middle", "%lu", parts[i].from);
         svg_part_label(svg, &parts[i], svg->y, height, 28);
     }
     svg_text(svg, SVG_LEFT + SVG_BAR, svg->y + height + 14, "small", "middle", "%u",
@@ -289,11 +287,10 @@ static void svg_slab(struct svg *svg)
         row_bytes *= 2;
     while (slab / row_bytes < SVG_ROWS / 4 && row_bytes > 1024)
         row_bytes /= 2;
-    svg_text(svg, SVG_LEFT, svg->y, "head", "start", "One slab: order %u, %llu bytes, %u objects%s",
-             layout->order, (unsigned long long)slab, layout->objects,
+    svg_text(svg, SVG_LEFT, svg->y, "head", "start", "One slab: order %u, %lu bytes, %u objects%s",
+             layout->order, slab, layout->objects,
              layout->objects > SVG_EACH ? " as a texture" : "");
-    svg_text(svg, SVG_LEFT + SVG_BAR, svg->y, "small", "end", "a row is %llu bytes",
-             (unsigned long long)row_bytes);
+    svg_text(svg, SVG_LEFT + SVG_BAR, svg->y, "small", "end", "a row is %lu bytes", row_bytes);
     svg->y += 12;
     svg_slab_objects(svg, row_bytes);
     for (unsigned i = 0; i < columns; i++) {
@@ -324,8 +321,7 @@ static void svg_outside(struct svg *svg)
         n = svg_add(parts, n, &at, (enum svg_kind)which[i], SVG_GAP, column.offset,
                     (uint64_t)layout->objects * column.element);
     }
-    svg_text(svg, SVG_LEFT, svg->y, "head", "start", "Outside the slab: %llu bytes",
-             (unsigned long long)at);
+    svg_text(svg, SVG_LEFT, svg->y, "head", "start", "Outside the slab: %lu bytes", at);
     svg->y += 12;
     svg_place(parts, n, SVG_PART_MIN);
     if (n == 1)
@@ -351,7 +347,7 @@ static void svg_cause(struct svg *svg, enum svg_kind kind, const char *name, uin
             "stroke=\"#22303c\" stroke-width=\"0.6\"/>\n",
             SVG_LEFT, svg->y - 11);
     svg_text(svg, SVG_LEFT + 32, svg->y, "text", "start", "%s", name);
-    svg_text(svg, SVG_LEFT + 340, svg->y, "text", "end", "%llu", (unsigned long long)bytes);
+    svg_text(svg, SVG_LEFT + 340, svg->y, "text", "end", "%lu", bytes);
     svg_text(svg, SVG_LEFT + 450, svg->y, "text", "end", "%.4g",
              (double)bytes / plan->chosen.layout.objects);
     svg_text(svg, SVG_LEFT + 540, svg->y, "text", "end", "%.2f %%", 100 * (double)bytes / all);

@@ -58,7 +58,7 @@ static bool show_sums(struct show *s, unsigned which)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static unsigned long long show_kib(uint64_t bytes)
+static uint64_t show_kib(uint64_t bytes)
 {
     return (bytes + 1023) / 1024;
 }
@@ -77,11 +77,10 @@ static void show_trace(const struct show *s, unsigned which, unsigned t)
     const struct traces_sum *sum = &s->sum[which][t];
     const struct traces_bytes *b = &s->bytes[which][t];
 
-    printf("%-16.16s %8llu %9llu %8llu %8llu %7llu %8llu %8llu %8llu %10llu %8.0f\n",
-           trace->program, show_kib(sum->peak), show_kib(b->requested), show_kib(b->rounding),
-           show_kib(b->free), show_kib(b->meta), show_kib(b->sheaves),
-           (unsigned long long)sum->cost.made, (unsigned long long)sum->cost.gone,
-           (unsigned long long)sum->cost.through, sum->weighed / 1024);
+    printf("%-16.16s %8lu %9lu %8lu %8lu %7lu %8lu %8lu %8lu %10lu %8.0f\n", trace->program,
+           show_kib(sum->peak), show_kib(b->requested), show_kib(b->rounding), show_kib(b->free),
+           show_kib(b->meta), show_kib(b->sheaves), sum->cost.made, sum->cost.gone,
+           sum->cost.through, sum->weighed / 1024);
 }
 
 static void show_table(const struct traces_table *table)
@@ -151,14 +150,11 @@ static void show_json_sum(const struct show *s, unsigned which, unsigned t)
     const struct traces_sum *sum = &s->sum[which][t];
     const struct traces_bytes *b = &s->bytes[which][t];
 
-    printf(
-        ",\n   \"%s\": {\"peak\": %llu, \"requested\": %llu, \"rounding\": %llu, \"free\": %llu, "
-        "\"meta\": %llu, \"sheaves\": %llu,\n    \"slabs_made\": %llu, \"slabs_unmade\": %llu, "
-        "\"objects_through_slabs\": %llu, \"cost\": %.0f}",
-        show_when[which], (unsigned long long)sum->peak, (unsigned long long)b->requested,
-        (unsigned long long)b->rounding, (unsigned long long)b->free, (unsigned long long)b->meta,
-        (unsigned long long)b->sheaves, (unsigned long long)sum->cost.made,
-        (unsigned long long)sum->cost.gone, (unsigned long long)sum->cost.through, sum->weighed);
+    printf(",\n   \"%s\": {\"peak\": %lu, \"requested\": %lu, \"rounding\": %lu, \"free\": %lu, "
+           "\"meta\": %lu, \"sheaves\": %lu,\n    \"slabs_made\": %lu, \"slabs_unmade\": %lu, "
+           "\"objects_through_slabs\": %lu, \"cost\": %.0f}",
+           show_when[which], sum->peak, b->requested, b->rounding, b->free, b->meta, b->sheaves,
+           sum->cost.made, sum->cost.gone, sum->cost.through, sum->weighed);
 }
 
 static void show_json_table(const struct show *s, unsigned which)
@@ -182,11 +178,10 @@ static void show_json_classes(const struct show *s, unsigned t)
         const struct traces_bytes *b = &s->by_class[t * TRACES_CLASSES + i];
         if (b->meta == 0)
             continue;
-        printf("%s{\"size\": %u, \"requested\": %llu, \"rounding\": %llu, \"free\": %llu, "
-               "\"meta\": %llu, \"sheaves\": %llu}",
-               comma, table->class[i].size, (unsigned long long)b->requested,
-               (unsigned long long)b->rounding, (unsigned long long)b->free,
-               (unsigned long long)b->meta, (unsigned long long)b->sheaves);
+        printf("%s{\"size\": %u, \"requested\": %lu, \"rounding\": %lu, \"free\": %lu, "
+               "\"meta\": %lu, \"sheaves\": %lu}",
+               comma, table->class[i].size, b->requested, b->rounding, b->free, b->meta,
+               b->sheaves);
         comma = ",\n    ";
     }
     printf("]");
@@ -202,10 +197,9 @@ static void show_json(const struct show *s)
         show_word(trace->file);
         printf(", \"program\": ");
         show_word(trace->program);
-        printf(", \"searched\": %s,\n   \"allocs\": %llu, \"classed\": %llu, \"large\": %llu",
-               t < s->plan->traces - s->plan->judged ? "true" : "false",
-               (unsigned long long)trace->allocs, (unsigned long long)trace->classed,
-               (unsigned long long)trace->large);
+        printf(", \"searched\": %s,\n   \"allocs\": %lu, \"classed\": %lu, \"large\": %lu",
+               t < s->plan->traces - s->plan->judged ? "true" : "false", trace->allocs,
+               trace->classed, trace->large);
         for (unsigned which = 0; which < s->tables; which++)
             show_json_sum(s, which, t);
         show_json_classes(s, t);

@@ -46,12 +46,9 @@ static int caches_parse(int argc, char **argv, struct caches_options *options)
 
 static void caches_count(struct writer *w, const struct heap_count *n)
 {
-    writer_print(w, " %10llu %10llu %10llu %10llu", (unsigned long long)n->active,
-                 (unsigned long long)n->in_sheaves, (unsigned long long)n->in_slabs,
-                 (unsigned long long)n->total);
-    writer_print(w, " %7llu %7llu %7llu %7llu %6llu", (unsigned long long)n->slabs,
-                 (unsigned long long)n->partial, (unsigned long long)n->empty,
-                 (unsigned long long)n->sheaves, (unsigned long long)n->barns);
+    writer_print(w, " %10lu %10lu %10lu %10lu", n->active, n->in_sheaves, n->in_slabs, n->total);
+    writer_print(w, " %7lu %7lu %7lu %7lu %6lu", n->slabs, n->partial, n->empty, n->sheaves,
+                 n->barns);
 }
 
 static void caches_bytes(struct writer *w, const struct heap_bytes *bytes)
@@ -79,9 +76,9 @@ static int caches_width(const struct heap *heap, bool all)
 static void caches_head(struct writer *w, const struct heap *heap)
 {
     look_show_process(w, heap);
-    writer_print(w, "mode %s: %s; %llu membarriers sent; %u of %u CPUs used, %u node%s\n",
-                 heap->mode, heap->why, (unsigned long long)heap->membarriers, heap->cpus_used,
-                 heap->cpus, heap->nodes_online, heap->nodes_online == 1 ? "" : "s");
+    writer_print(w, "mode %s: %s; %lu membarriers sent; %u of %u CPUs used, %u node%s\n",
+                 heap->mode, heap->why, heap->membarriers, heap->cpus_used, heap->cpus,
+                 heap->nodes_online, heap->nodes_online == 1 ? "" : "s");
     if (heap->torn > 0)
         writer_print(
             w, "%u caches changed faster than they could be read: theirs are no exact sums (~)\n",
@@ -106,8 +103,8 @@ static void caches_table(struct writer *w, const struct heap *heap, bool all)
             continue;
         }
         writer_cell(w, cache->name, width);
-        writer_print(w, " %7llu %7u %5u %8u", (unsigned long long)cache->object_size, cache->stride,
-                     cache->order, cache->slab_objects);
+        writer_print(w, " %7lu %7u %5u %8u", cache->object_size, cache->stride, cache->order,
+                     cache->slab_objects);
         caches_count(w, &cache->count);
         caches_bytes(w, &cache->count.bytes);
         look_flags(heap, cache, flags);
@@ -259,33 +256,29 @@ static void caches_one(struct writer *w, const struct heap *heap, const struct h
     look_show_process(w, heap);
     look_flags(heap, cache, flags);
     writer_print(w, "\ncache %s (%u)%s%s\n", cache->name, cache->index, *flags ? ": " : "", flags);
-    writer_print(w, "objects of %llu bytes, %u apart, aligned to %llu; %u in a slab of %u KiB\n",
-                 (unsigned long long)cache->object_size, cache->stride,
-                 (unsigned long long)cache->align, cache->slab_objects, 4u << cache->order);
-    writer_print(w, "%llu in use, %llu in sheaves, %llu free in slabs; %llu slabs: ",
-                 (unsigned long long)n->active, (unsigned long long)n->in_sheaves,
-                 (unsigned long long)n->in_slabs, (unsigned long long)n->slabs);
-    writer_print(w, "%llu full, %llu partial, %llu empty\n\n",
-                 (unsigned long long)(n->slabs - n->partial - n->empty),
-                 (unsigned long long)n->partial, (unsigned long long)n->empty);
+    writer_print(w, "objects of %lu bytes, %u apart, aligned to %lu; %u in a slab of %u KiB\n",
+                 cache->object_size, cache->stride, cache->align, cache->slab_objects,
+                 4u << cache->order);
+    writer_print(w, "%lu in use, %lu in sheaves, %lu free in slabs; %lu slabs: ", n->active,
+                 n->in_sheaves, n->in_slabs, n->slabs);
+    writer_print(w, "%lu full, %lu partial, %lu empty\n\n", (n->slabs - n->partial - n->empty),
+                 n->partial, n->empty);
     writer_print(w, "%-8s %7s %7s %7s %10s %10s %7s %7s %10s\n", "node", "slabs", "partial",
                  "empty", "objects", "out", "full", "empty", "in barn");
     for (unsigned i = 0; i < heap->nodes; i++) {
         const struct heap_node *node = &cache->node[i];
         if (node->made == 0 && node->barn_full == 0 && node->barn_empty == 0)
             continue;
-        writer_print(w, "%-8u %7llu %7llu %7llu %10llu %10llu", i, (unsigned long long)node->slabs,
-                     (unsigned long long)node->partial, (unsigned long long)node->empty,
-                     (unsigned long long)node->objects, (unsigned long long)node->out);
-        writer_print(w, " %7llu %7llu %10llu\n", (unsigned long long)node->barn_full,
-                     (unsigned long long)node->barn_empty, (unsigned long long)node->barn_objects);
+        writer_print(w, "%-8u %7lu %7lu %7lu %10lu %10lu", i, node->slabs, node->partial,
+                     node->empty, node->objects, node->out);
+        writer_print(w, " %7lu %7lu %10lu\n", node->barn_full, node->barn_empty,
+                     node->barn_objects);
     }
     writer_print(w, "\n%-8s %7s %10s %10s\n", "CPU", "sheaves", "in sheaves", "remote");
     for (unsigned cpu = 0; cpu < heap->rows; cpu++) {
         struct heap_cpu of = heap_cpu(heap, cache, cpu);
         if (of.sheaves > 0)
-            writer_print(w, "%-8u %7llu %10llu %10llu\n", cpu, (unsigned long long)of.sheaves,
-                         (unsigned long long)of.objects, (unsigned long long)of.remote);
+            writer_print(w, "%-8u %7lu %10lu %10lu\n", cpu, of.sheaves, of.objects, of.remote);
     }
 }
 

@@ -153,13 +153,13 @@ static void info_read(struct info *info)
 static void info_size(struct writer *w, uint64_t bytes)
 {
     if (bytes >= (uint64_t)1 << 40 && bytes % ((uint64_t)1 << 40) == 0)
-        writer_print(w, "%llu TiB", (unsigned long long)(bytes >> 40));
+        writer_print(w, "%lu TiB", (bytes >> 40));
     else if (bytes >= (uint64_t)10 << 30)
-        writer_print(w, "%llu GiB", (unsigned long long)(bytes >> 30));
+        writer_print(w, "%lu GiB", (bytes >> 30));
     else if (bytes >= 10 << 20)
-        writer_print(w, "%llu MiB", (unsigned long long)(bytes >> 20));
+        writer_print(w, "%lu MiB", (bytes >> 20));
     else
-        writer_print(w, "%llu KiB", (unsigned long long)(bytes >> 10));
+        writer_print(w, "%lu KiB", (bytes >> 10));
 }
 
 static void info_cpus(struct writer *w)
@@ -264,7 +264,7 @@ static void info_key(struct writer *w, const char *key, const char *text, const 
 
 static void info_count(struct writer *w, const char *key, uint64_t value, const char *end)
 {
-    writer_print(w, "\"%s\": %llu%s", key, (unsigned long long)value, end);
+    writer_print(w, "\"%s\": %lu%s", key, value, end);
 }
 
 /* Zero says "unknown" or "none" inside; outside that is null. */

@@ -120,8 +120,8 @@ static bool lab_number(const char *option, const char *text, uint64_t least, uin
         *number = n;
         return true;
     }
-    complain(STATUS_USAGE, "lab: --%s %s: a number from %llu to %llu is expected", option, text,
-             (unsigned long long)least, (unsigned long long)most);
+    complain(STATUS_USAGE, "lab: --%s %s: a number from %lu to %lu is expected", option, text,
+             least, most);
     return false;
 }
 

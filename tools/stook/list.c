@@ -51,8 +51,8 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
     list_size(w, heap->total.bytes.resident + heap->arena.warm);
     list_size(w, heap->total.bytes.in_use);
     list_size(w, heap->total.bytes.cached + heap->arena.warm);
-    writer_print(w, " %8llu %7u  %-7s %s\n", (unsigned long long)heap->total.active,
-                 (unsigned)heap->caches, heap->mode, heap->version);
+    writer_print(w, " %8lu %7u  %-7s %s\n", heap->total.active, (unsigned)heap->caches, heap->mode,
+                 heap->version);
 }
 
 /* ---- in the child ----------------------------------------------------------------------------- */

@@ -166,22 +166,21 @@ const char *look_name(const struct look_names *names, uint64_t address, char *te
 {
     const struct profile_site *site = names_site(names, address);
     const struct profile_frame *frame = site && site->nr_frames > 0 ? &site->frames[0] : NULL;
-    unsigned long long at = (unsigned long long)address;
+    uint64_t at = address;
     struct heap_site own = {0};
 
     if (address & NAMES_SITE && names_read_site(names, address, &own))
-        snprintf(text, size, "%s at %s:%llu", own.function, own.file, (unsigned long long)own.line);
+        snprintf(text, size, "%s at %s:%lu", own.function, own.file, own.line);
     else if (frame && frame->function && frame->file && frame->line)
-        snprintf(text, size, "%s at %s:%llu [%s]", frame->function, frame->file,
-                 (unsigned long long)frame->line, site->map->name);
-    else if (frame && frame->function)
-        snprintf(text, size, "%s+0x%llx [%s]", frame->function, (unsigned long long)frame->offset,
+        snprintf(text, size, "%s at %s:%lu [%s]", frame->function, frame->file, frame->line,
                  site->map->name);
+    else if (frame && frame->function)
+        snprintf(text, size, "%s+0x%lx [%s]", frame->function, frame->offset, site->map->name);
     else if (site && site->map)
-        snprintf(text, size, "0x%llx [%s+0x%llx]", at, site->map->name,
-                 (unsigned long long)(address - site->map->start + site->map->offset));
+        snprintf(text, size, "0x%lx [%s+0x%lx]", at, site->map->name,
+                 (address - site->map->start + site->map->offset));
     else
-        snprintf(text, size, "0x%llx", at);
+        snprintf(text, size, "0x%lx", at);
     return text;
 }
 
@@ -216,8 +215,8 @@ void look_show_place(struct writer *w, const struct look_names *names,
     if (!place->known)
         return;
     if (site->file[0])
-        writer_print(w, "  %s in %.80s at %.120s:%llu\n", word, site->function, site->file,
-                     (unsigned long long)site->line);
+        writer_print(w, "  %s in %.80s at %.120s:%lu\n", word, site->function, site->file,
+                     site->line);
     for (unsigned i = 0; i < site->depth; i++)
         if (i == 0 && !site->file[0])
             writer_print(w, "  %s in %.220s\n", word, look_name(names, site->frames[i], text, 220));

@@ -150,14 +150,14 @@ void look_json_process(struct writer *w, const struct heap *heap)
 uint64_t look_resident(int pid)
 {
     char path[32];
-    unsigned long long size, resident = 0;
+    uint64_t size, resident = 0;
     FILE *file;
 
     snprintf(path, sizeof(path), "/proc/%d/statm", pid);
     file = fopen(path, "re");
     if (!file)
         return 0;
-    if (fscanf(file, "%llu %llu", &size, &resident) != 2)
+    if (fscanf(file, "%lu %lu", &size, &resident) != 2)
         resident = 0;
     fclose(file);
     return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -101,8 +101,7 @@ static void flame_add(struct flame *flame, struct flame_node *root, const struct
         (void)snprintf(text, FLAME_NAME, "%.80s%s%.80s", tag->site.function,
                        tag->site.file[0] ? " at " : "", tag->site.file);
         if (tag->site.file[0])
-            (void)snprintf(text + strlen(text), FLAME_NAME - strlen(text), ":%llu",
-                           (unsigned long long)tag->site.line);
+            (void)snprintf(text + strlen(text), FLAME_NAME - strlen(text), ":%lu", tag->site.line);
         (void)flame_child(node, text, &tag->counts);
         depth++;
     }
@@ -132,9 +131,9 @@ static void flame_draw(struct flame *flame, const struct flame_node *node, doubl
     fputs("<g><title>", flame->to);
     report_text(flame->to, node->name);
     fprintf(flame->to,
-            ": %s in %llu objects, %.1f%%</title><rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" "
+            ": %s in %lu objects, %.1f%%</title><rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" "
             "height=\"%d\" rx=\"2\" fill=\"hsl(%u,75%%,%u%%)\" stroke=\"#fff\"/>",
-            report_bytes(node->bytes, bytes), (unsigned long long)node->objects,
+            report_bytes(node->bytes, bytes), node->objects,
             all ? 100.0 * (double)node->bytes / (double)all : 0, x, y, width, FLAME_ROW - 1,
             flame_hue(node->name), 66 + flame_hue(node->name) % 10);
     if (room > 2) {

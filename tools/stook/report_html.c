@@ -359,8 +359,8 @@ static void html_block(uint64_t address, const uint8_t page[HEAP_BLOCK_PAGES], v
         if (any)
             fprintf(map->to, "\" fill=\"%s\"/>", html_pages[kind].fill);
     }
-    fprintf(map->to, "</svg>%llx, %u%% taken%s</div>\n", (unsigned long long)address,
-            used * 100 / HEAP_BLOCK_PAGES, broken ? " <b>fragmented</b>" : "");
+    fprintf(map->to, "</svg>%lx, %u%% taken%s</div>\n", address, used * 100 / HEAP_BLOCK_PAGES,
+            broken ? " <b>fragmented</b>" : "");
 }
 
 static void html_blocks(const struct report *report, FILE *to)

@@ -127,10 +127,9 @@ static void stat_by_cpu(struct writer *w, const struct stat_options *options,
             sum += stat_event(options, heap, cpu, event);
         if (sum == 0 && !options->cache)
             continue;
-        writer_print(w, "%-24s %12llu", heap->view.stat[event], (unsigned long long)sum);
+        writer_print(w, "%-24s %12lu", heap->view.stat[event], sum);
         for (unsigned i = 0; i < n; i++)
-            writer_print(w, " %11llu",
-                         (unsigned long long)stat_event(options, heap, cpus[i], event));
+            writer_print(w, " %11lu", stat_event(options, heap, cpus[i], event));
         writer_print(w, "\n");
     }
 }
@@ -189,12 +188,10 @@ static void stat_by_node(struct writer *w, const struct stat_options *options,
         uint64_t sum = 0;
         for (unsigned node = 0; node < heap->nodes; node++)
             sum += stat_node(options, heap, node, stat_of_nodes[i].offset);
-        writer_print(w, "%-27s %12llu", stat_of_nodes[i].name, (unsigned long long)sum);
+        writer_print(w, "%-27s %12lu", stat_of_nodes[i].name, sum);
         for (unsigned node = 0; node < heap->nodes; node++)
             if (stat_node_used(options, heap, node))
-                writer_print(
-                    w, "  %12llu",
-                    (unsigned long long)stat_node(options, heap, node, stat_of_nodes[i].offset));
+                writer_print(w, "  %12lu", stat_node(options, heap, node, stat_of_nodes[i].offset));
         writer_print(w, "\n");
     }
 }
@@ -304,7 +301,7 @@ static void stat_rate(struct writer *w, uint64_t now, uint64_t before, double se
 {
     double rate = now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
 
-    writer_print(w, " %*llu", width, (unsigned long long)(rate + 0.5));
+    writer_print(w, " %*lu", width, (uint64_t)(rate + 0.5));
 }
 
 static void stat_show_line(struct writer *w, const struct stat_line *now,
@@ -312,11 +309,11 @@ static void stat_show_line(struct writer *w, const struct stat_line *now,
 {
     double seconds = (double)(now->time - before->time) / 1e9;
 
-    writer_print(w, "%10llu", (unsigned long long)now->active);
+    writer_print(w, "%10lu", now->active);
     writer_size(w, now->in_use);
     writer_size(w, now->cached);
     writer_size(w, now->resident);
-    writer_print(w, " %7llu", (unsigned long long)now->slabs);
+    writer_print(w, " %7lu", now->slabs);
     stat_rate(w, now->made, before->made, seconds, 7);
     stat_rate(w, now->gone, before->gone, seconds, 7);
     stat_rate(w, now->lists, before->lists, seconds, 7);

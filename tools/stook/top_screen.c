@@ -180,9 +180,8 @@ static void draw_sums(const struct top_data *data)
               top_size(n->bytes.in_use, c), top_size(n->bytes.cached, d),
               top_size(n->bytes.wasted, e), top_size(data->warm, f));
     top_growth(data->growth, a);
-    draw_line(2, "objects  %llu in use, %llu in sheaves, %llu free in slabs%s%s%s",
-              (unsigned long long)n->active, (unsigned long long)n->in_sheaves,
-              (unsigned long long)n->in_slabs, a[0] ? "; growth " : "", a, a[0] ? "/s" : "");
+    draw_line(2, "objects  %lu in use, %lu in sheaves, %lu free in slabs%s%s%s", n->active,
+              n->in_sheaves, n->in_slabs, a[0] ? "; growth " : "", a, a[0] ? "/s" : "");
     draw_meter(&n->bytes);
 }
 
@@ -340,10 +339,10 @@ static void draw_text(const struct top_row *row, unsigned column, char text[32])
         snprintf(text, 32, row->size ? "%u" : "-", (unsigned)row->size);
         break;
     case COLUMN_ACTIVE:
-        snprintf(text, 32, "%llu", (unsigned long long)row->active);
+        snprintf(text, 32, "%lu", row->active);
         break;
     case COLUMN_TOTAL:
-        snprintf(text, 32, "%llu", (unsigned long long)row->total);
+        snprintf(text, 32, "%lu", row->total);
         break;
     case COLUMN_USE:
         if (row->resident)
@@ -351,7 +350,7 @@ static void draw_text(const struct top_row *row, unsigned column, char text[32])
                      (unsigned)((double)row->in_use / (double)row->resident * 100 + 0.5));
         break;
     case COLUMN_SLABS:
-        snprintf(text, 32, "%llu", (unsigned long long)row->slabs);
+        snprintf(text, 32, "%lu", row->slabs);
         break;
     case COLUMN_MODE:
         snprintf(text, 32, "%s", row->mode);

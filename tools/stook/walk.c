@@ -49,8 +49,8 @@ static const char *walk_site(struct walk *walk, uint32_t tag)
         size_t n = strlen(site.function);
         memcpy(walk->site[at].text, site.function, n < 80 ? n : 80);
         n = n < 80 ? n : 80;
-        (void)snprintf(walk->site[at].text + n, WALK_TEXT - n, " at %.90s:%llu", site.file,
-                       (unsigned long long)site.line);
+        (void)snprintf(walk->site[at].text + n, WALK_TEXT - n, " at %.90s:%lu", site.file,
+                       site.line);
     } else {
         look_names_want(walk->names, site.frames[0]);
         look_names_find(walk->names);
@@ -94,9 +94,8 @@ static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t 
         }
         writer_print(w, "}");
     } else {
-        writer_print(w, "0x%012llx %10llu  %-7s ", (unsigned long long)address,
-                     (unsigned long long)(what.requested ? what.requested : what.bytes),
-                     states[state]);
+        writer_print(w, "0x%012lx %10lu  %-7s ", address,
+                     (what.requested ? what.requested : what.bytes), states[state]);
         if (what.group)
             writer_cell(w, look_group(walk->heap, what.group, group), 16);
         else
