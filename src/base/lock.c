@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * lock.c - the slow paths of the futex locks: how a thread waits and is woken, what a fork does to
+ * them, and the check of their ranks.
+ */
 #include "base/lock.h"
 
 #include "base/context.h"

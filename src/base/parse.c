@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * parse.c - reads numbers, sizes, signals, lists of numbers and the blocks of STOOK_DEBUG from
+ * text.
+ */
 #include "base/parse.h"
 
 #include <signal.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * settings.c - reads the environment once, checks each value by its type, and keeps the numbers
+ * and texts of all settings.
+ */
 #include "base/settings.h"
 
 #include "base/hooks.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * writer.c - formats text, JSON strings and sizes into the buffer of a writer, and sends it.
+ */
 #include "base/writer.h"
 
 #include "base/report.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * account.c - charges objects to groups and counts them for call sites when a closed cache hands
+ * them out, and takes both back when they are freed.
+ */
 #include "charge/account.h"
 
 #include "charge/straight.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * group.c - makes, destroys, enters and leaves groups, and charges bytes to a group and its
+ * ancestors.
+ */
 #include "charge/group_table.h"
 
 #include "base/init.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * group_stock.c - the stocks of groups by CPU: opened and closed under the groups' lock, taken
+ * from and given to without it.
+ */
 #include "charge/group_stock.h"
 
 #include "os/os.h"

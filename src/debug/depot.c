@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * depot.c - stores call stacks in chunks from the OS, and finds the number of a stack that is
+ * stored already.
+ */
 #include "debug/depot.h"
 
 #include "base/placed.h"

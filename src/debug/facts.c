@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * facts.c - gathers what a report says of a finding: the object, its bytes, its tracks and their
+ * symbols.
+ */
 #include "debug/facts.h"
 
 #include "base/raw.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * flags.c - which debug flags a new cache gets from STOOK_DEBUG, and switching T and A of a cache
+ * in use.
+ */
 #include "debug/flags.h"
 
 #include "base/parse.h"

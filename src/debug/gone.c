@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * gone.c - keeps the descriptors of destroyed debug caches, and reports calls that still use one.
+ */
 #include "debug/gone.h"
 
 #include "base/placed.h"

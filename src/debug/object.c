@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * object.c - moves objects of debug caches between their states, and checks and writes their zones
+ * and poison meanwhile.
+ */
 #include "debug/object.h"
 
 #include "base/context.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * pages.c - writes and checks the red zone and the mark behind large objects, and holds freed ones
+ * back for AddressSanitizer and Valgrind.
+ */
 #include "debug/pages.h"
 
 #include "base/placed.h"

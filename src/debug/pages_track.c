@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * pages_track.c - the table of tracks of large objects, by address.
+ */
 #include "debug/pages_track.h"
 
 #include "base/placed.h"

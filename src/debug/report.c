@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * report.c - writes the report of a finding, whole or in one line, and decides whether the program
+ * goes on.
+ */
 #include "debug/tools.h"
 #include "debug/report.h"
 

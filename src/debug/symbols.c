@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * symbols.c - finds the functions of some addresses in the symbol tables of the files that are
+ * mapped.
+ */
 #include "debug/symbols.h"
 
 #include "base/file.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * tools.c - the calls to AddressSanitizer and the requests to Valgrind that open and close bytes
+ * of objects.
+ */
 #include "debug/tools.h"
 
 #include "base/placed.h"

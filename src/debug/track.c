@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * track.c - writes and reads the tracks of an object in its column.
+ */
 #include "debug/track.h"
 
 #include "base/placed.h"

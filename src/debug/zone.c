@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * zone.c - compares zones and poison with what they must hold, and writes poison.
+ */
 #include "debug/zone.h"
 
 #include <string.h>

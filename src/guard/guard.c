@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * guard.c - places sampled objects of malloc and kmalloc between guard pages, and checks and
+ * closes their pages when they are freed.
+ */
 #include "guard/guard.h"
 
 #include "base/context.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * canary.c - writes and checks the secret bytes behind an object.
+ */
 #include "harden/canary.h"
 
 #include "base/placed.h"

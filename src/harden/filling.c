@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * filling.c - fills freed objects, and checks that their bytes have not changed since.
+ */
 #include "harden/filling.h"
 
 #include "harden/canary.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * pool.c - pools of reserved objects: allocation from the cache or the reserve, frees that refill
+ * the reserve, waiting for one, and resizing.
+ */
 #include "reserve/pool.h"
 
 #include "base/context.h"

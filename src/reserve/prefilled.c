@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * prefilled.c - makes, fills, refills and returns the sheaves that callers hold.
+ */
 #include "reserve/prefilled.h"
 
 #include "base/context.h"

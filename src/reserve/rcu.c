@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * rcu.c - collects deferred frees in sheaves, hands full ones to the program's RCU, and returns
+ * their objects after the grace period.
+ */
 #include "reserve/rcu.h"
 
 #include "base/grow.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * trace.c - records the allocations and frees of a process while it is traced, and begins and ends
+ * the trace.
+ */
 #include "trace/trace.h"
 
 #include "trace/trace_file.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * trace_file.c - makes, lengthens, maps and closes the file of a trace.
+ */
 #include "trace/trace_file.h"
 
 #include "base/file.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * trace_record.c - encodes one event of a trace.
+ */
 #include "trace/trace_record.h"
 
 #include <string.h>

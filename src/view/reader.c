@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * reader.c - permits other processes to look inside this one, if STOOK_VIEW asks for it.
+ */
 #include "view/reader.h"
 
 #include "base/placed.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * view.c - the note and the two tables that describe the library's structures to readers outside
+ * of the process.
+ */
 #include "view/view.h"
 
 #include "base/settings.h"

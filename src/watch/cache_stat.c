@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * cache_stat.c - the public calls that switch a cache's counters, clear them and read their sums.
+ */
 #include "base/grow.h"
 #include "slab/stat.h"
 

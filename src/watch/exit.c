@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * exit.c - opens the file or descriptor that the report at a process's end is written to.
+ */
 #include "watch/exit.h"
 
 #include "base/file.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile.c - writes a profile of call sites: when the program asks, at a signal, and at its end.
+ */
 #include "watch/profile.h"
 
 #include "large/large.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * settings_show.c - names, types and accepted values of settings as text, and warnings of values
+ * and names that are wrong.
+ */
 #include "watch/settings_show.h"
 
 #include "base/parse.h"

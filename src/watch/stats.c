@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * stats.c - reads what a cache, the arena and the process hold, for reports.
+ */
 #include "watch/stats.h"
 
 #include "base/context.h"

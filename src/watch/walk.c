@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * walk.c - goes through the page map from one slab of a cache to the next.
+ */
 #include "watch/walk.h"
 
 #include "harden/quarantine.h"

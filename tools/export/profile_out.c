@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_out.c - writes a pprof Profile message, with each string, function and place once.
+ */
 #include "export/profile_out.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * trace_live.c - the hash table of objects that are out, by address: open addressing, without
+ * marks for deleted entries.
+ */
 #include "trace_live.h"
 
 #include <stdlib.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * heap.c - takes a snapshot of a target's heap: the window of addresses, CPUs, caches and their
+ * sums, again until it is whole.
+ */
 #include "look/heap_own.h"
 
 #include "look/target_core.h"

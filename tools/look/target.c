@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * target.c - keeps the pages that were read of a target, within a budget of memory and time, and
+ * lists the processes of this host.
+ */
 #include "look/target.h"
 
 #include <ctype.h>

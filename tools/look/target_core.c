@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * target_core.c - reads a core file: its notes, its segments, and the files that were mapped.
+ */
 #include "look/target_core.h"
 
 #include "base/file.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * view.c - finds the library's description in a target, checks it, and reads fields by it.
+ */
 #include "look/view.h"
 
 #include "look/target_core.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * account.c - sums up where the bytes of a planned slab go.
+ */
 #include "plan/account.h"
 
 #include "page/pagemap.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * plan.c - plans a layout with its columns, without them and with them outside, and says why each
+ * place was chosen.
+ */
 #include "plan/plan.h"
 
 #include <string.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * slabinfo.c - reads lists of a kernel's caches: /proc/slabinfo, /sys/kernel/slab, and tables with
+ * named columns.
+ */
 #include "plan/slabinfo.h"
 
 #include "stook/command.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * locate.c - finds the library to preload and the program to run, and what preloading would do to
+ * that program.
+ */
 #include "stook/locate.h"
 
 #include "base/file.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * look_names.c - resolves code addresses of a target, and prints where an object was allocated.
+ */
 #include "stook/look_names.h"
 
 #include "look/target_core.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * look_show.c - what the commands that look into a process share: process numbers, core files,
+ * addresses, and the first lines of their output.
+ */
 #include "stook/look_show.h"
 
 #include "look/target_core.h"

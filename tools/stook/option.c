@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * option.c - reads the options of a command by its table.
+ */
 #include "stook/option.h"
 
 #include "stook/command.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_dwarf.c - functions, lines and inlined calls of an address, by libdw; and stubs where
+ * the build lacks it.
+ */
 #include "stook/profile.h"
 #include "stook/profile_code.h"
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_elf.c - reads build ID, segments and symbol tables of an ELF file that is not trusted.
+ */
 #include "stook/profile_code.h"
 
 #include "base/file.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_read.c - reads a profile that the library wrote from its JSON.
+ */
 #include "stook/profile.h"
 
 #include "stook/command.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * top_data.c - reads the rows of stook top, computes their rates, and sorts them.
+ */
 #include "stook/top_data.h"
 
 #include "stook/look_show.h"
