@@ -73,8 +73,8 @@ void plan_print_json(const struct plan *plan);
 /* An SVG picture; false where it cannot be written, errno. */
 bool plan_write_svg(const struct plan *plan, const char *path);
 
-/* Sizes and alignments, and what columns cost there. */
-void plan_table(const struct plan_options *options);
+/* Sizes and alignments, and what columns cost there; the exit status. */
+int plan_table(const struct plan_options *options);
 
 /* A machine's caches, of a file, a directory or this machine (NULL); the exit status. */
 int plan_slabinfo(const struct plan_options *options, const char *path);

@@ -4,6 +4,8 @@
  */
 #include "plan/plan.h"
 
+#include "stook/command.h"
+
 static const size_t table_sizes[] = {
     8,   16,   24,   32,   40,   48,   64,   80,   96,   120,  128,  160,  184, 192,
     248, 256,  320,  384,  448,  512,  576,  640,  696,  704,  768,  832,  896, 960,
@@ -68,7 +70,7 @@ static void table_json(struct plan_options *o)
     printf("\n]\n");
 }
 
-void plan_table(const struct plan_options *options)
+int plan_table(const struct plan_options *options)
 {
     struct plan_options o = *options;
     unsigned free_of_cost[TABLE_ALIGNS][TABLE_CHOICES] = {0};
@@ -77,7 +79,7 @@ void plan_table(const struct plan_options *options)
     o.order = PLAN_ORDER_AUTO;
     if (o.json) {
         table_json(&o);
-        return;
+        return STATUS_OK;
     }
     printf(
         "bytes an object that columns of 8 bytes cost, and their places: p padding, l leftover,\n"
@@ -108,4 +110,5 @@ void plan_table(const struct plan_options *options)
     for (unsigned a = 0; a < TABLE_ALIGNS; a++)
         printf("  align %2zu: group %u, tag %u, both %u\n", table_aligns[a], free_of_cost[a][0],
                free_of_cost[a][1], free_of_cost[a][2]);
+    return STATUS_OK;
 }

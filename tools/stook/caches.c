@@ -4,6 +4,7 @@
  */
 #include "stook/command.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
 #include "base/writer.h"
 
@@ -19,22 +20,15 @@ struct caches_options {
 
 static int caches_parse(int argc, char **argv, struct caches_options *options)
 {
-    static const struct option known[] = {
-        {"json", no_argument, NULL, 'j'}, {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
-    int c;
+    const struct option_row rows[] = {
+        {"json", OPTION_FLAG, &options->json, .letter = 'j'},
+        {"all", OPTION_FLAG, &options->all, .letter = 'a'},
+    };
 
     *options = (struct caches_options){0};
-    if (look_take_core(&argc, argv) != STATUS_OK)
+    if (look_take_core(&argc, argv) != STATUS_OK ||
+        option_take("caches", rows, argc, argv) != STATUS_OK)
         return STATUS_USAGE;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "ja", known, NULL)) != -1) {
-        if (c == 'j')
-            options->json = true;
-        else if (c == 'a')
-            options->all = true;
-        else
-            return complain(STATUS_USAGE, "see stook help caches");
-    }
     if (argc - optind < 1 || argc - optind > 2)
         return complain(STATUS_USAGE, "caches takes a process number, and perhaps a cache");
     options->pid = argv[optind];

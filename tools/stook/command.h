@@ -5,6 +5,7 @@
 #ifndef STOOK_TOOL_COMMAND_H
 #define STOOK_TOOL_COMMAND_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct command {
@@ -40,5 +41,8 @@ int standard_end(int status);
 
 /* Says "stook: MESSAGE" on stderr; the status, for `return complain(STATUS_..., ...)`. */
 int complain(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* For `return refuse(...)` where false says that it was said, and for what cannot go on. */
+#define refuse(...) ((void)complain(STATUS_USAGE, __VA_ARGS__), false)
+#define die(...) exit(complain(STATUS_FAILED, __VA_ARGS__))
 
 #endif

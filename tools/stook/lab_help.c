@@ -2,7 +2,7 @@
 /*
  * lab_help.c - what `stook help lab` says.
  */
-#include "stook/lab_help.h"
+#include "stook/lab_parts.h"
 
 const char lab_help[] =
     "usage: stook lab SCENARIO [OPTIONS]\n"

@@ -3,7 +3,7 @@
  * lab_trace.c - stook lab trace: its options, and a process for each replay, since a process has one
  * topology.  As many run beside each other as there are CPUs.
  */
-#include "stook/lab_trace.h"
+#include "stook/lab_parts.h"
 
 #include "lab/trace_play.h"
 #include "stook/command.h"
@@ -23,137 +23,50 @@
 
 enum { LAB_TRACE_BESIDE = 4, LAB_TRACE_GAP_MAX = 1000000000 };
 
-enum {
-    TRACE_OPTION_TOPOLOGY = 1,
-    TRACE_OPTION_DESIGN,
-    TRACE_OPTION_MAP,
-    TRACE_OPTION_CAPACITY,
-    TRACE_OPTION_ORDER,
-    TRACE_OPTION_TIME,
-    TRACE_OPTION_COSTS,
-    TRACE_OPTION_GAP,
-    TRACE_OPTION_JSON,
-};
-
-static const struct option lab_trace_options[] = {
-    {"topology", required_argument, NULL, TRACE_OPTION_TOPOLOGY},
-    {"design", required_argument, NULL, TRACE_OPTION_DESIGN},
-    {"map", required_argument, NULL, TRACE_OPTION_MAP},
-    {"capacity", required_argument, NULL, TRACE_OPTION_CAPACITY},
-    {"order", required_argument, NULL, TRACE_OPTION_ORDER},
-    {"time", no_argument, NULL, TRACE_OPTION_TIME},
-    {"costs", required_argument, NULL, TRACE_OPTION_COSTS},
-    {"gap", required_argument, NULL, TRACE_OPTION_GAP},
-    {"json", no_argument, NULL, TRACE_OPTION_JSON},
-    {NULL, 0, NULL, 0},
-};
-
-static struct timing_costs lab_trace_costs;
-
 /* ---- options -------------------------------------------------------------------------------- */
 
-static bool lab_trace_number(const char *option, const char *text, unsigned least, unsigned most,
-                             unsigned *number)
+static const char *lab_trace_topology(const char *text, void *to)
 {
-    char *end;
-    unsigned long n;
+    struct trace_options *o = to;
 
-    errno = 0;
-    n = strtoul(text, &end, 10);
-    *number = (unsigned)n;
-    if (end != text && *end == '\0' && *text != '-' && errno == 0 && n >= least && n <= most)
-        return true;
-    complain(STATUS_USAGE, "lab trace: --%s %s: a number from %u to %u is expected", option, text,
-             least, most);
-    return false;
+    if (o->topologies == TRACE_TOPOLOGIES)
+        return "16 topologies at most are possible";
+    o->name[o->topologies] = text;
+    o->topology[o->topologies++] = text;
+    return NULL;
 }
 
-/* A design, or several between commas, besides those that were named before. */
-static bool lab_trace_design(struct trace_options *o, const char *text)
+static const char *lab_trace_map(const char *text, void *to)
 {
-    char name[32];
-    int n, found;
-
-    for (; *text; text += n + (text[n] == ',')) {
-        n = (int)strcspn(text, ",");
-        snprintf(name, sizeof(name), "%.*s", n, text);
-        found = sweep_find(name);
-        if (found < 0 && strcmp(name, "all") != 0)
-            return complain(STATUS_USAGE,
-                            "lab trace: --design %s: there are cpu-partial, upstream-first, "
-                            "upstream-first+refill, upstream, stook, all",
-                            name) == 0;
-        o->designs |= found < 0 ? ~0u : 1u << found;
-    }
-    return true;
-}
-
-static bool lab_trace_map(struct trace_options *o, const char *text)
-{
-    o->map = strcmp(text, "cpu") == 0 ? TRACE_BY_CPU : TRACE_BY_THREAD;
-    if (o->map == TRACE_BY_CPU || strcmp(text, "thread") == 0)
-        return true;
-    complain(STATUS_USAGE, "lab trace: --map %s: thread or cpu is expected", text);
-    return false;
-}
-
-static bool lab_trace_option(struct trace_options *o, int option, const char *text)
-{
-    unsigned n;
-
-    switch (option) {
-    case TRACE_OPTION_TOPOLOGY:
-        if (o->topologies == TRACE_TOPOLOGIES) {
-            complain(STATUS_USAGE, "lab trace: more than %d topologies", TRACE_TOPOLOGIES);
-            return false;
-        }
-        o->name[o->topologies] = text;
-        o->topology[o->topologies++] = text;
-        return true;
-    case TRACE_OPTION_DESIGN:
-        return lab_trace_design(o, text);
-    case TRACE_OPTION_MAP:
-        return lab_trace_map(o, text);
-    case TRACE_OPTION_CAPACITY:
-        return lab_trace_number("capacity", text, 1, STOOK_SHEAF_CAPACITY_MAX, &o->capacity);
-    case TRACE_OPTION_ORDER:
-        if (!lab_trace_number("order", text, 0, 8, &n))
-            return false;
-        o->order = (int)n;
-        return true;
-    case TRACE_OPTION_TIME:
-        o->costs = o->costs ? o->costs : &timing_frozen;
-        return true;
-    case TRACE_OPTION_COSTS:
-        lab_trace_costs = timing_frozen;
-        o->costs = &lab_trace_costs;
-        return timing_read(text, &lab_trace_costs) == 0;
-    case TRACE_OPTION_GAP:
-        if (!lab_trace_number("gap", text, 0, LAB_TRACE_GAP_MAX, &n))
-            return false;
-        o->gap = n;
-        o->costs = o->costs ? o->costs : &timing_frozen;
-        return true;
-    case TRACE_OPTION_JSON:
-        o->json = true;
-        return true;
-    default:
-        return false; /* getopt has said why */
-    }
+    *(enum trace_map *)to = strcmp(text, "cpu") == 0 ? TRACE_BY_CPU : TRACE_BY_THREAD;
+    return strcmp(text, "cpu") == 0 || strcmp(text, "thread") == 0 ? NULL
+                                                                   : "thread or cpu is expected";
 }
 
 static bool lab_trace_parse(struct trace_options *o, int argc, char **argv, const char **file)
 {
-    int option;
+    bool timed = false;
+    const struct option_row rows[] = {
+        {"topology", OPTION_CALL, o, .read = lab_trace_topology},
+        {"design", OPTION_CALL, &o->designs, .read = lab_read_designs},
+        {"map", OPTION_CALL, &o->map, .read = lab_trace_map},
+        {"capacity", OPTION_UNSIGNED, &o->capacity, 1, .most = STOOK_SHEAF_CAPACITY_MAX},
+        {"order", OPTION_CALL, &o->order, .read = lab_read_order},
+        {"time", OPTION_FLAG, .to = &timed},
+        {"costs", OPTION_CALL, &o->costs, .read = lab_read_costs},
+        {"gap", OPTION_NUMBER, &o->gap, 0, .most = LAB_TRACE_GAP_MAX},
+        {"json", OPTION_FLAG, .to = &o->json},
+    };
+    const struct option_table table = {"lab trace", STATUS_USAGE, rows,
+                                       sizeof(rows) / sizeof(rows[0]), .units = LAB_UNITS};
 
-    while ((option = getopt_long(argc, argv, "", lab_trace_options, NULL)) != -1)
-        if (!lab_trace_option(o, option, optarg))
-            return false;
-    if (optind + 1 != argc) {
-        complain(STATUS_USAGE,
-                 optind == argc ? "lab trace: a file is needed" : "lab trace: one trace at a time");
+    if (option_read(&table, argc, argv) != STATUS_OK)
         return false;
-    }
+    if (!o->costs && (timed || o->gap != UINT64_MAX))
+        o->costs = &timing_frozen;
+    if (optind + 1 != argc)
+        return refuse(optind == argc ? "lab trace: a file is needed"
+                                     : "lab trace: one trace at a time");
     *file = argv[optind];
     return true;
 }

@@ -4,6 +4,7 @@
  */
 #include "stook/command.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
 #include "look/apart.h"
 
@@ -93,18 +94,13 @@ static void list_take(int pid, char *said, size_t size, void *arg)
 
 static int list_run(int argc, char **argv)
 {
-    static const struct option known[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
     static struct list list;
+    static const struct option_row rows[] = {{"json", OPTION_FLAG, &list.json, .letter = 'j'}};
     const struct apart apart = {list_look, list_take, &list};
     unsigned late;
-    int c;
 
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "j", known, NULL)) != -1) {
-        if (c != 'j')
-            return complain(STATUS_USAGE, "see stook help list");
-        list.json = true;
-    }
+    if (option_take("list", rows, argc, argv) != STATUS_OK)
+        return STATUS_USAGE;
     if (optind < argc)
         return complain(STATUS_USAGE, "list takes no arguments");
     if (list.json)

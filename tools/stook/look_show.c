@@ -7,6 +7,7 @@
 
 #include "look/target_core.h"
 #include "stook/command.h"
+#include "stook/option.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -19,11 +20,11 @@ enum { LOOK_SNAPSHOTS = 12 };
 
 bool look_pid(const char *text, int *pid)
 {
-    char *end;
-    long number = strtol(text, &end, 10);
+    uint64_t number;
+    bool good = option_number(text, 0, 1, 1 << 22, &number);
 
     *pid = (int)number;
-    return *text && !*end && number > 0 && number <= 1 << 22;
+    return good;
 }
 
 static const char *look_core, *look_exe;

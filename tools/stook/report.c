@@ -6,6 +6,7 @@
 
 #include "stook/command.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -18,7 +19,7 @@ enum { REPORT_SNAPSHOTS = 10000 };
 struct report_options {
     const char *pid, *html;
     double every;
-    unsigned long snapshots;
+    uint64_t snapshots;
 };
 
 static bool report_keep(struct report *report)
@@ -55,33 +56,17 @@ static bool report_keep(struct report *report)
 
 static int report_parse(int argc, char **argv, struct report_options *options)
 {
-    static const struct option known[] = {{"html", required_argument, NULL, 'h'},
-                                          {"snapshots", required_argument, NULL, 'n'},
-                                          {"every", required_argument, NULL, 'e'},
-                                          {NULL, 0, NULL, 0}};
-    char *end = "";
-    int c, status;
+    const struct option_row rows[] = {
+        {"html", OPTION_TEXT, .to = &options->html},
+        {"snapshots", OPTION_NUMBER, &options->snapshots, 1, .most = REPORT_SNAPSHOTS},
+        {"every", OPTION_SECONDS, &options->every, 0, .most = 86400000},
+    };
+    int status;
 
     *options = (struct report_options){.every = 1, .snapshots = 1};
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK)
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
+        (status = option_take("report", rows, argc, argv)) != STATUS_OK)
         return status;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (c == 'h')
-            options->html = optarg;
-        else if (c == 'n')
-            options->snapshots = strtoul(optarg, &end, 10);
-        else if (c == 'e')
-            options->every = strtod(optarg, &end);
-        else
-            return complain(STATUS_USAGE, "see stook help report");
-        if (c != 'h' && (!*optarg || *end))
-            return complain(STATUS_USAGE, "%s is no number", optarg);
-    }
-    if (options->snapshots < 1 || options->snapshots > REPORT_SNAPSHOTS || !(options->every >= 0) ||
-        options->every > 86400)
-        return complain(STATUS_USAGE, "--snapshots is from 1 to %d, --every at most 86400 seconds",
-                        REPORT_SNAPSHOTS);
     if (argc - optind != 1 || !options->html)
         return complain(STATUS_USAGE, "report takes a process number, and --html FILE");
     options->pid = argv[optind];

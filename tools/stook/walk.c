@@ -5,6 +5,7 @@
 #include "stook/command.h"
 #include "stook/look_names.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -12,15 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum walk_which { WALK_LIVE, WALK_FREE, WALK_ALL };
-
 enum { WALK_SITES = 1 << 16, WALK_TEXT = 200 };
 
 struct walk {
     struct heap *heap;
     const struct heap_cache *cache;
-    enum walk_which which;
-    bool json;
+    bool json, free, all; /* free: instead of those that users have */
     struct writer w;
     struct look_names *names;
     struct {
@@ -62,7 +60,7 @@ static const char *walk_site(struct walk *walk, uint32_t tag)
 
 static bool walk_takes(const struct walk *walk, uint8_t state)
 {
-    return walk->which == WALK_ALL || (state == HEAP_LIVE) == (walk->which == WALK_LIVE);
+    return walk->all || (state == HEAP_LIVE) != walk->free;
 }
 
 static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t index,
@@ -119,7 +117,7 @@ static void walk_cache(struct walk *walk)
     struct heap *heap = walk->heap;
 
     if (!walk->cache) {
-        if (walk->which != WALK_FREE)
+        if (walk->all || !walk->free)
             (void)heap_each_live(heap, NULL, walk_large, walk);
         return;
     }
@@ -160,27 +158,18 @@ static int walk_all(struct walk *walk)
 
 static int walk_run(int argc, char **argv)
 {
-    static const struct option known[] = {{"json", no_argument, NULL, 'j'},
-                                          {"free", no_argument, NULL, 'f'},
-                                          {"all", no_argument, NULL, 'a'},
-                                          {NULL, 0, NULL, 0}};
     struct walk walk = {0};
+    const struct option_row rows[] = {
+        {"json", OPTION_FLAG, &walk.json, .letter = 'j'},
+        {"free", OPTION_FLAG, &walk.free, .letter = 'f'},
+        {"all", OPTION_FLAG, &walk.all, .letter = 'a'},
+    };
     const char *name;
-    int c, status;
+    int status;
 
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK)
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
+        (status = option_take("walk", rows, argc, argv)) != STATUS_OK)
         return status;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "jfa", known, NULL)) != -1) {
-        if (c == 'j')
-            walk.json = true;
-        else if (c == 'f')
-            walk.which = WALK_FREE;
-        else if (c == 'a')
-            walk.which = WALK_ALL;
-        else
-            return complain(STATUS_USAGE, "see stook help walk");
-    }
     if (argc - optind != 2)
         return complain(STATUS_USAGE, "walk takes a process number and a cache");
     name = argv[optind + 1];

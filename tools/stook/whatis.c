@@ -5,6 +5,7 @@
 #include "stook/command.h"
 #include "stook/look_names.h"
 #include "stook/look_show.h"
+#include "stook/option.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -264,21 +265,16 @@ static unsigned whatis_read(const char *text, struct whatis of[2])
 
 static int whatis_run(int argc, char **argv)
 {
-    static const struct option known[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
     struct whatis *of;
     struct heap *heap;
     bool json = false;
-    int c, status;
+    const struct option_row rows[] = {{"json", OPTION_FLAG, &json, .letter = 'j'}};
+    int status;
     size_t n = 0;
 
-    if ((status = look_take_core(&argc, argv)) != STATUS_OK)
+    if ((status = look_take_core(&argc, argv)) != STATUS_OK ||
+        (status = option_take("whatis", rows, argc, argv)) != STATUS_OK)
         return status;
-    optind = 0;
-    while ((c = getopt_long(argc, argv, "j", known, NULL)) != -1) {
-        if (c != 'j')
-            return complain(STATUS_USAGE, "see stook help whatis");
-        json = true;
-    }
     if (argc - optind < 2)
         return complain(STATUS_USAGE, "whatis takes a process number and addresses");
     of = calloc(2 * (size_t)argc, sizeof(*of));
