@@ -27,7 +27,6 @@ MAY = {
     "tools/stook/look_show.c": {"fopen(path": "/proc/PID/statm"},
     "tools/export/metrics.c": {'fopen("/proc/stat"': "the kernel's"},
     "tools/plan/slabinfo.c": {"fopen(SLABINFO_PROC": "the kernel's"},
-    "tools/plan/svg.c": {'fopen("/dev/null"': "the kernel's", "fopen(path": "output, by the user's own name"},
     "tools/stook/profile.c": {"fopen(path": "output, by the user's own name", "kill(profile_child": "a child of its own"},
     "tools/stook/report.c": {"fopen(options.html": "output, by the user's own name"},
     "tools/lab/order_write.c": {'fopen(file, "wbe"': "output, by the user's own name"},

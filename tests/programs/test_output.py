@@ -33,7 +33,7 @@ COMMANDS = {
     "top": [],  # it needs a terminal
     "info": ["", "--json", "--settings"],
     "lab": ["ublk --operations 1000", "ublk --operations 1000 --json", "ublk --operations 1000 --time", "--help"],
-    "plan": ["--size 100", "--size 100 --svg -"],
+    "plan": ["--size 100", "--size 100 --json"],
     "profile": [f"{folder.name}/profile", f"--pprof - {folder.name}/profile", f"--collapsed - {folder.name}/profile"],
     "list": ["", "--json"],
     "caches": [PID, f"--json {PID}"],

@@ -8,7 +8,7 @@
 #include <string.h>
 
 const char *const plan_column_names[LAYOUT_COLUMNS] = {
-#define PLAN_ROW(id, name, letter, fill, bytes) [LAYOUT_##id] = (name),
+#define PLAN_ROW(id, name, letter, bytes) [LAYOUT_##id] = (name),
     PLAN_COLUMNS(PLAN_ROW)
 #undef PLAN_ROW
 };

@@ -17,7 +17,7 @@ struct text_part {
 enum { TEXT_PARTS = 2 * LAYOUT_COLUMNS + 5 };
 
 static const char text_letters[LAYOUT_COLUMNS] = {
-#define TEXT_ROW(id, name, letter, fill, bytes) [LAYOUT_##id] = (letter),
+#define TEXT_ROW(id, name, letter, bytes) [LAYOUT_##id] = (letter),
     PLAN_COLUMNS(TEXT_ROW)
 #undef TEXT_ROW
 };

@@ -29,7 +29,7 @@ enum plan_mode { PLAN_LAYOUT = 1, PLAN_TABLE = 2, PLAN_SLABINFO = 4, PLAN_TRACES
 /* What the command line says. */
 static struct plan_command {
     struct plan_options options;
-    const char *svg, *caches, *classes, *judge[PLAN_JUDGED], **file;
+    const char *caches, *classes, *judge[PLAN_JUDGED], **file;
     bool columns, slabinfo, table, traces, search;
     unsigned judged, files;
     double object, slab; /* weights */
@@ -41,7 +41,7 @@ static struct plan_command {
 static const char *plan_column(struct plan_options *o, const char *text)
 {
     static const uint16_t usual[LAYOUT_COLUMNS] = {
-#define PLAN_USUAL(id, name, letter, fill, bytes) [LAYOUT_##id] = (bytes),
+#define PLAN_USUAL(id, name, letter, bytes) [LAYOUT_##id] = (bytes),
         PLAN_COLUMNS(PLAN_USUAL)
 #undef PLAN_USUAL
     };
@@ -153,7 +153,6 @@ static const struct option_row plan_rows[] = {
     {"explain", OPTION_FLAG, &plan_command.options.explain, .modes = PLAN_LAYOUT},
     {"json", OPTION_FLAG, &plan_command.options.json,
      .modes = PLAN_LAYOUT | PLAN_TABLE | PLAN_SLABINFO | PLAN_TRACES},
-    {"svg", OPTION_TEXT, &plan_command.svg, .modes = PLAN_LAYOUT},
     {"slabinfo", OPTION_CALL, &plan_command.caches, .read = plan_read_slabinfo, .otherwise = "",
      .modes = PLAN_SLABINFO},
     {"table", OPTION_FLAG, &plan_command.table, .modes = PLAN_TABLE},
@@ -212,8 +211,6 @@ static bool plan_parse(struct plan_command *c, int argc, char **argv)
         o->align = o->size >= 16 ? 16 : 8; /* as stook_cache_create() has it */
     if (!c->columns)
         o->element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
-    if (c->svg && o->json && strcmp(c->svg, "-") == 0)
-        return refuse("plan: --json and --svg - cannot both be standard output");
     return true;
 }
 
@@ -231,11 +228,9 @@ static int plan_show(const struct plan_command *c)
         return complain(STATUS_USAGE, "plan: no slab holds objects of %zu bytes aligned to %zu",
                         o->size, o->align);
     }
-    if (c->svg && !plan_write_svg(&plan, c->svg))
-        return complain(STATUS_FAILED, "plan: %s: %s", c->svg, strerror(errno));
     if (o->json)
         plan_print_json(&plan);
-    else if (!c->svg || strcmp(c->svg, "-") != 0)
+    else
         plan_print(&plan);
     return STATUS_OK;
 }
@@ -305,7 +300,6 @@ const struct command command_plan = {
         "  --outside        place columns in arrays outside the slab, for comparison\n"
         "  --explain        print why each place was chosen\n"
         "  --json           print JSON\n"
-        "  --svg FILE       write a picture; - is standard output\n"
         "\n"
         "  --table          bytes an object that group, tag and both cost, by size and alignment\n"
         "  --slabinfo       the caches of this machine's kernel, or of FILE: a file like\n"
