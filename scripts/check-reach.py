@@ -30,7 +30,6 @@ MAY = {
     "tools/stook/profile.c": {"fopen(path": "output, by the user's own name", "kill(profile_child": "a child of its own"},
     "tools/stook/report.c": {"fopen(options.html": "output, by the user's own name"},
     "tools/lab/order_write.c": {'fopen(file, "wbe"': "output, by the user's own name"},
-    "tools/lab/picture.c": {"fopen(file": "output, by the user's own name"},
     "tools/lab/trace_read.c": {"open(name, O_RDONLY | O_NONBLOCK": "of a program without the library; it must be a regular file"},
     "tools/stook/standard.c": {'open("/"': "holds a descriptor's number"},
     "src/base/file.c": {"": "it is the one"},

@@ -25,9 +25,18 @@ const struct sweep_series sweep_series[SWEEP_SERIES] = {
     {"upstream", &lab_upstream, false},
 };
 
-const char *const sweep_kinds[SWEEP_KINDS] = {
+static const char *const sweep_kinds[SWEEP_KINDS] = {
     "allocations that touch slabs", "frees that touch slabs",    "list locks of allocations",
     "list locks of frees",          "barn locks of allocations", "barn locks of frees",
+};
+
+/* What was found: 0 where there is no run. */
+enum { SWEEP_POINTS = 16 };
+struct sweep_table {
+    unsigned points, cpus[SWEEP_POINTS];
+    unsigned designs;
+    struct sweep_result at[SWEEP_SERIES][SWEEP_POINTS];
+    struct sweep_result report[SWEEP_SERIES]; /* on the machine of the report, 64 CPUs */
 };
 
 int sweep_find(const char *name)
@@ -45,14 +54,9 @@ int sweep_keep(const struct lab *lab, struct sweep_result *result)
         LAB_FREE_LIST_LOCKS, LAB_ALLOC_BARN_LOCKS, LAB_FREE_BARN_LOCKS,
     };
     struct timing_result time;
-    double busy = 0;
 
     timing_result(lab, &time);
     result->rate = time.operations / time.seconds;
-    for (unsigned i = 0; i < TIMING_SPENT; i++)
-        busy += i == TIMING_IDLE ? 0 : time.spent[i];
-    for (unsigned i = 0; i < TIMING_SPENT; i++)
-        result->share[i] = time.spent[i] / busy;
     for (unsigned i = 0; i < SWEEP_KINDS; i++)
         result->kind[i] = (double)(lab->end.all.event[kinds[i]] - lab->half.all.event[kinds[i]]) /
                           (double)(lab->end.operations - lab->half.operations);
@@ -226,11 +230,5 @@ int sweep_run(const struct sweep *sweep, const struct lab_options *options, swee
             status = sweep_apart(&o, one, &table.at[s][p]);
         }
     }
-    if (status == 0)
-        status = sweep_print(&table);
-    if (status == 0 && sweep->picture)
-        status = picture_rates(&table, sweep->picture);
-    if (status == 0 && sweep->events_picture)
-        status = picture_events(&table, sweep->events_picture);
-    return status;
+    return status == 0 ? sweep_print(&table) : status;
 }

@@ -54,8 +54,6 @@ const char lab_help[] =
     "sweep runs each design on machines of several numbers of CPUs, in the model of time\n"
     "  --cpus A..B        from 1 to 512; default 1..512\n"
     "  --designs D,D      names of designs, or all; upstream-first+refill is a further one\n"
-    "  --svg FILE         draw operations a second over CPUs\n"
-    "  --events-svg FILE  draw events of each object by kind, on the report's machine\n"
     "\n"
     "trace replays a program (stook run --trace FILE) under each design (docs/lab-traces.md)\n"
     "  --topology T       as above; several make a table\n"
