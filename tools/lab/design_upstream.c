@@ -59,10 +59,8 @@ static struct upstream_sheaf *upstream_sheaf_new(struct lab_actor *actor, struct
     struct upstream_sheaf *sheaf =
         calloc(1, sizeof(*sheaf) + own->capacity * sizeof(sheaf->object[0]));
 
-    if (!sheaf) {
-        complain(STATUS_FAILED, "no memory for a sheaf");
-        exit(STATUS_FAILED);
-    }
+    if (!sheaf)
+        die("no memory for a sheaf");
     if (actor) {
         kernel_count(actor, &own->objects.cache, KERNEL_sheaf_alloc, 1);
         timing_work(actor, TIMING_PAGE);

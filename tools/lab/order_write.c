@@ -61,10 +61,8 @@ static void order_give_back(struct order_writer *w, uint32_t number)
     if (w->frees > w->room) {
         w->room = w->room ? 2 * w->room : 1024;
         w->free = realloc(w->free, w->room * sizeof(w->free[0]));
-        if (!w->free) {
-            complain(STATUS_FAILED, "no memory for the order of calls");
-            exit(STATUS_FAILED);
-        }
+        if (!w->free)
+            die("no memory for the order of calls");
     }
     w->free[at] = number;
     for (; at > 0 && w->free[at] < w->free[(at - 1) / 2]; at = (at - 1) / 2)
@@ -88,10 +86,8 @@ void order_note_alloc(struct lab_actor *actor, const void *object)
     struct order_writer *w = actor->lab->order_out;
     struct trace_object entry = {.address = (uintptr_t)object, .bytes = order_number(w)};
 
-    if (!trace_live_put(&w->live, &entry)) {
-        complain(STATUS_FAILED, "no memory for the order of calls");
-        exit(STATUS_FAILED);
-    }
+    if (!trace_live_put(&w->live, &entry))
+        die("no memory for the order of calls");
     order_record(w, actor, (uint32_t)entry.bytes, ORDER_ALLOC, actor->waits ? 0 : ORDER_NOWAIT);
 }
 
@@ -100,10 +96,8 @@ void order_note_free(struct lab_actor *actor, const void *object)
     struct order_writer *w = actor->lab->order_out;
     struct trace_object entry;
 
-    if (!trace_live_take(&w->live, (uintptr_t)object, &entry)) {
-        complain(STATUS_FAILED, "CPU %u frees an object that no record allocated", actor->cpu);
-        exit(STATUS_FAILED);
-    }
+    if (!trace_live_take(&w->live, (uintptr_t)object, &entry))
+        die("CPU %u frees an object that no record allocated", actor->cpu);
     order_record(w, actor, (uint32_t)entry.bytes, ORDER_FREE, 0);
     order_give_back(w, (uint32_t)entry.bytes);
 }

@@ -81,10 +81,8 @@ static struct timing_demand *timing_demand(struct lab_actor *actor)
     if (t->n == t->room) {
         t->room = t->room ? 2 * t->room : 64;
         t->demand = realloc(t->demand, t->room * sizeof(t->demand[0]));
-        if (!t->demand) {
-            complain(STATUS_FAILED, "no memory for the lab itself");
-            exit(STATUS_FAILED);
-        }
+        if (!t->demand)
+            die("no memory for the lab itself");
     }
     return memset(&t->demand[t->n++], 0, sizeof(t->demand[0]));
 }

@@ -78,8 +78,7 @@ static bool slabinfo_possible(const struct slabinfo_cache *cache, const char *pa
         what = "its objects do not fit its slabs";
     if (!what)
         return true;
-    complain(STATUS_FAILED, "plan: %s:%u: cache %s: %s", path, line, cache->name, what);
-    return false;
+    return refuse("plan: %s:%u: cache %s: %s", path, line, cache->name, what);
 }
 
 /* ---- /proc/slabinfo --------------------------------------------------------------------------- */
@@ -94,10 +93,8 @@ static bool slabinfo_proc_line(struct slabinfo *info, const char *text, const ch
     if (sscanf(text, "%1023s %lu %lu %lu %lu %lu : tunables", name, &active, &total, &size,
                &objects, &pages) != 6 ||
         pages == 0 || pages > 1u << SLABINFO_ORDER_MAX || (pages & (pages - 1)) ||
-        objects > UINT_MAX) {
-        complain(STATUS_FAILED, "plan: %s:%u: the line is not of a slabinfo", path, line);
-        return false;
-    }
+        objects > UINT_MAX)
+        return refuse("plan: %s:%u: the line is not of a slabinfo", path, line);
     if (!(cache = slabinfo_add(info)))
         return false;
     slabinfo_name(cache, name);
@@ -165,12 +162,9 @@ static bool slabinfo_table_line(struct slabinfo *info, char *text, const int *fi
         good &= end != word && *end == '\0' && errno == 0 && *word != '-';
     }
     if (!good || at != n || word || values[TABLE_ORDER] > SLABINFO_ORDER_MAX ||
-        values[TABLE_OBJECTS] > UINT_MAX) {
-        complain(STATUS_FAILED,
-                 "plan: %s:%u: a name and numbers for each word of line 1 are expected", path,
-                 line);
-        return false;
-    }
+        values[TABLE_OBJECTS] > UINT_MAX)
+        return refuse("plan: %s:%u: a name and numbers for each word of line 1 are expected", path,
+                      line);
     cache->size = values[TABLE_SIZE];
     cache->align = values[TABLE_ALIGN];
     cache->stride = values[TABLE_STRIDE];
@@ -194,10 +188,8 @@ static bool slabinfo_read_file(struct slabinfo *info, FILE *file, const char *pa
     while (fgets(text, sizeof(text), file)) {
         size_t length = strlen(text);
         line++;
-        if (length == sizeof(text) - 1) {
-            complain(STATUS_FAILED, "plan: %s:%u: the line is too long", path, line);
-            return false;
-        }
+        if (length == sizeof(text) - 1)
+            return refuse("plan: %s:%u: the line is too long", path, line);
         text[strcspn(text, "\r\n")] = '\0';
         if (line == 1 && strncmp(text, "slabinfo - version: 2.", 22) == 0) {
             info->format = "slabinfo";
@@ -207,25 +199,19 @@ static bool slabinfo_read_file(struct slabinfo *info, FILE *file, const char *pa
             info->format = "table";
             continue;
         }
-        if (line == 1) {
-            complain(STATUS_FAILED,
-                     "plan: %s is neither a slabinfo of version 2 nor a table of caches", path);
-            return false;
-        }
+        if (line == 1)
+            return refuse("plan: %s is neither a slabinfo of version 2 nor a table of caches",
+                          path);
         if (*text == '#' || *text == '\0')
             continue;
         if (!(table ? slabinfo_table_line(info, text, fields, n, path, line)
                     : slabinfo_proc_line(info, text, path, line)))
             return false;
     }
-    if (ferror(file)) {
-        complain(STATUS_FAILED, "plan: %s: %s", path, strerror(errno));
-        return false;
-    }
-    if (info->count == 0) {
-        complain(STATUS_FAILED, "plan: %s has no caches", path);
-        return false;
-    }
+    if (ferror(file))
+        return refuse("plan: %s: %s", path, strerror(errno));
+    if (info->count == 0)
+        return refuse("plan: %s has no caches", path);
     return true;
 }
 
@@ -324,10 +310,8 @@ static bool slabinfo_read_folder(struct slabinfo *info, const char *path)
     struct dirent *entry;
     bool good = true;
 
-    if (!folder) {
-        complain(STATUS_FAILED, "plan: %s: %s", path, strerror(errno));
-        return false;
-    }
+    if (!folder)
+        return refuse("plan: %s: %s", path, strerror(errno));
     while (good && (entry = readdir(folder))) {
         struct slabinfo_cache *cache;
         if (*entry->d_name == '.' || entry->d_type == DT_LNK)
@@ -345,10 +329,8 @@ static bool slabinfo_read_folder(struct slabinfo *info, const char *path)
         if (entry->d_type == DT_LNK)
             slabinfo_alias(info, path, entry->d_name);
     closedir(folder);
-    if (good && info->count == 0) {
-        complain(STATUS_FAILED, "plan: %s has no folder of a cache that can be read", path);
-        return false;
-    }
+    if (good && info->count == 0)
+        return refuse("plan: %s has no folder of a cache that can be read", path);
     if (good)
         qsort(info->caches, info->count, sizeof(*info->caches), slabinfo_compare);
     info->format = "folder";
@@ -365,9 +347,7 @@ static bool slabinfo_read_machine(struct slabinfo *info)
     if (!file) {
         if (stat(SLABINFO_SYS, &status) == 0)
             return slabinfo_read_folder(info, SLABINFO_SYS);
-        complain(STATUS_FAILED, "plan: %s: %s; nor is there " SLABINFO_SYS, SLABINFO_PROC,
-                 strerror(errno));
-        return false;
+        return refuse("plan: %s: %s; nor is there " SLABINFO_SYS, SLABINFO_PROC, strerror(errno));
     }
     good = slabinfo_read_file(info, file, SLABINFO_PROC);
     fclose(file);
@@ -393,10 +373,8 @@ bool slabinfo_read(struct slabinfo *info, const char *path)
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         return slabinfo_read_folder(info, path);
     file = file_stream(path);
-    if (!file) {
-        complain(STATUS_FAILED, "plan: %s: %s", path, file_error(errno));
-        return false;
-    }
+    if (!file)
+        return refuse("plan: %s: %s", path, file_error(errno));
     good = slabinfo_read_file(info, file, path);
     fclose(file);
     return good;

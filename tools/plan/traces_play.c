@@ -55,7 +55,7 @@ bool traces_start(void)
     settings_simulate();
     snprintf(machine, sizeof(machine), "node:1 core:%d", TRACES_CPUS);
     if (stook_topology_set(machine) != 0)
-        return complain(STATUS_FAILED, "plan: the library is in use already") == 0;
+        return refuse("plan: the library is in use already");
     play_all.page = calloc(PLAY_PAGES, 1);
     return play_all.page || complain(STATUS_FAILED, "plan: no memory") == 0;
 }
@@ -95,11 +95,9 @@ bool traces_resolve(struct traces_class *class)
 bool traces_resolve_all(struct traces_table *table)
 {
     for (unsigned i = 0; i < table->classes; i++)
-        if (!traces_resolve(&table->class[i])) {
-            complain(STATUS_USAGE, "plan: --classes: slabs of %u bytes an object cannot be so",
-                     table->class[i].size);
-            return false;
-        }
+        if (!traces_resolve(&table->class[i]))
+            return refuse("plan: --classes: slabs of %u bytes an object cannot be so",
+                          table->class[i].size);
     return true;
 }
 
@@ -166,7 +164,7 @@ static void play_touch(struct play *p, const void *object, size_t size)
     for (; page <= last; page++) {
         uint32_t base = page & ~((1u << p->order) - 1);
         if (page >= PLAY_PAGES)
-            exit(complain(STATUS_FAILED, "plan: a trace with more than 4 GiB"));
+            die("plan: a trace with more than 4 GiB");
         if (play_all.page[page] & PLAY_PAGE)
             continue;
         play_all.page[page] |= PLAY_PAGE;
@@ -178,7 +176,7 @@ static void play_touch(struct play *p, const void *object, size_t size)
             play_all.slab_room = play_all.slab_room ? 2 * play_all.slab_room : 1024;
             play_all.slab = realloc(play_all.slab, play_all.slab_room * sizeof(uint32_t));
             if (!play_all.slab)
-                exit(complain(STATUS_FAILED, "plan: no memory"));
+                die("plan: no memory");
         }
         play_all.slab[play_all.slabs++] = base;
     }
@@ -255,7 +253,7 @@ static void play_event(struct play *p, const struct traces_event *event)
     } else {
         *object = stook_alloc(p->cache, STOOK_WAIT);
         if (!*object)
-            exit(complain(STATUS_FAILED, "plan: no memory for the objects"));
+            die("plan: no memory for the objects");
         p->requested += event->size;
         p->live++;
         play_touch(p, *object, event->size);
@@ -292,7 +290,7 @@ static void play_end(struct play *p, const uint32_t *list, uint32_t n)
         memset(&play_all.page[play_all.slab[i]], 0, (size_t)1 << p->order);
     play_all.slabs = 0;
     if (stook_cache_destroy(p->cache) != 0)
-        exit(complain(STATUS_FAILED, "plan: objects were lost"));
+        die("plan: objects were lost");
 }
 
 bool traces_play(const struct traces_trace *trace, unsigned above, const struct traces_class *class,
@@ -310,7 +308,7 @@ bool traces_play(const struct traces_trace *trace, unsigned above, const struct 
         return false;
     if (!play_room(trace, n) || !(p.cache = play_cache(class)) ||
         stook_cache_stat_enable(p.cache, STOOK_STATS_SLOW) != 0)
-        exit(complain(STATUS_FAILED, "plan: no memory"));
+        die("plan: no memory");
     list = play_steps(trace, first, last, 0, 0);
     p.order = p.cache->layout.order;
     p.meta_slab = (column_meta(p.cache, 0) + ARENA_GRANULE - 1) & ~(uint64_t)(ARENA_GRANULE - 1);

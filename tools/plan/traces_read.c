@@ -208,17 +208,13 @@ static bool traces_word(struct traces_table *table, const char *word)
     const char *rest = word;
     int size;
 
-    if (table->classes == TRACES_CLASSES) {
-        complain(STATUS_USAGE, "plan: --classes: more than %d classes", TRACES_CLASSES);
-        return false;
-    }
+    if (table->classes == TRACES_CLASSES)
+        return refuse("plan: --classes: more than %d classes", TRACES_CLASSES);
     if (!traces_number(&rest, 0, TRACES_MAX, &size) ||
         !traces_number(&rest, ':', LAYOUT_ORDER_MAX, &class->order) ||
         !traces_number(&rest, ':', STOOK_SHEAF_CAPACITY_MAX, &class->capacity) || *rest ||
-        class->capacity == 0) {
-        complain(STATUS_USAGE, "plan: --classes: %s is not SIZE[:ORDER[:CAPACITY]]", word);
-        return false;
-    }
+        class->capacity == 0)
+        return refuse("plan: --classes: %s is not SIZE[:ORDER[:CAPACITY]]", word);
     class->size = (unsigned)size;
     table->classes++;
     return true;

@@ -67,7 +67,7 @@ static bool search_grow(void)
     search_memo.mask = old ? 2 * n - 1 : 4095;
     search_memo.slot = calloc(search_memo.mask + 1, sizeof(old[0]));
     if (!search_memo.slot)
-        return complain(STATUS_FAILED, "plan: no memory for what was played") == 0;
+        return refuse("plan: no memory for what was played");
     for (size_t i = 0; old && i < n; i++)
         if (old[i])
             search_place(old[i]);

@@ -32,7 +32,7 @@ static bool show_account(struct show *s, unsigned which, unsigned t)
     memset(&s->by_class[t * TRACES_CLASSES], 0, TRACES_CLASSES * sizeof(s->by_class[0]));
     detail = calloc(TRACES_PARTS, sizeof(*detail));
     if (!detail)
-        return complain(STATUS_FAILED, "plan: no memory") == 0;
+        return refuse("plan: no memory");
     for (unsigned i = 0; i < table->classes; above = table->class[i++].size) {
         if (!traces_play(&s->plan->trace[t], above, &table->class[i], &cost, detail))
             continue;
