@@ -7,9 +7,10 @@
 #include "look/apart.h"
 #include "stook/look_show.h"
 
+#include "base/raw.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 const char *const fleet_cache_events[FLEET_CACHE_EVENTS] = {
@@ -23,23 +24,11 @@ const char *const fleet_group_events[FLEET_GROUP_EVENTS] = {
     [FLEET_RECLAIMS] = "reclaim",
 };
 
-static void *fleet_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: no memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 static struct fleet_row *fleet_new_row(struct fleet_rows *rows, const char *name)
 {
     struct fleet_row *row;
 
-    if (rows->rows == rows->room) {
-        rows->room = 2 * rows->room + 16;
-        rows->row = fleet_need(realloc(rows->row, rows->room * sizeof(*rows->row)));
-    }
+    rows->row = target_row(rows->row, rows->rows, sizeof(*rows->row));
     row = &rows->row[rows->rows++];
     *row = (struct fleet_row){.limit = UINT64_MAX, .soft = UINT64_MAX};
     snprintf(row->name, sizeof(row->name), "%s", name);
@@ -166,9 +155,9 @@ static bool fleet_copy_rows(struct fleet_rows *rows, const char **at, const char
     *rows = (struct fleet_rows){0};
     if (n > (size_t)(end - *at) / sizeof(*rows->row))
         return false;
-    rows->row = fleet_need(malloc(n * sizeof(*rows->row) + 1));
+    rows->row = target_need(malloc(n * sizeof(*rows->row) + 1));
     memcpy(rows->row, *at, n * sizeof(*rows->row));
-    rows->rows = rows->room = n;
+    rows->rows = n;
     *at += n * sizeof(*rows->row);
     return true;
 }
@@ -187,10 +176,7 @@ static void fleet_take(int pid, char *said, size_t size, void *arg)
     fleet->unreadable += seen.refused;
     if (!seen.found)
         return;
-    if (fleet->processes == fleet->room) {
-        fleet->room = 2 * fleet->room + 16;
-        fleet->process = fleet_need(realloc(fleet->process, fleet->room * sizeof(*fleet->process)));
-    }
+    fleet->process = target_row(fleet->process, fleet->processes, sizeof(*fleet->process));
     process = &fleet->process[fleet->processes];
     *process = seen.process;
     if (fleet_copy_rows(&process->cache, &at, end)) {
@@ -355,18 +341,15 @@ void fleet_read(struct fleet *fleet)
 {
     const struct apart apart = {fleet_look, fleet_take, fleet};
     struct fleet before = *fleet;
-    struct timespec begin, end;
+    uint64_t begin = raw_clock();
 
-    clock_gettime(CLOCK_MONOTONIC, &begin);
     fleet->process = NULL;
-    fleet->processes = fleet->room = fleet->shown = 0;
+    fleet->processes = fleet->shown = 0;
     fleet->unreadable = 0;
     fleet->late = apart_each(&apart, fleet->pid, fleet->pids);
     fleet_choose(fleet, &before);
     fleet_free(&before);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    fleet->seconds =
-        (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    fleet->seconds = 1e-9 * (double)(raw_clock() - begin);
 }
 
 void fleet_free(struct fleet *fleet)
@@ -377,5 +360,5 @@ void fleet_free(struct fleet *fleet)
     }
     free(fleet->process);
     fleet->process = NULL;
-    fleet->processes = fleet->room = fleet->shown = 0;
+    fleet->processes = fleet->shown = 0;
 }

@@ -42,14 +42,12 @@ static void order_json(const struct lab *lab, const struct order *order,
 {
     const struct lab_options *o = lab->options;
 
-    writer_print(w, "{\"file\": ");
-    writer_json(w, file);
-    writer_print(w, ",\n \"topology\": ");
-    writer_json(w, o->topology);
-    writer_print(w, ",\n \"design\": ");
-    writer_json(w, o->design->name);
-    writer_print(w, ", \"seed\": %lu, \"cpus\": %u, \"nodes\": %u, \"memory_nodes\": %u,\n ",
-                 o->seed, lab_cpus(), (unsigned)__builtin_popcountll(topology.online_nodes),
+    writer_print(w, "{");
+    output_word(w, "file", file, ",\n ");
+    output_word(w, "topology", o->topology, ",\n ");
+    output_word(w, "design", o->design->name, ", ");
+    writer_print(w, "\"seed\": %lu, \"cpus\": %u, \"nodes\": %u, \"memory_nodes\": %u,\n ", o->seed,
+                 lab_cpus(), (unsigned)__builtin_popcountll(topology.online_nodes),
                  topology.memories);
     writer_print(w,
                  "\"records\": %lu, \"allocs\": %lu, \"frees\": %lu, \"failed\": %lu, "

@@ -201,20 +201,6 @@ static void output_text(const struct lab *lab, struct writer *w)
         output_gone(lab, w);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void output_key(struct writer *w, const char *key, uint64_t n, const char *end)
-{
-    writer_print(w, "\"%s\": %lu%s", key, n, end);
-}
-
-static void output_word(struct writer *w, const char *key, const char *text, const char *end)
-{
-    writer_print(w, "\"%s\": ", key);
-    writer_json(w, text);
-    writer_print(w, "%s", end);
-}
-
 static void output_json_options(const struct lab *lab, struct writer *w)
 {
     const struct lab_options *o = lab->options;
@@ -222,21 +208,21 @@ static void output_json_options(const struct lab *lab, struct writer *w)
     output_word(w, "design", o->design->name, ", ");
     output_word(w, "scenario", o->scenario->name, ",\n ");
     output_word(w, "topology", o->topology, ",\n ");
-    output_key(w, "cpus", lab_cpus(), ", ");
-    output_key(w, "nodes", (uint64_t)__builtin_popcountll(topology.online_nodes), ", ");
-    output_key(w, "memory_nodes", topology.memories, ",\n ");
-    writer_print(w, "\"threads\": %s, ", o->threads ? "true" : "false");
-    output_key(w, "seed", o->seed, ", ");
-    output_key(w, "queues", lab->pairs, ", ");
-    output_key(w, "depth", o->depth, ", ");
-    output_key(w, "kept", o->kept, ", ");
-    output_key(w, "batch", o->batch, ", ");
+    writer_key(w, "cpus", lab_cpus(), ", ");
+    writer_key(w, "nodes", (uint64_t)__builtin_popcountll(topology.online_nodes), ", ");
+    writer_key(w, "memory_nodes", topology.memories, ",\n ");
+    output_flag(w, "threads", o->threads, ", ");
+    writer_key(w, "seed", o->seed, ", ");
+    writer_key(w, "queues", lab->pairs, ", ");
+    writer_key(w, "depth", o->depth, ", ");
+    writer_key(w, "kept", o->kept, ", ");
+    writer_key(w, "batch", o->batch, ", ");
     output_word(w, "pairing", lab_pairings[o->pairing], ",\n ");
-    output_key(w, "object_size", o->size, ", ");
-    output_key(w, "slab_size", lab->stride, ", ");
-    output_key(w, "order", lab->order, ", ");
-    output_key(w, "objs_per_slab", lab->slab_objects, ", ");
-    output_key(w, "sheaf_capacity", lab->sheaf_capacity, ",\n ");
+    writer_key(w, "object_size", o->size, ", ");
+    writer_key(w, "slab_size", lab->stride, ", ");
+    writer_key(w, "order", lab->order, ", ");
+    writer_key(w, "objs_per_slab", lab->slab_objects, ", ");
+    writer_key(w, "sheaf_capacity", lab->sheaf_capacity, ",\n ");
 }
 
 static void output_json_locks(const struct lab *lab, struct writer *w)
@@ -248,9 +234,9 @@ static void output_json_locks(const struct lab *lab, struct writer *w)
         uint64_t by[3];
         output_lock(lab, lock, by);
         writer_print(w, "%s\"%s\": {", first ? "" : ", ", lock->name);
-        output_key(w, "own", by[0], ", ");
-        output_key(w, "near", by[1], ", ");
-        output_key(w, "far", by[2], "}");
+        writer_key(w, "own", by[0], ", ");
+        writer_key(w, "near", by[1], ", ");
+        writer_key(w, "far", by[2], "}");
         first = false;
     }
     writer_print(w, "},\n ");
@@ -263,17 +249,17 @@ static void output_json_steady(const struct lab *lab, struct writer *w)
     uint64_t free_barns = output_steady(lab, LAB_FREE_BARN_LOCKS);
     uint64_t free_lists = output_steady(lab, LAB_FREE_LIST_LOCKS);
 
-    output_key(w, "operations", lab->end.operations, ", ");
-    output_key(w, "operations_steady", output_operations(lab), ",\n ");
-    output_key(w, "alloc_outside", output_steady(lab, LAB_ALLOC_OUTSIDE), ", ");
-    output_key(w, "free_outside", output_steady(lab, LAB_FREE_OUTSIDE), ",\n ");
-    output_key(w, "slabs_allocated_steady", lab->end.slabs_made - lab->half.slabs_made, ", ");
-    output_key(w, "slabs", lab->end.slabs, ",\n ");
-    output_key(w, "barn_locks", alloc_barns + free_barns, ", ");
-    output_key(w, "list_locks", alloc_lists + free_lists, ", ");
-    output_key(w, "alloc_locks", alloc_barns + alloc_lists, ", ");
-    output_key(w, "free_locks", free_barns + free_lists, ", ");
-    output_key(w, "lock_budget", output_budget(lab), ",\n ");
+    writer_key(w, "operations", lab->end.operations, ", ");
+    writer_key(w, "operations_steady", output_operations(lab), ",\n ");
+    writer_key(w, "alloc_outside", output_steady(lab, LAB_ALLOC_OUTSIDE), ", ");
+    writer_key(w, "free_outside", output_steady(lab, LAB_FREE_OUTSIDE), ",\n ");
+    writer_key(w, "slabs_allocated_steady", lab->end.slabs_made - lab->half.slabs_made, ", ");
+    writer_key(w, "slabs", lab->end.slabs, ",\n ");
+    writer_key(w, "barn_locks", alloc_barns + free_barns, ", ");
+    writer_key(w, "list_locks", alloc_lists + free_lists, ", ");
+    writer_key(w, "alloc_locks", alloc_barns + alloc_lists, ", ");
+    writer_key(w, "free_locks", free_barns + free_lists, ", ");
+    writer_key(w, "lock_budget", output_budget(lab), ",\n ");
 }
 
 static void output_json_gone(const struct lab *lab, struct writer *w)
@@ -281,13 +267,13 @@ static void output_json_gone(const struct lab *lab, struct writer *w)
     const struct lab_gone *gone = &lab->gone;
 
     writer_print(w, "\"gone\": {");
-    output_key(w, "cpus", gone->cpus, ", ");
-    output_key(w, "sheaves", gone->sheaves, ", ");
-    output_key(w, "objects", gone->objects, ", ");
-    output_key(w, "bytes", gone->objects * lab->stride, ", ");
-    output_key(w, "sheaves_left", gone->left, ", ");
-    output_key(w, "memories", gone->memories, ", ");
-    output_key(w, "node_bytes", gone->node_bytes, "},\n ");
+    writer_key(w, "cpus", gone->cpus, ", ");
+    writer_key(w, "sheaves", gone->sheaves, ", ");
+    writer_key(w, "objects", gone->objects, ", ");
+    writer_key(w, "bytes", gone->objects * lab->stride, ", ");
+    writer_key(w, "sheaves_left", gone->left, ", ");
+    writer_key(w, "memories", gone->memories, ", ");
+    writer_key(w, "node_bytes", gone->node_bytes, "},\n ");
 }
 
 void lab_json_sums(const struct lab *lab, const struct lab_counts *cpus, struct writer *w)
@@ -300,7 +286,7 @@ void lab_json_sums(const struct lab *lab, const struct lab_counts *cpus, struct 
         for (unsigned cpu = 0; cpu < topology.cpus; cpu++)
             sum += output_counter(&cpus[cpu], number);
         writer_print(w, "%s", number ? ", " : "");
-        output_key(w, name, sum, "");
+        writer_key(w, name, sum, "");
     }
     writer_print(w, "}");
 }
@@ -313,12 +299,12 @@ void lab_json_cpus(const struct lab *lab, const struct lab_counts *cpus, struct 
     for (unsigned i = 0; i < lab_cpus(); i++) {
         unsigned cpu = lab_cpu_at(i);
         writer_print(w, "%s\n  {", i ? "," : "");
-        output_key(w, "cpu", cpu, ", ");
-        output_key(w, "node", topology_node(cpu), ", ");
-        output_key(w, "home", topology_home(cpu), "");
+        writer_key(w, "cpu", cpu, ", ");
+        writer_key(w, "node", topology_node(cpu), ", ");
+        writer_key(w, "home", topology_home(cpu), "");
         for (unsigned number = 0; (name = output_name(lab, number)) != NULL; number++) {
             writer_print(w, ", ");
-            output_key(w, name, output_counter(&cpus[cpu], number), "");
+            writer_key(w, name, output_counter(&cpus[cpu], number), "");
         }
         writer_print(w, "}");
     }
@@ -336,17 +322,17 @@ static void output_json_time(const struct lab *lab, struct writer *w)
         return;
     timing_result(lab, &result);
     writer_print(w, "\"time\": {");
-    output_key(w, "operations_a_second", (uint64_t)(result.operations / result.seconds), ", ");
+    writer_key(w, "operations_a_second", (uint64_t)(result.operations / result.seconds), ", ");
     writer_print(w, "\"permille\": {");
     for (unsigned i = 0; i < TIMING_IDLE; i++)
-        output_key(w, timing_spent_names[i], output_share(&result, result.spent[i]),
+        writer_key(w, timing_spent_names[i], output_share(&result, result.spent[i]),
                    i + 1 < TIMING_IDLE ? ", " : "}, \"locks\": [");
     while ((lock = timing_next_lock(lab, lock, &waited))) {
         if (output_share(&result, waited) == 0)
             continue;
         writer_print(w, "%s{\"lock\": \"%s\", \"node\": %d, ", first ? "" : ", ", lock->name,
                      lock->node);
-        output_key(w, "permille", output_share(&result, waited), "}");
+        writer_key(w, "permille", output_share(&result, waited), "}");
         first = false;
     }
     writer_print(w, "]},\n ");

@@ -168,20 +168,6 @@ static void show_row(const struct trace_options *options, const struct trace_row
     writer_print(w, "\n");
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void show_key(struct writer *w, const char *key, uint64_t n, const char *end)
-{
-    writer_print(w, "\"%s\": %lu%s", key, n, end);
-}
-
-static void show_word(struct writer *w, const char *key, const char *text, const char *end)
-{
-    writer_print(w, "\"%s\": ", key);
-    writer_json(w, text);
-    writer_print(w, "%s", end);
-}
-
 static void show_json_trace(const struct trace *trace, const char *file,
                             const struct trace_row *row, struct writer *w)
 {
@@ -189,31 +175,31 @@ static void show_json_trace(const struct trace *trace, const char *file,
     const struct trace_result *r = &row->result;
 
     writer_print(w, "{\"trace\": {");
-    show_word(w, "file", file, ", ");
-    show_word(w, "program", trace->header.program, ", ");
-    show_key(w, "pid", trace->header.pid, ", ");
-    writer_print(w, "\"ended\": %s,\n ", trace->header.ended == 1 ? "true" : "false");
-    show_key(w, "recorded_cpus", trace->header.cpus, ", ");
-    show_key(w, "cpus", s->cpus, ", ");
-    show_key(w, "threads", trace->threads, ", ");
-    show_key(w, "nanoseconds", s->end - s->begin, ", ");
-    show_key(w, "bytes", s->bytes, ",\n ");
-    show_key(w, "allocs", s->allocs, ", ");
-    show_key(w, "frees", s->frees, ", ");
-    show_key(w, "remote_frees", r->remote, ", ");
-    show_key(w, "moves", r->moves, ",\n ");
-    show_key(w, "lost", trace->header.lost, ", ");
-    show_key(w, "chunks_missing", s->chunks_missing, ", ");
-    show_key(w, "unknown_frees", r->unknown, ", ");
-    show_key(w, "missing_frees", r->again, ",\n ");
-    show_key(w, "large", s->large, ", ");
-    show_key(w, "large_bytes", s->large_bytes, ", ");
-    show_key(w, "large_bytes_peak", r->large_peak, ", ");
-    show_key(w, "large_bytes_end", r->large_live, ",\n ");
-    show_key(w, "live_peak", r->live_peak, ", ");
-    show_key(w, "live_end", r->live, ", ");
-    show_key(w, "live_mean", r->mean_live, ", ");
-    show_key(w, "live_objects_end", r->live_objects, "},\n ");
+    output_word(w, "file", file, ", ");
+    output_word(w, "program", trace->header.program, ", ");
+    writer_key(w, "pid", trace->header.pid, ", ");
+    output_flag(w, "ended", trace->header.ended == 1, ",\n ");
+    writer_key(w, "recorded_cpus", trace->header.cpus, ", ");
+    writer_key(w, "cpus", s->cpus, ", ");
+    writer_key(w, "threads", trace->threads, ", ");
+    writer_key(w, "nanoseconds", s->end - s->begin, ", ");
+    writer_key(w, "bytes", s->bytes, ",\n ");
+    writer_key(w, "allocs", s->allocs, ", ");
+    writer_key(w, "frees", s->frees, ", ");
+    writer_key(w, "remote_frees", r->remote, ", ");
+    writer_key(w, "moves", r->moves, ",\n ");
+    writer_key(w, "lost", trace->header.lost, ", ");
+    writer_key(w, "chunks_missing", s->chunks_missing, ", ");
+    writer_key(w, "unknown_frees", r->unknown, ", ");
+    writer_key(w, "missing_frees", r->again, ",\n ");
+    writer_key(w, "large", s->large, ", ");
+    writer_key(w, "large_bytes", s->large_bytes, ", ");
+    writer_key(w, "large_bytes_peak", r->large_peak, ", ");
+    writer_key(w, "large_bytes_end", r->large_live, ",\n ");
+    writer_key(w, "live_peak", r->live_peak, ", ");
+    writer_key(w, "live_end", r->live, ", ");
+    writer_key(w, "live_mean", r->mean_live, ", ");
+    writer_key(w, "live_objects_end", r->live_objects, "},\n ");
 }
 
 static void show_json_caches(const struct trace *trace, const struct trace_class_result *class,
@@ -228,19 +214,19 @@ static void show_json_caches(const struct trace *trace, const struct trace_class
             continue;
         writer_print(w, "%s\n  {", first ? "" : ",");
         first = false;
-        show_word(w, "name", c->name, ", ");
-        show_key(w, "size", c->size, ", ");
-        show_key(w, "allocs", class[i].allocs, ", ");
-        show_key(w, "live_peak", class[i].live_peak, ", ");
-        show_key(w, "live_end", class[i].live, ", ");
-        show_key(w, "outside", class[i].outside, ", ");
-        show_key(w, "slabs_allocated", class[i].slabs, ", ");
-        show_key(w, "slab_bytes_peak", class[i].peak, ", ");
-        show_key(w, "slab_bytes_end", class[i].held, ", ");
-        show_key(w, "slab_size", class[i].stride, ", ");
-        show_key(w, "order", class[i].order, ", ");
-        show_key(w, "objs_per_slab", class[i].slab_objects, ", ");
-        show_key(w, "sheaf_capacity", class[i].capacity, "}");
+        output_word(w, "name", c->name, ", ");
+        writer_key(w, "size", c->size, ", ");
+        writer_key(w, "allocs", class[i].allocs, ", ");
+        writer_key(w, "live_peak", class[i].live_peak, ", ");
+        writer_key(w, "live_end", class[i].live, ", ");
+        writer_key(w, "outside", class[i].outside, ", ");
+        writer_key(w, "slabs_allocated", class[i].slabs, ", ");
+        writer_key(w, "slab_bytes_peak", class[i].peak, ", ");
+        writer_key(w, "slab_bytes_end", class[i].held, ", ");
+        writer_key(w, "slab_size", class[i].stride, ", ");
+        writer_key(w, "order", class[i].order, ", ");
+        writer_key(w, "objs_per_slab", class[i].slab_objects, ", ");
+        writer_key(w, "sheaf_capacity", class[i].capacity, "}");
     }
     writer_print(w, "]");
 }
@@ -252,30 +238,30 @@ static void show_json_run(const struct trace *trace, const struct trace_options 
     const struct trace_result *r = &row->result;
 
     writer_print(w, "{");
-    show_word(w, "topology", row->topology, ", ");
-    show_word(w, "design", row->series->name, ",\n ");
-    show_key(w, "cpus", r->cpus, ", ");
-    show_key(w, "nodes", r->nodes, ", ");
-    show_key(w, "allocs", r->allocs, ", ");
-    show_key(w, "frees", r->frees, ", ");
-    show_key(w, "alloc_outside", r->event[LAB_ALLOC_OUTSIDE], ", ");
-    show_key(w, "free_outside", r->event[LAB_FREE_OUTSIDE], ",\n ");
-    show_key(w, "slabs_allocated", r->slabs, ", ");
-    show_key(w, "slab_bytes_peak", r->peak, ", ");
-    show_key(w, "slab_bytes_end", r->held, ", ");
-    show_key(w, "slab_bytes_mean", r->mean_held, ", ");
-    show_key(w, "sheaf_bytes", r->sheaves, ",\n ");
+    output_word(w, "topology", row->topology, ", ");
+    output_word(w, "design", row->series->name, ",\n ");
+    writer_key(w, "cpus", r->cpus, ", ");
+    writer_key(w, "nodes", r->nodes, ", ");
+    writer_key(w, "allocs", r->allocs, ", ");
+    writer_key(w, "frees", r->frees, ", ");
+    writer_key(w, "alloc_outside", r->event[LAB_ALLOC_OUTSIDE], ", ");
+    writer_key(w, "free_outside", r->event[LAB_FREE_OUTSIDE], ",\n ");
+    writer_key(w, "slabs_allocated", r->slabs, ", ");
+    writer_key(w, "slab_bytes_peak", r->peak, ", ");
+    writer_key(w, "slab_bytes_end", r->held, ", ");
+    writer_key(w, "slab_bytes_mean", r->mean_held, ", ");
+    writer_key(w, "sheaf_bytes", r->sheaves, ",\n ");
     for (unsigned l = 0; l < 2; l++) {
         writer_print(w, "\"%s\": {", locks[l]);
-        show_key(w, "own", r->lock[l][0], ", ");
-        show_key(w, "near", r->lock[l][1], ", ");
-        show_key(w, "far", r->lock[l][2], "}, ");
+        writer_key(w, "own", r->lock[l][0], ", ");
+        writer_key(w, "near", r->lock[l][1], ", ");
+        writer_key(w, "far", r->lock[l][2], "}, ");
     }
     if (options->costs) {
         writer_print(w, "\n \"nanoseconds\": {");
         for (unsigned i = TIMING_IN_WORK + 1; i < TIMING_IDLE; i++)
-            show_key(w, timing_spent_names[i], (uint64_t)r->spent[i],
-                     i + 1 < TIMING_IDLE ? ", " : "},");
+            writer_key(w, timing_spent_names[i], (uint64_t)r->spent[i],
+                       i + 1 < TIMING_IDLE ? ", " : "},");
     }
     writer_print(w, "\n ");
     show_json_caches(trace, row->class, w);
@@ -290,7 +276,7 @@ int trace_show(const struct trace *trace, const char *file, const struct trace_o
     output_writer(w);
     if (options->json) {
         show_json_trace(trace, file, row, w);
-        show_word(w, "map", show_maps[options->map], ",\n ");
+        output_word(w, "map", show_maps[options->map], ",\n ");
         writer_print(w, "\"runs\": [");
     } else {
         show_trace(trace, file, row, w);

@@ -12,79 +12,66 @@
 #include <string.h>
 #include <time.h>
 
-void *heap_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 void *heap_row(struct heap *heap, void *rows, size_t n, size_t size)
 {
-    if (!target_spend(heap->target, size))
-        return NULL;
-    return (n & (n - 1)) == 0 ? heap_need(realloc(rows, (n ? 2 * n : 1) * size)) : rows;
+    return target_spend(heap->target, size) ? target_row(rows, n, size) : NULL;
 }
 
 /* ---- what is the same in all snapshots of a process ------------------------------------------- */
 
 /* What no reader can do without: a library that lacks it hangs together in another way. */
-static const enum view_id heap_needed[] = {
-    VIEW_at_pagemap,
-    VIEW_at_percpu,
-    VIEW_at_topology,
-    VIEW_at_cache_list,
-    VIEW_at_cache_table,
-    VIEW_pagemap,
-    VIEW_pagemap_base,
-    VIEW_pagemap_middle,
-    VIEW_pagemap_size,
-    VIEW_pagemap_low,
-    VIEW_pagemap_high,
-    VIEW_pagemap_entry,
-    VIEW_pagemap_meta,
-    VIEW_pagemap_header,
-    VIEW_pagemap_zone,
-    VIEW_PAGE_SHIFT,
-    VIEW_BLOCK_SHIFT,
-    VIEW_BLOCK_META,
-    VIEW_BLOCK_HEADER,
-    VIEW_ARENA_GRANULE,
-    VIEW_cache,
-    VIEW_cache_layout,
-    VIEW_cache_name,
-    VIEW_cache_nodes,
-    VIEW_cache_node,
-    VIEW_cache_index,
-    VIEW_cache_alive,
-    VIEW_layout_stride,
-    VIEW_layout_objects,
-    VIEW_layout_order,
-    VIEW_slab,
-    VIEW_slab_state,
-    VIEW_slab_page,
-    VIEW_slot,
-    VIEW_slot_main,
-    VIEW_slot_spare,
-    VIEW_sheaf_size,
-    VIEW_sheaf_object,
-    VIEW_percpu_areas,
-    VIEW_percpu_rows,
-    VIEW_STOOK_AREA_SHIFT,
-    VIEW_SLOT_SHIFT,
-    VIEW_topology_nodes,
-    VIEW_cache_list_end,
-    VIEW_cache_object_size,
-    VIEW_cache_flags,
-    VIEW_block_state,
-    VIEW_BLOCK_RUNS,
-    VIEW_at_sheaf_closed,
-    VIEW_at_sheaf_none,
-    VIEW_SLAB_MIN,
-    VIEW_SLAB_NONE,
-};
+static const enum view_id heap_needed[] = {VIEW_at_pagemap,
+                                           VIEW_at_percpu,
+                                           VIEW_at_topology,
+                                           VIEW_at_cache_list,
+                                           VIEW_at_cache_table,
+                                           VIEW_pagemap,
+                                           VIEW_pagemap_base,
+                                           VIEW_pagemap_middle,
+                                           VIEW_pagemap_size,
+                                           VIEW_pagemap_low,
+                                           VIEW_pagemap_high,
+                                           VIEW_pagemap_entry,
+                                           VIEW_pagemap_meta,
+                                           VIEW_pagemap_header,
+                                           VIEW_pagemap_zone,
+                                           VIEW_PAGE_SHIFT,
+                                           VIEW_BLOCK_SHIFT,
+                                           VIEW_BLOCK_META,
+                                           VIEW_BLOCK_HEADER,
+                                           VIEW_ARENA_GRANULE,
+                                           VIEW_cache,
+                                           VIEW_cache_layout,
+                                           VIEW_cache_name,
+                                           VIEW_cache_nodes,
+                                           VIEW_cache_node,
+                                           VIEW_cache_index,
+                                           VIEW_cache_alive,
+                                           VIEW_layout_stride,
+                                           VIEW_layout_objects,
+                                           VIEW_layout_order,
+                                           VIEW_slab,
+                                           VIEW_slab_state,
+                                           VIEW_slab_page,
+                                           VIEW_slot,
+                                           VIEW_slot_main,
+                                           VIEW_slot_spare,
+                                           VIEW_sheaf_size,
+                                           VIEW_sheaf_object,
+                                           VIEW_percpu_areas,
+                                           VIEW_percpu_rows,
+                                           VIEW_STOOK_AREA_SHIFT,
+                                           VIEW_SLOT_SHIFT,
+                                           VIEW_topology_nodes,
+                                           VIEW_cache_list_end,
+                                           VIEW_cache_object_size,
+                                           VIEW_cache_flags,
+                                           VIEW_block_state,
+                                           VIEW_BLOCK_RUNS,
+                                           VIEW_at_sheaf_closed,
+                                           VIEW_at_sheaf_none,
+                                           VIEW_SLAB_MIN,
+                                           VIEW_SLAB_NONE};
 
 static bool heap_check_view(const struct heap *heap, struct target_error *error)
 {

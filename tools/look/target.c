@@ -29,6 +29,22 @@ enum {
 #define TARGET_LEAST (UINT64_C(64) << 20) /* a budget, with an eighth of the process … */
 #define TARGET_MOST (UINT64_C(2) << 30)   /* … up to this */
 
+/* ---- memory of this process ------------------------------------------------------------------- */
+
+void *target_need(void *memory)
+{
+    if (!memory) {
+        fputs("stook: out of memory\n", stderr);
+        exit(1);
+    }
+    return memory;
+}
+
+void *target_row(void *rows, size_t n, size_t size)
+{
+    return (n & (n - 1)) == 0 ? target_need(realloc(rows, (n ? 2 * n : 1) * size)) : rows;
+}
+
 /* ---- the budget ------------------------------------------------------------------------------- */
 
 static uint64_t target_clock(clockid_t clock)
@@ -78,15 +94,6 @@ struct target_cache {
     size_t nexpected;
 };
 
-static void *cache_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 static struct target_page *cache_place(struct target_cache *cache, uint64_t page)
 {
     size_t mask = ((size_t)1 << cache->bits) - 1;
@@ -103,7 +110,7 @@ static void cache_grow(struct target_cache *cache)
     size_t n = (size_t)1 << cache->bits;
 
     cache->bits++;
-    cache->place = cache_need(calloc((size_t)1 << cache->bits, sizeof(*cache->place)));
+    cache->place = target_need(calloc((size_t)1 << cache->bits, sizeof(*cache->place)));
     for (size_t i = 0; i < n; i++)
         if (old[i].address)
             *cache_place(cache, old[i].address - 1) = old[i];
@@ -127,8 +134,8 @@ static char *cache_take(struct target_cache *cache)
 
     if (block == cache->nblocks) {
         cache->blocks =
-            cache_need(realloc(cache->blocks, (cache->nblocks + 1) * sizeof(*cache->blocks)));
-        cache->blocks[cache->nblocks++] = cache_need(malloc((size_t)CACHE_BLOCK * TARGET_PAGE));
+            target_need(realloc(cache->blocks, (cache->nblocks + 1) * sizeof(*cache->blocks)));
+        cache->blocks[cache->nblocks++] = target_need(malloc((size_t)CACHE_BLOCK * TARGET_PAGE));
     }
     cache->taken++;
     return cache->blocks[block] + in * TARGET_PAGE;
@@ -306,7 +313,7 @@ static void target_file_was_cut(int number, siginfo_t *info, void *context)
 
 struct target *target_new(const struct target_ops *ops, void *own, uint64_t resident)
 {
-    struct target *target = cache_need(calloc(1, sizeof(*target)));
+    struct target *target = target_need(calloc(1, sizeof(*target)));
     struct sigaction cut = {.sa_sigaction = target_file_was_cut, .sa_flags = SA_SIGINFO};
     uint64_t more = resident >> TARGET_SHIFT;
 
@@ -315,10 +322,10 @@ struct target *target_new(const struct target_ops *ops, void *own, uint64_t resi
     target->own = own;
     target->budget = resident / 8 < TARGET_MOST ? TARGET_LEAST + resident / 8 : TARGET_MOST;
     target->seconds = TARGET_SECONDS + (unsigned)(more < TARGET_LONGEST ? more : TARGET_LONGEST);
-    target->cache = cache_need(calloc(1, sizeof(*target->cache)));
+    target->cache = target_need(calloc(1, sizeof(*target->cache)));
     target->cache->bits = CACHE_BITS_LEAST;
     target->cache->place =
-        cache_need(calloc((size_t)1 << CACHE_BITS_LEAST, sizeof(struct target_page)));
+        target_need(calloc((size_t)1 << CACHE_BITS_LEAST, sizeof(struct target_page)));
     target_renew(target);
     target_allow(target, 1);
     return target;
@@ -366,17 +373,14 @@ void target_for_each_process(bool (*fn)(int pid, void *arg), void *arg)
 {
     DIR *proc = opendir("/proc");
     int *pids = NULL;
-    size_t n = 0, room = 0;
+    size_t n = 0;
 
     if (!proc)
         return;
     for (struct dirent *entry; (entry = readdir(proc)) != NULL;) {
         if (!isdigit((unsigned char)entry->d_name[0]))
             continue;
-        if (n == room) {
-            room = room ? 2 * room : 256;
-            pids = cache_need(realloc(pids, room * sizeof(*pids)));
-        }
+        pids = target_row(pids, n, sizeof(*pids));
         pids[n++] = atoi(entry->d_name);
     }
     closedir(proc);

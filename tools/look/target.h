@@ -21,6 +21,10 @@
 
 enum { TARGET_PAGE = 4096, TARGET_ERROR = 512, TARGET_NAME = 64 };
 
+/* The memory, or the command ends; room for one more of n rows of `size` bytes, in rows that were made so. */
+void *target_need(void *memory);
+void *target_row(void *rows, size_t n, size_t size);
+
 struct target_error {
     char text[TARGET_ERROR];
     bool refused; /* the kernel does not let this process look into that one */

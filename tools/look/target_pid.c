@@ -129,17 +129,11 @@ static bool pid_mappings(struct target *target,
 static bool pid_list_own(const struct target_mapping *mapping, void *arg)
 {
     struct pid *pid = arg;
-    void *more;
 
     if (!mapping->read || mapping->shared || mapping->inode != 0 ||
         strncmp(mapping->path, "[v", 2) == 0)
         return true; /* of [vvar] and [vdso] the kernel has no words */
-    if (pid->owns % 256 == 0) {
-        more = realloc(pid->own, (pid->owns + 256) * sizeof(*pid->own));
-        if (!more)
-            return false;
-        pid->own = more;
-    }
+    pid->own = target_row(pid->own, pid->owns, sizeof(*pid->own));
     pid->own[pid->owns][0] = mapping->begin;
     pid->own[pid->owns++][1] = mapping->end;
     return true;

@@ -287,12 +287,7 @@ static bool find_add(const struct target_mapping *mapping, void *arg)
     if (mapping->offset != 0 || mapping->inode == 0 || !mapping->read || mapping->shared ||
         files->n == FIND_FILES)
         return files->n < FIND_FILES;
-    if (files->n % 64 == 0) {
-        file = realloc(files->file, (files->n + 64) * sizeof(*file));
-        if (!file)
-            return false;
-        files->file = file;
-    }
+    files->file = target_row(files->file, files->n, sizeof(*file));
     file = &files->file[files->n++];
     file->base = mapping->begin;
     strncpy(file->path, mapping->path, sizeof(file->path) - 1);

@@ -185,12 +185,11 @@ static void caches_json_cache(struct writer *w, const struct heap *heap,
     char flags[LOOK_FLAGS];
     const char *comma = "";
 
-    writer_print(w, "{\"name\": ");
-    writer_json(w, cache->name);
     look_flags(heap, cache, flags);
-    writer_print(w, ", \"internal\": %s, \"flags\": ", cache->internal ? "true" : "false");
-    writer_json(w, flags);
-    writer_print(w, ", ");
+    writer_print(w, "{");
+    output_word(w, "name", cache->name, ", ");
+    output_flag(w, "internal", cache->internal, ", ");
+    output_word(w, "flags", flags, ", ");
     writer_key(w, "number", cache->index, ", ");
     writer_key(w, "object_size", cache->object_size, ", ");
     writer_key(w, "align", cache->align, ", ");
@@ -199,7 +198,8 @@ static void caches_json_cache(struct writer *w, const struct heap *heap,
     writer_key(w, "objects_per_slab", cache->slab_objects, ", ");
     writer_key(w, "sheaf_capacity", cache->capacity, ",\n   ");
     caches_json_count(w, &cache->count);
-    writer_print(w, ", \"moved\": %s", cache->moved ? "true" : "false");
+    writer_print(w, ", ");
+    output_flag(w, "moved", cache->moved, "");
     caches_json_nodes(w, heap, cache);
     if (cache->stat) {
         writer_print(w, ",\n   \"counters\": {");

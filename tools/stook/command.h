@@ -33,6 +33,9 @@ struct writer;
 void output_writer(struct writer *w);
 /* To another stream, which keeps its errors. */
 void output_writer_to(struct writer *w, FILE *to);
+/* "key": "text", or null without a text; "key": true or false; then `end`. */
+void output_word(struct writer *w, const char *key, const char *text, const char *end);
+void output_flag(struct writer *w, const char *key, bool value, const char *end);
 /* Of main().  Where a standard descriptor is closed, the next file would take its number, and be written to: another
  * one stands in, which programs that this one becomes do not have. */
 void standard_begin(void);

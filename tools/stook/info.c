@@ -253,25 +253,11 @@ static void info_text(struct writer *w, const struct info *info)
                  STOOK_SLAB_OBJECTS_MAX, STOOK_SHEAF_CAPACITY_MAX);
 }
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
-
-static void info_key(struct writer *w, const char *key, const char *text, const char *end)
-{
-    writer_print(w, "\"%s\": ", key);
-    writer_json(w, text);
-    writer_print(w, "%s", end);
-}
-
-static void info_count(struct writer *w, const char *key, uint64_t value, const char *end)
-{
-    writer_print(w, "\"%s\": %lu%s", key, value, end);
-}
-
 /* Zero says "unknown" or "none" inside; outside that is null. */
 static void info_maybe(struct writer *w, const char *key, uint64_t value, const char *end)
 {
     if (value)
-        info_count(w, key, value, end);
+        writer_key(w, key, value, end);
     else
         writer_print(w, "\"%s\": null%s", key, end);
 }
@@ -285,10 +271,10 @@ static void info_json_nodes(struct writer *w)
         if (!(topology.online_nodes >> node & 1))
             continue;
         writer_print(w, first ? "{" : ", {");
-        info_count(w, "node", node, ", ");
-        info_count(w, "cpus", info_node_cpus(node), ", ");
-        info_count(w, "memory_bytes", info_node_memory(node), ", ");
-        info_count(w, "home", topology.home_of_node[node], "}");
+        writer_key(w, "node", node, ", ");
+        writer_key(w, "cpus", info_node_cpus(node), ", ");
+        writer_key(w, "memory_bytes", info_node_memory(node), ", ");
+        writer_key(w, "home", topology.home_of_node[node], "}");
         first = false;
     }
     writer_print(w, "],\n");
@@ -298,40 +284,37 @@ static void info_json(struct writer *w, const struct info *info)
 {
     writer_print(w, "{\"stook\": \"%d.%d.%d\", ", STOOK_VERSION_MAJOR, STOOK_VERSION_MINOR,
                  STOOK_VERSION_PATCH);
-    if (info->library_found)
-        info_key(w, "library", info->library, ",\n ");
-    else
-        writer_print(w, "\"library\": null,\n ");
-    info_key(w, "kernel", info->kernel.release, ", ");
-    info_key(w, "machine", info->kernel.machine, ", ");
-    info_key(w, "libc", info->libc, ",\n ");
-    info_key(w, "mode", info->mode, ", ");
-    info_key(w, "mode_why", info->why, ",\n ");
-    writer_print(w, "\"rseq_registered\": %s, \"membarrier_rseq\": %s,\n \"cpus\": {",
-                 info->rseq_registered ? "true" : "false", info->membarrier ? "true" : "false");
-    info_count(w, "possible", topology.cpus, ", ");
-    info_count(w, "allowed", topology.allowed_cpus, ", ");
-    info_key(w, "online", info->cpus_online, ", ");
+    output_word(w, "library", info->library_found ? info->library : NULL, ",\n ");
+    output_word(w, "kernel", info->kernel.release, ", ");
+    output_word(w, "machine", info->kernel.machine, ", ");
+    output_word(w, "libc", info->libc, ",\n ");
+    output_word(w, "mode", info->mode, ", ");
+    output_word(w, "mode_why", info->why, ",\n ");
+    output_flag(w, "rseq_registered", info->rseq_registered, ", ");
+    output_flag(w, "membarrier_rseq", info->membarrier, ",\n \"cpus\": {");
+    writer_key(w, "possible", topology.cpus, ", ");
+    writer_key(w, "allowed", topology.allowed_cpus, ", ");
+    output_word(w, "online", info->cpus_online, ", ");
     info_maybe(w, "quota_percent", topology_quota(), "},\n");
     info_json_nodes(w);
     writer_print(w, " \"topology\": {\"simulated\": %s, ", topology.simulated ? "true" : "false");
-    info_key(w, "text", info_topology(info), "},\n");
+    output_word(w, "text", info_topology(info), "},\n");
     writer_print(w, " \"huge_pages\": {");
-    info_key(w, "enabled", info->huge_enabled, ", ");
-    info_key(w, "defrag", info->huge_defrag, ", ");
+    output_word(w, "enabled", info->huge_enabled, ", ");
+    output_word(w, "defrag", info->huge_defrag, ", ");
     info_maybe(w, "size_bytes", info->huge_size, "},\n \"memory\": {");
-    info_count(w, "total_bytes", info->memory, ", ");
+    writer_key(w, "total_bytes", info->memory, ", ");
     info_maybe(w, "cgroup_limit_bytes", info->memory_limit, ", ");
     info_maybe(w, "rlimit_as_bytes", info->address_limit, ", ");
     if (info->overcommit >= 0 && info->overcommit <= 2)
-        info_key(w, "overcommit", info_overcommit[info->overcommit], ", ");
-    info_count(w, "reserved_bytes", info->arena.reserved, ", ");
-    info_count(w, "warm_reserve_bytes", info->arena.reserve, "},\n \"limits\": {");
-    info_count(w, "caches", STOOK_CACHES_MAX, ", ");
-    info_count(w, "object_size", STOOK_OBJECT_SIZE_MAX, ", ");
-    info_count(w, "align", STOOK_ALIGN_MAX, ", ");
-    info_count(w, "objects_per_slab", STOOK_SLAB_OBJECTS_MAX, ", ");
-    info_count(w, "sheaf_capacity", STOOK_SHEAF_CAPACITY_MAX, "}}\n");
+        output_word(w, "overcommit", info_overcommit[info->overcommit], ", ");
+    writer_key(w, "reserved_bytes", info->arena.reserved, ", ");
+    writer_key(w, "warm_reserve_bytes", info->arena.reserve, "},\n \"limits\": {");
+    writer_key(w, "caches", STOOK_CACHES_MAX, ", ");
+    writer_key(w, "object_size", STOOK_OBJECT_SIZE_MAX, ", ");
+    writer_key(w, "align", STOOK_ALIGN_MAX, ", ");
+    writer_key(w, "objects_per_slab", STOOK_SLAB_OBJECTS_MAX, ", ");
+    writer_key(w, "sheaf_capacity", STOOK_SHEAF_CAPACITY_MAX, "}}\n");
 }
 
 static int info_command(int argc, char **argv)

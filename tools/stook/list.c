@@ -33,9 +33,9 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
     if (list->json) {
         writer_print(w, "{");
         writer_key(w, "pid", (uint64_t)heap->target->pid, ", ");
-        writer_print(w, "\"program\": ");
-        writer_json(w, heap->target->name);
-        writer_print(w, ", \"stook\": \"%s\", \"mode\": \"%s\", ", heap->version, heap->mode);
+        output_word(w, "program", heap->target->name, ", ");
+        output_word(w, "stook", heap->version, ", ");
+        output_word(w, "mode", heap->mode, ", ");
         writer_key(w, "process_resident_bytes", resident, ", ");
         writer_key(w, "resident_bytes", heap->total.bytes.resident, ", ");
         writer_key(w, "in_use_bytes", heap->total.bytes.in_use, ", ");

@@ -6,6 +6,7 @@
 
 #include "look/target_core.h"
 #include "look/watch.h"
+#include "stook/command.h"
 #include "stook/profile.h"
 
 #include <stook/stook.h>
@@ -20,19 +21,9 @@
 struct look_names {
     struct heap *heap;
     struct profile profile; /* its places are the addresses, in order once they are found */
-    size_t room, room_maps;
     struct view_build build;
     bool found;
 };
-
-static void *names_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
 
 /* Where the file lies for this process: that of another container, or the one that --exe names. */
 static const char *names_path(struct look_names *names, const char *path, char *here, size_t size)
@@ -55,11 +46,7 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
 
     if (!*path || *path == '[')
         return true;
-    if (names->profile.nr_maps == names->room_maps) {
-        names->room_maps = names->room_maps ? 2 * names->room_maps : 64;
-        names->profile.maps = names_need(
-            realloc(names->profile.maps, names->room_maps * sizeof(*names->profile.maps)));
-    }
+    names->profile.maps = target_row(names->profile.maps, names->profile.nr_maps, sizeof(*map));
     map = &names->profile.maps[names->profile.nr_maps++];
     slash = strrchr(path, '/');
     *map = (struct profile_map){
@@ -75,7 +62,7 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
 
 struct look_names *look_names_new(struct heap *heap)
 {
-    struct look_names *names = names_need(calloc(1, sizeof(*names)));
+    struct look_names *names = target_need(calloc(1, sizeof(*names)));
 
     names->heap = heap;
     watch_begin(); /* files are looked for */
@@ -99,11 +86,8 @@ void look_names_want(struct look_names *names, uint64_t address)
 {
     if (address == 0 || address & NAMES_SITE)
         return;
-    if (names->profile.nr_places == names->room) {
-        names->room = names->room ? 2 * names->room : 256;
-        names->profile.places = names_need(
-            realloc(names->profile.places, names->room * sizeof(*names->profile.places)));
-    }
+    names->profile.places =
+        target_row(names->profile.places, names->profile.nr_places, sizeof(*names->profile.places));
     names->profile.places[names->profile.nr_places++] = (struct profile_site){.address = address};
 }
 
@@ -233,11 +217,8 @@ void look_json_place(struct writer *w, const struct look_names *names,
     const struct heap_site *site = &place->site;
 
     if (place->known && site->file[0]) {
-        writer_print(w, "\"file\": ");
-        writer_json(w, site->file);
-        writer_print(w, ", \"function\": ");
-        writer_json(w, site->function);
-        writer_print(w, ", ");
+        output_word(w, "file", site->file, ", ");
+        output_word(w, "function", site->function, ", ");
         writer_key(w, "line", site->line, ", ");
     }
     writer_print(w, "\"stack\": [");
@@ -245,14 +226,12 @@ void look_json_place(struct writer *w, const struct look_names *names,
         const struct profile_site *found = names_site(names, site->frames[i]);
         const struct profile_frame *frame = found && found->nr_frames ? &found->frames[0] : NULL;
         writer_print(w, i ? ", {" : "{");
-        writer_key(w, "address", site->frames[i], ", \"module\": ");
-        writer_json(w, found && found->map ? found->map->name : "");
-        writer_print(w, ", \"symbol\": ");
-        writer_json(w, frame && frame->function ? frame->function : "");
+        writer_key(w, "address", site->frames[i], ", ");
+        output_word(w, "module", found && found->map ? found->map->name : "", ", ");
+        output_word(w, "symbol", frame && frame->function ? frame->function : "", "");
         if (frame && frame->file && frame->line) {
-            writer_print(w, ", \"file\": ");
-            writer_json(w, frame->file);
             writer_print(w, ", ");
+            output_word(w, "file", frame->file, ", ");
             writer_key(w, "line", frame->line, "");
         }
         writer_print(w, "}");

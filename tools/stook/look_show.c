@@ -133,13 +133,11 @@ void look_show_process(struct writer *w, const struct heap *heap)
 
 void look_json_process(struct writer *w, const struct heap *heap)
 {
-    writer_print(w,
-                 "{\"stook\": \"%s\", \"format\": %d, \"pid\": %d,\n \"program\": ", heap->version,
+    writer_print(w, "{\"stook\": \"%s\", \"format\": %d, \"pid\": %d,\n ", heap->version,
                  LOOK_JSON_FORMAT, heap->target->pid);
-    writer_json(w, heap->target->name);
-    writer_print(w, ", \"mode\": \"%s\", \"mode_why\": ", heap->mode);
-    writer_json(w, heap->why);
-    writer_print(w, ",\n ");
+    output_word(w, "program", heap->target->name, ", ");
+    output_word(w, "mode", heap->mode, ", ");
+    output_word(w, "mode_why", heap->why, ",\n ");
     writer_key(w, "membarriers", heap->membarriers, ", ");
     writer_key(w, "cpus_possible", heap->cpus, ", ");
     writer_key(w, "cpus_allowed", heap->cpus_allowed, ", ");

@@ -29,19 +29,10 @@ struct flame {
     struct heap *heap;
     struct look_names *names;
     struct flame_tag *tag;
-    size_t tags, room, sampled;
+    size_t tags, sampled;
     unsigned depth;
     FILE *to;
 };
-
-static void *flame_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
 
 static void flame_take(const struct heap_tag *counts, void *arg)
 {
@@ -50,10 +41,7 @@ static void flame_take(const struct heap_tag *counts, void *arg)
 
     if (counts->bytes == 0)
         return;
-    if (flame->tags == flame->room) {
-        flame->room = flame->room ? 2 * flame->room : 256;
-        flame->tag = flame_need(realloc(flame->tag, flame->room * sizeof(*flame->tag)));
-    }
+    flame->tag = target_row(flame->tag, flame->tags, sizeof(*flame->tag));
     tag = &flame->tag[flame->tags++];
     tag->counts = *counts;
     flame->sampled += (counts->tag & HEAP_SAMPLED) != 0;
@@ -73,7 +61,7 @@ static struct flame_node *flame_child(struct flame_node *node, const char *name,
         at = &(*at)->next;
     child = *at;
     if (!child || strcmp(child->name, name) != 0) {
-        child = flame_need(calloc(1, sizeof(*child)));
+        child = target_need(calloc(1, sizeof(*child)));
         strncpy(child->name, name, sizeof(child->name) - 1);
         child->next = *at;
         *at = child;

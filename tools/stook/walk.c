@@ -83,12 +83,12 @@ static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t 
             writer_key(w, "requested_bytes", what.requested, "");
         }
         if (what.group) {
-            writer_print(w, ", \"group\": ");
-            writer_json(w, look_group(walk->heap, what.group, group));
+            writer_print(w, ", ");
+            output_word(w, "group", look_group(walk->heap, what.group, group), "");
         }
         if (what.tag) {
-            writer_print(w, ", \"site\": ");
-            writer_json(w, walk_site(walk, what.tag));
+            writer_print(w, ", ");
+            output_word(w, "site", walk_site(walk, what.tag), "");
         }
         writer_print(w, "}");
     } else {
