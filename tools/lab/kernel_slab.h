@@ -74,11 +74,6 @@ static inline void kernel_count(struct lab_actor *actor, struct kernel_cache *ca
     cache->event[actor->cpu][event] += n;
 }
 
-static inline struct lab *kernel_lab(const struct kernel_cache *cache)
-{
-    return cache->lab;
-}
-
 /* For the run's options, as Linux would have it; a status.  `own` is the design's, with the cache first. */
 int kernel_start(struct lab *lab, struct kernel_cache *own);
 /* A call begins and ends: the side that it is on, for what is counted of locks. */

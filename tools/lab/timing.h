@@ -15,29 +15,30 @@
 
 #include "lab/lab.h"
 
-/* What can be asked for besides places; nanoseconds each but where it says otherwise. */
-#define TIMING_COSTS(c)                                                                             \
-    c(SUBMIT, "submit", "beside the allocator, an object: who allocates") c(                        \
-        COMPLETE, "complete", "beside the allocator, an object: who frees")                         \
-        c(REAP, "reap", "the part of submit that is done for a burst, before it") c(                \
-            FETCH, "fetch", "the part of complete that is done for a batch, before it")             \
-            c(LOCAL, "local", "an allocation or a free without anything that is shared") c(         \
-                LOCK, "lock", "an atomic operation on a line that is here")                         \
-                c(SECTION, "section", "what is done under a lock: its least") c(                    \
-                    LINK, "link", "a slab linked to a list or off it")                              \
-                    c(PAGE, "page", "a slab's pages from or to the page allocator") c(              \
-                        CORE, "line.core", "a line that the other thread of the core has written")  \
-                        c(NODE, "line.node", "a line that another core of the node has written") c( \
-                            NEAR, "line.near", "a line from another node, below distance 20")       \
-                            c(FAR, "line.far", "a line from farther") c(                            \
-                                HANDOVER, "handover",                                               \
-                                "lines that a lock's way to one who waits for it takes (a number)") \
-                                c(OBJECT, "object",                                                 \
-                                  "lines of an object that its taker waits for (a number)")         \
-                                    c(POLL, "poll", "until one who had nothing to do looks again")
+/*
+ * What can be asked for besides places; nanoseconds each but where it says otherwise.  With the costs that were calibrated on
+ * three points of the report of 2026, and then frozen: topologies/ublk.costs.
+ */
+#define TIMING_COSTS(C)                                                                            \
+    C(SUBMIT, "submit", 180, "beside the allocator, an object: the allocating side")               \
+    C(COMPLETE, "complete", 260, "beside the allocator, an object: the freeing side")              \
+    C(REAP, "reap", 80, "the part of submit that is done for a burst, before it")                  \
+    C(FETCH, "fetch", 160, "the part of complete that is done for a batch, before it")             \
+    C(LOCAL, "local", 5, "an allocation or a free without anything that is shared")                \
+    C(LOCK, "lock", 8, "an atomic operation on a line that is here")                               \
+    C(SECTION, "section", 10, "what is done under a lock: its least")                              \
+    C(LINK, "link", 5, "a slab linked to a list or off it")                                        \
+    C(PAGE, "page", 400, "a slab's pages from or to the page allocator")                           \
+    C(CORE, "line.core", 10, "a line that the other thread of the core has written")               \
+    C(NODE, "line.node", 20, "a line that another core of the node has written")                   \
+    C(NEAR, "line.near", 110, "a line from another node, below distance 20")                       \
+    C(FAR, "line.far", 200, "a line from farther")                                                 \
+    C(HANDOVER, "handover", 2, "lines that a lock's way to its next holder takes (a number)")      \
+    C(OBJECT, "object", 2.25, "lines of an object that its taker waits for (a number)")            \
+    C(POLL, "poll", 200, "until a CPU that had nothing to do looks again")
 
 enum timing_cost {
-#define TIMING_COST(name, key, what) TIMING_##name,
+#define TIMING_COST(name, key, cost, what) TIMING_##name,
     TIMING_COSTS(TIMING_COST)
 #undef TIMING_COST
         TIMING_COST_COUNT
@@ -47,7 +48,6 @@ extern const char *const timing_names[TIMING_COST_COUNT];
 struct timing_costs {
     double cost[TIMING_COST_COUNT];
 };
-/* Calibrated on three points of the report of 2026, then frozen: topologies/ublk.costs. */
 extern const struct timing_costs timing_frozen;
 
 /* Where a CPU's time went. */

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STAT_COLUMNS = 16, STAT_HEAD_EVERY = 20 };
+enum { STAT_COLUMNS = 16, STAT_HEAD_EVERY = 20, STAT_RATES = 7, STAT_CALLS = 4 };
 
 struct stat_options {
     const char *pid, *cache;
@@ -134,7 +134,7 @@ static void stat_by_cpu(struct writer *w, const struct stat_options *options,
     }
 }
 
-/* What every node counts, whatever is switched on. */
+/* What every node counts, whatever is switched on: the first STAT_RATES of them ever. */
 static const struct stat_of_node {
     const char *name;
     size_t offset;
@@ -213,13 +213,15 @@ static void stat_once(struct writer *w, const struct stat_options *options, cons
 
 /* ---- at intervals ----------------------------------------------------------------------------- */
 
-/* What a line is made of; `known`: the process counts the four last. */
+/* Counters that a line has where the process counts them. */
+static const char *const stat_calls[STAT_CALLS] = {"alloc_fastpath", "alloc_slowpath",
+                                                   "free_fastpath", "free_slowpath"};
+
 struct stat_line {
     uint64_t active, in_use, cached, resident, slabs;
-    uint64_t made, gone, lists, get, miss, put, refuse;
-    uint64_t alloc_fast, alloc_slow, free_fast, free_slow;
+    uint64_t rate[STAT_RATES], call[STAT_CALLS]; /* of stat_of_nodes, of stat_calls */
     uint64_t time;
-    bool known;
+    bool known; /* the calls */
 };
 
 static uint64_t stat_named(const struct stat_options *options, const struct heap *heap,
@@ -239,31 +241,20 @@ static struct stat_line stat_read(const struct stat_options *options, const stru
     struct stat_line line = {.time = heap->target->time, .known = stat_counts(options, heap)};
 
     for (size_t i = 0; i < heap->caches; i++) {
-        const struct heap_cache *cache = &heap->cache[i];
-        if (!stat_takes(options, heap, cache))
+        const struct heap_count *n = &heap->cache[i].count;
+        if (!stat_takes(options, heap, &heap->cache[i]))
             continue;
-        line.active += cache->count.active;
-        line.in_use += cache->count.bytes.in_use;
-        line.cached += cache->count.bytes.cached;
-        line.resident += cache->count.bytes.resident;
-        line.slabs += cache->count.slabs;
-        for (unsigned node = 0; node < heap->nodes; node++) {
-            const struct heap_node *n = &cache->node[node];
-            line.made += n->made;
-            line.gone += n->gone;
-            line.lists += n->took;
-            line.get += n->barn_get;
-            line.miss += n->barn_get_fail;
-            line.put += n->barn_put;
-            line.refuse += n->barn_put_fail;
-        }
+        line.active += n->active;
+        line.in_use += n->bytes.in_use;
+        line.cached += n->bytes.cached;
+        line.resident += n->bytes.resident;
+        line.slabs += n->slabs;
     }
-    if (line.known) {
-        line.alloc_fast = stat_named(options, heap, "alloc_fastpath");
-        line.alloc_slow = stat_named(options, heap, "alloc_slowpath");
-        line.free_fast = stat_named(options, heap, "free_fastpath");
-        line.free_slow = stat_named(options, heap, "free_slowpath");
-    }
+    for (unsigned i = 0; i < STAT_RATES; i++)
+        for (unsigned node = 0; node < heap->nodes; node++)
+            line.rate[i] += stat_node(options, heap, node, stat_of_nodes[i].offset);
+    for (unsigned i = 0; i < STAT_CALLS && line.known; i++)
+        line.call[i] = stat_named(options, heap, stat_calls[i]);
     return line;
 }
 
@@ -314,19 +305,10 @@ static void stat_show_line(struct writer *w, const struct stat_line *now,
     writer_size(w, now->cached);
     writer_size(w, now->resident);
     writer_print(w, " %7lu", now->slabs);
-    stat_rate(w, now->made, before->made, seconds, 7);
-    stat_rate(w, now->gone, before->gone, seconds, 7);
-    stat_rate(w, now->lists, before->lists, seconds, 7);
-    stat_rate(w, now->get, before->get, seconds, 7);
-    stat_rate(w, now->miss, before->miss, seconds, 7);
-    stat_rate(w, now->put, before->put, seconds, 7);
-    stat_rate(w, now->refuse, before->refuse, seconds, 7);
-    if (now->known) {
-        stat_rate(w, now->alloc_fast, before->alloc_fast, seconds, 12);
-        stat_rate(w, now->alloc_slow, before->alloc_slow, seconds, 12);
-        stat_rate(w, now->free_fast, before->free_fast, seconds, 12);
-        stat_rate(w, now->free_slow, before->free_slow, seconds, 12);
-    }
+    for (unsigned i = 0; i < STAT_RATES; i++)
+        stat_rate(w, now->rate[i], before->rate[i], seconds, 7);
+    for (unsigned i = 0; i < STAT_CALLS && now->known; i++)
+        stat_rate(w, now->call[i], before->call[i], seconds, 12);
     writer_print(w, "\n");
 }
 
