@@ -8,6 +8,7 @@
  * its environment, paths or memory.
  */
 #include "export/fleet.h"
+#include "stook/command.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -291,18 +292,6 @@ void metrics_write(const struct fleet *fleet, bool open, FILE *to)
         fputs("# EOF\n", to);
 }
 
-/* Names have no control characters (target_clean_text()), so JSON escapes no others than labels do. */
-static void metrics_json(FILE *to, const char *key, const char *text)
-{
-    fprintf(to, "\"%s\": \"", key);
-    for (const char *c = text; *c; c++) {
-        if (*c == '\\' || *c == '"')
-            putc('\\', to);
-        putc(*c, to);
-    }
-    putc('"', to);
-}
-
 void targets_write(const struct fleet *fleet, const char *host, FILE *to)
 {
     putc('[', to);
@@ -312,9 +301,10 @@ void targets_write(const struct fleet *fleet, const char *host, FILE *to)
             to,
             "%s\n {\"targets\": [\"%s\"], \"labels\": {\"__param_pid\": \"%d\", \"pid\": \"%d\", ",
             i ? "," : "", host, process->pid, process->pid);
-        metrics_json(to, "program", process->name);
-        fputs(", ", to);
-        metrics_json(to, "service_name", process->name);
+        fputs("\"program\": ", to);
+        output_string(to, process->name);
+        fputs(", \"service_name\": ", to);
+        output_string(to, process->name);
         fputs("}}", to);
     }
     fputs("\n]\n", to);

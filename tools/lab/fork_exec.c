@@ -50,9 +50,7 @@ static bool fork_exec_step(struct lab_actor *actor)
 
 static int fork_exec_prepare(struct lab *lab)
 {
-    for (unsigned i = 0; i < lab_cpus(); i++)
-        lab_actor(lab, lab_cpu_at(i), fork_exec_step, lab_memory(lab, sizeof(struct fork_exec)));
-    return 0;
+    return lab_actor_each(lab, fork_exec_step, sizeof(struct fork_exec));
 }
 
 const struct lab_scenario lab_fork_exec = {

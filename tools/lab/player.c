@@ -104,6 +104,13 @@ struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *
     return actor;
 }
 
+int lab_actor_each(struct lab *lab, lab_step step, size_t bytes)
+{
+    for (unsigned i = 0; i < lab_cpus(); i++)
+        lab_actor(lab, lab_cpu_at(i), step, lab_memory(lab, bytes));
+    return 0;
+}
+
 struct lab_channel *lab_channel(struct lab *lab, unsigned capacity)
 {
     struct lab_channel *channel =

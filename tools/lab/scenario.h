@@ -37,6 +37,8 @@ typedef bool (*lab_step)(struct lab_actor *actor);
 
 /* An actor on a CPU; `own` is the scenario's, from lab_memory(). */
 struct lab_actor *lab_actor(struct lab *lab, unsigned cpu, lab_step step, void *own);
+/* One on each CPU, whose `own` has so many bytes.  A status. */
+int lab_actor_each(struct lab *lab, lab_step step, size_t bytes);
 /* Zeroed memory that lives as long as the run. */
 void *lab_memory(struct lab *lab, size_t bytes);
 struct lab_channel *lab_channel(struct lab *lab, unsigned capacity);

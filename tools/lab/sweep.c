@@ -63,37 +63,70 @@ int sweep_keep(const struct lab *lab, struct sweep_result *result)
     return 0;
 }
 
+/* ---- a process for each run ------------------------------------------------------------------ */
+
+int sweep_begin(struct sweep_child *child, int (*run)(void *arg, FILE *to), void *arg)
+{
+    int ends[2], status;
+
+    if (pipe(ends) != 0)
+        return complain(STATUS_FAILED, "no pipe can be made: %s", strerror(errno));
+    fflush(stdout); /* or the child has it, too */
+    child->pid = fork();
+    if (child->pid == 0) {
+        FILE *to = fdopen(ends[1], "wb");
+        close(ends[0]);
+        status = to ? run(arg, to) : STATUS_FAILED;
+        _exit(status == 0 && fclose(to) != 0 ? STATUS_FAILED : status);
+    }
+    close(ends[1]);
+    child->from = fdopen(ends[0], "rb");
+    return child->pid > 0 && child->from
+               ? 0
+               : complain(STATUS_FAILED, "no process can be made for a run: %s", strerror(errno));
+}
+
+int sweep_end(struct sweep_child *child, bool all, const char *name)
+{
+    int status;
+
+    fclose(child->from);
+    while (waitpid(child->pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return complain(STATUS_FAILED, "a run of %s is lost: %s", name, strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && all)
+        return 0;
+    return WIFEXITED(status) && WEXITSTATUS(status) != 0
+               ? WEXITSTATUS(status) /* it has said why */
+               : complain(STATUS_FAILED, "a run of %s ended by a signal", name);
+}
+
+struct sweep_call {
+    const struct lab_options *options;
+    sweep_one one;
+};
+
+static int sweep_call(void *arg, FILE *to)
+{
+    const struct sweep_call *call = arg;
+    struct sweep_result result = {0};
+    int status = call->one(call->options, &result);
+
+    fwrite(&result, sizeof(result), 1, to);
+    return status;
+}
+
 /* In a child, which has the topology to itself. */
 static int sweep_apart(const struct lab_options *options, sweep_one one,
                        struct sweep_result *result)
 {
-    int pipes[2], status;
-    ssize_t got;
-    pid_t child;
+    struct sweep_call call = {options, one};
+    struct sweep_child child;
+    int status = sweep_begin(&child, sweep_call, &call);
 
-    if (pipe(pipes) != 0)
-        return complain(STATUS_FAILED, "no pipe can be made: %s", strerror(errno));
-    fflush(stdout); /* or the child has it, too */
-    child = fork();
-    if (child == 0) {
-        close(pipes[0]);
-        status = one(options, result);
-        if (status == 0 && write(pipes[1], result, sizeof(*result)) != (ssize_t)sizeof(*result))
-            status = STATUS_FAILED;
-        _exit(status);
-    }
-    close(pipes[1]);
-    do
-        got = read(pipes[0], result, sizeof(*result));
-    while (got < 0 && errno == EINTR);
-    close(pipes[0]);
-    if (child < 0 || waitpid(child, &status, 0) != child)
-        return complain(STATUS_FAILED, "no process can be made for a run: %s", strerror(errno));
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || got != (ssize_t)sizeof(*result))
-        return complain(WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status)
-                                                                 : STATUS_FAILED,
-                        "a run of %s failed", options->design->name);
-    return 0;
+    return status ? status
+                  : sweep_end(&child, fread(result, sizeof(*result), 1, child.from) == 1,
+                              options->design->name);
 }
 
 /* ---- machines of n CPUs --------------------------------------------------------------------- */

@@ -8,6 +8,9 @@
 
 #include "lab/timing.h"
 
+#include <stdio.h>
+#include <sys/types.h>
+
 enum { SWEEP_CPUS_MAX = 512, SWEEP_SERIES = 5, SWEEP_KINDS = 6 };
 
 struct sweep {
@@ -28,6 +31,15 @@ struct sweep_series {
     bool refill;
 };
 extern const struct sweep_series sweep_series[SWEEP_SERIES];
+
+/* A process for a run, since a process has one topology: `run` writes what it found to `to`, which is read from
+ * `from`.  Statuses; `all`: it was read as a whole. */
+struct sweep_child {
+    pid_t pid;
+    FILE *from;
+};
+int sweep_begin(struct sweep_child *child, int (*run)(void *arg, FILE *to), void *arg);
+int sweep_end(struct sweep_child *child, bool all, const char *name);
 
 typedef int (*sweep_one)(const struct lab_options *options, struct sweep_result *result);
 

@@ -264,5 +264,6 @@ void heap_each_block(struct heap *heap,
 /* The name of a slab's, an object's state: for people. */
 const char *heap_slab_state_name(const struct heap_slab *slab);
 const char *heap_state_name(enum heap_state state);
+const char *heap_state_word(enum heap_state state);
 
 #endif

@@ -22,6 +22,14 @@ const char *heap_state_name(enum heap_state state)
     return names[state];
 }
 
+const char *heap_state_word(enum heap_state state)
+{
+    static const char *const words[] = {"free",    "live", "cpu",    "barn",
+                                        "readers", "held", "unknown"};
+
+    return words[state];
+}
+
 /* ---- states ----------------------------------------------------------------------------------- */
 
 /* The marks of a slab: out[i] is whether the object is with a user, or in a sheaf. */

@@ -183,23 +183,12 @@ static void classes_print_sum(const struct classes_sum *sum, bool sized)
 
 /* ---- JSON ------------------------------------------------------------------------------------- */
 
-static void classes_json_name(const char *name)
-{
-    putchar('"');
-    for (; *name; name++) {
-        if (*name == '"' || *name == '\\')
-            putchar('\\');
-        putchar(*name);
-    }
-    putchar('"');
-}
-
 static void classes_json_cache(const struct classes_cache *c)
 {
     const struct layout *layout = &c->links.without.layout;
 
     fputs("    {\"name\": ", stdout);
-    classes_json_name(c->cache->name);
+    output_string(stdout, c->cache->name);
     printf(", \"size\": %zu, \"align\": %zu, \"writable\": %s, \"stride\": %u, "
            "\"listed_stride\": %zu, \"order\": %u, \"objects\": %u, \"active\": %lu, "
            "\"link_class\": \"%s\", \"link_class_before\": \"%s\", \"link_place\": \"%s\", "

@@ -5,7 +5,7 @@
 #ifndef STOOK_TOOL_PLAN_H
 #define STOOK_TOOL_PLAN_H
 
-#include "plan/account.h"
+#include "slab/layout.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -38,6 +38,19 @@ struct plan_options {
     bool library;                     /* links as in this library's caches, and its limits */
     bool outside;                     /* columns outside, for comparison */
     bool explain, json;
+};
+
+/* Where the bytes of one slab and of its descriptor are.  slab = objects + columns_inside +
+ * columns_leftover + rounding + leftover; what is outside comes on top. */
+struct layout_account {
+    uint64_t slab;
+    uint64_t objects;          /* of their own sizes */
+    uint64_t columns_inside;   /* within the strides, but for links in free objects */
+    uint64_t columns_leftover; /* behind the last object */
+    uint64_t rounding;         /* of the strides: alignment */
+    uint64_t leftover;         /* behind the last object, unused */
+    uint64_t descriptor;
+    uint64_t columns_outside, gaps_outside; /* marks are among the columns */
 };
 
 /* One layout of an object, with the same object without the columns and with them outside. */

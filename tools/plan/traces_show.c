@@ -132,19 +132,6 @@ static void show_text(const struct show *s)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static void show_word(const char *word)
-{
-    putchar('"');
-    for (; *word; word++)
-        if (*word == '"' || *word == '\\')
-            printf("\\%c", *word);
-        else if ((unsigned char)*word < ' ')
-            printf("\\u%04x", (unsigned char)*word);
-        else
-            putchar(*word);
-    putchar('"');
-}
-
 static void show_json_sum(const struct show *s, unsigned which, unsigned t)
 {
     const struct traces_sum *sum = &s->sum[which][t];
@@ -194,9 +181,9 @@ static void show_json(const struct show *s)
     for (unsigned t = 0; t < s->plan->traces; t++) {
         const struct traces_trace *trace = &s->plan->trace[t];
         printf("%s{\"file\": ", t ? ",\n  " : "");
-        show_word(trace->file);
+        output_string(stdout, trace->file);
         printf(", \"program\": ");
-        show_word(trace->program);
+        output_string(stdout, trace->program);
         printf(", \"searched\": %s,\n   \"allocs\": %lu, \"classed\": %lu, \"large\": %lu",
                t < s->plan->traces - s->plan->judged ? "true" : "false", trace->allocs,
                trace->classed, trace->large);

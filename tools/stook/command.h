@@ -36,6 +36,8 @@ void output_writer_to(struct writer *w, FILE *to);
 /* "key": "text", or null without a text; "key": true or false; then `end`. */
 void output_word(struct writer *w, const char *key, const char *text, const char *end);
 void output_flag(struct writer *w, const char *key, bool value, const char *end);
+/* A JSON string into a stream. */
+void output_string(FILE *to, const char *text);
 /* Of main().  Where a standard descriptor is closed, the next file would take its number, and be written to: another
  * one stands in, which programs that this one becomes do not have. */
 void standard_begin(void);

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LAB_TRACE_BESIDE = 4, LAB_TRACE_GAP_MAX = 1000000000 };
@@ -73,92 +72,36 @@ static bool lab_trace_parse(struct trace_options *o, int argc, char **argv, cons
 
 /* ---- a process for each replay -------------------------------------------------------------- */
 
-struct lab_trace_child {
-    pid_t pid;
-    int pipe;
+struct lab_trace_call {
+    struct trace *trace;
+    const struct trace_options *options;
+    struct trace_row *row;
 };
 
-static bool lab_trace_write(int fd, const void *bytes, size_t n)
+static int lab_trace_play(void *arg, FILE *to)
 {
-    for (const char *at = bytes; n > 0;) {
-        ssize_t written = write(fd, at, n);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        at += written;
-        n -= (size_t)written;
-    }
-    return true;
-}
-
-static bool lab_trace_read(int fd, void *bytes, size_t n)
-{
-    for (char *at = bytes; n > 0;) {
-        ssize_t got = read(fd, at, n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        at += got;
-        n -= (size_t)got;
-    }
-    return true;
-}
-
-static int lab_trace_play(struct trace *trace, const struct trace_options *options,
-                          struct trace_row *row, int fd)
-{
+    const struct lab_trace_call *call = arg;
+    struct trace_row *row = call->row;
     int status;
 
     settings_simulate();
     if (stook_topology_set(row->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");
-    status = trace_play(trace, options, row->series, &row->result, row->class);
-    if (status == 0 && (!lab_trace_write(fd, &row->result, sizeof(row->result)) ||
-                        !lab_trace_write(fd, row->class, trace->classes * sizeof(row->class[0]))))
-        status = STATUS_FAILED;
+    status = trace_play(call->trace, call->options, row->series, &row->result, row->class);
+    fwrite(&row->result, sizeof(row->result), 1, to);
+    fwrite(row->class, sizeof(row->class[0]), call->trace->classes, to);
     return status;
 }
 
-static int lab_trace_begin(struct trace *trace, const struct trace_options *options,
-                           struct trace_row *row, struct lab_trace_child *child)
-{
-    int pipes[2];
-
-    if (pipe(pipes) != 0)
-        return complain(STATUS_FAILED, "no pipe can be made: %s", strerror(errno));
-    fflush(stdout); /* or the child has it, too */
-    child->pid = fork();
-    if (child->pid == 0) {
-        close(pipes[0]);
-        _exit(lab_trace_play(trace, options, row, pipes[1]));
-    }
-    close(pipes[1]);
-    child->pipe = pipes[0];
-    return child->pid > 0 ? 0
-                          : complain(STATUS_FAILED, "no process can be made: %s", strerror(errno));
-}
-
 static int lab_trace_end(const struct trace *trace, struct trace_row *row,
-                         struct lab_trace_child *child)
+                         struct sweep_child *child)
 {
-    bool all = lab_trace_read(child->pipe, &row->result, sizeof(row->result)) &&
-               lab_trace_read(child->pipe, row->class, trace->classes * sizeof(row->class[0]));
-    int status = 0;
+    bool all =
+        fread(&row->result, sizeof(row->result), 1, child->from) == 1 &&
+        fread(row->class, sizeof(row->class[0]), trace->classes, child->from) == trace->classes;
 
-    close(child->pipe);
-    if (child->pid <= 0)
-        return STATUS_FAILED;
-    while (waitpid(child->pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return complain(STATUS_FAILED, "no process can be made: %s", strerror(errno));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && all)
-        return 0;
-    if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-        return WEXITSTATUS(status); /* it has said why */
-    return complain(STATUS_FAILED, "the replay of %s ended by a signal", row->series->name);
+    return sweep_end(child, all, row->series->name);
 }
 
 /* In turn, some at a time; those that have begun are waited for whatever happens. */
@@ -167,13 +110,14 @@ static int lab_trace_all(struct trace *trace, const struct trace_options *option
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned beside = cpus < 1 ? 1 : cpus > LAB_TRACE_BESIDE ? LAB_TRACE_BESIDE : (unsigned)cpus;
-    struct lab_trace_child child[LAB_TRACE_BESIDE];
+    struct sweep_child child[LAB_TRACE_BESIDE];
     unsigned begun = 0, ended = 0;
     int status = 0, one;
 
     while (ended < begun || (begun < rows && status == 0)) {
         if (begun < rows && status == 0 && begun - ended < beside) {
-            status = lab_trace_begin(trace, options, &row[begun], &child[begun % beside]);
+            struct lab_trace_call call = {trace, options, &row[begun]};
+            status = sweep_begin(&child[begun % beside], lab_trace_play, &call);
             begun += status == 0;
             continue;
         }

@@ -41,6 +41,15 @@ void output_flag(struct writer *w, const char *key, bool value, const char *end)
     writer_print(w, "\"%s\": %s%s", key, value ? "true" : "false", end);
 }
 
+void output_string(FILE *to, const char *text)
+{
+    struct writer w;
+
+    output_writer_to(&w, to);
+    writer_json(&w, text);
+    (void)writer_finish(&w);
+}
+
 void standard_begin(void)
 {
     for (int fd = 0; fd <= 2; fd++)

@@ -66,8 +66,6 @@ static bool walk_takes(const struct walk *walk, uint8_t state)
 static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t index,
                       uint64_t address, uint8_t state)
 {
-    static const char *const states[] = {"free",    "live", "cpu",    "barn",
-                                         "readers", "held", "unknown"};
     struct heap_what what;
     struct writer *w = &walk->w;
     char group[HEAP_NAME];
@@ -77,7 +75,7 @@ static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t 
         writer_print(w, walk->shown ? ",\n  {" : "\n  {");
         writer_key(w, "object", address, ", ");
         writer_key(w, "bytes", what.bytes, ", ");
-        writer_print(w, "\"state\": \"%s\"", states[state]);
+        writer_print(w, "\"state\": \"%s\"", heap_state_word(state));
         if (what.requested) {
             writer_print(w, ", ");
             writer_key(w, "requested_bytes", what.requested, "");
@@ -93,7 +91,7 @@ static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t 
         writer_print(w, "}");
     } else {
         writer_print(w, "0x%012lx %10lu  %-7s ", address,
-                     (what.requested ? what.requested : what.bytes), states[state]);
+                     (what.requested ? what.requested : what.bytes), heap_state_word(state));
         if (what.group)
             writer_cell(w, look_group(walk->heap, what.group, group), 16);
         else

@@ -148,8 +148,6 @@ static void whatis_json(struct writer *w, const struct whatis *one)
 {
     static const char *const kinds[] = {"elsewhere", "object",  "between",
                                         "large",     "guarded", "nothing"};
-    static const char *const states[] = {"free",    "live", "cpu",    "barn",
-                                         "readers", "held", "unknown"};
     const struct heap_what *what = &one->what;
     char group[HEAP_NAME];
 
@@ -175,7 +173,7 @@ static void whatis_json(struct writer *w, const struct whatis *one)
         writer_key(w, "object", what->start, ", ");
         writer_key(w, "bytes", what->bytes, ", ");
         writer_key(w, "index", what->index, ", ");
-        writer_print(w, "\"state\": \"%s\"", states[what->state]);
+        writer_print(w, "\"state\": \"%s\"", heap_state_word(what->state));
         if (what->state == HEAP_IN_CPU || what->state == HEAP_IN_BARN) {
             writer_print(w, ", ");
             writer_key(w, what->state == HEAP_IN_CPU ? "cpu" : "node", what->place, "");
