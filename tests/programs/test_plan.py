@@ -144,17 +144,13 @@ def check_shown():
         assert lines[0].startswith(f"{arguments[1]} bytes aligned") and any("where the bytes are" in line for line in lines)
 
 
-def check_table():
-    rows = json.loads(plan("--table", "--json"))
-    assert {r["align"] for r in rows} == {8, 16, 64}
-    assert min(r["size"] for r in rows) == 8 and max(r["size"] for r in rows) == 4096
-    for r in rows:
-        for name, outside in (("group", 8), ("tag", 8), ("both", 16)):
-            assert 0 <= r[name] <= outside + 1e-9 and r[name + "_outside"] == outside, r
-        padding = -r["size"] % r["align"] # of strides of 8 bytes and more
-        assert padding < 8 or r["group"] == 0, r
-        assert padding < 16 or r["both"] == 0, r
-    assert "992" in plan("--table")
+def check_costs():
+    for size, align in itertools.product((8, 24, 40, 96, 184, 640, 992, 1016, 1240, 2048, 2304, 4096), (8, 16, 64)):
+        padding = -size % align # of strides of 8 bytes and more
+        for columns, outside in (("group", 8), ("tag", 8), ("group,tag", 16)):
+            r = json.loads(plan("--size", size, "--align", align, "--columns", columns, "--json"))
+            assert 0 <= r["extra_bytes_per_object"] <= outside + 1e-9 and r["extra_bytes_per_object_outside"] == outside, r
+            assert padding < outside or r["extra_bytes_per_object"] == 0, r
 
 
 def check_caches():
@@ -252,8 +248,7 @@ def check_refusals():
             (("--size", "64", "--order", "8", "--page-size", "64k"), "1 MiB"),
             (("--size", "64", "--frobnicate"), "frobnicate"),
             (("--size", "64", "more"), "more"),
-            (("--size", "64", "--table"), "--size cannot be combined with --table"),
-            (("--table", "--slabinfo"), "--table excludes --slabinfo"),
+            (("--size", "64", "--slabinfo"), "--size cannot be combined with --slabinfo"),
             (("--slabinfo", "--explain"), "cannot be combined")):
         error = plan(*arguments, status=2)
         assert said in error, (arguments, error)
@@ -293,7 +288,7 @@ def check_refusals():
 
 check_hand_made()
 check_shown()
-check_table()
+check_costs()
 check_caches()
 check_machine()
 check_refusals()

@@ -84,9 +84,6 @@ void plan_why_order(const struct plan *plan, char *text, size_t size);
 void plan_print(const struct plan *plan);
 void plan_print_json(const struct plan *plan);
 
-/* Sizes and alignments, and what columns cost there; the exit status. */
-int plan_table(const struct plan_options *options);
-
 /* A machine's caches, of a file, a directory or this machine (NULL); the exit status. */
 int plan_slabinfo(const struct plan_options *options, const char *path);
 

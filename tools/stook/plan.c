@@ -24,13 +24,13 @@ enum {
 };
 
 /* What is planned; options say which of these they go with. */
-enum plan_mode { PLAN_LAYOUT = 1, PLAN_TABLE = 2, PLAN_SLABINFO = 4, PLAN_TRACES = 8 };
+enum plan_mode { PLAN_LAYOUT = 1, PLAN_SLABINFO = 2, PLAN_TRACES = 4 };
 
 /* What the command line says. */
 static struct plan_command {
     struct plan_options options;
     const char *caches, *classes, *judge[PLAN_JUDGED], **file;
-    bool columns, slabinfo, table, traces, search;
+    bool columns, slabinfo, traces, search;
     unsigned judged, files;
     double object, slab; /* weights */
 } plan_command = {.options = {.page_shift = PAGE_SHIFT, .order = PLAN_ORDER_AUTO},
@@ -141,21 +141,20 @@ static const struct option_row plan_rows[] = {
      .modes = PLAN_LAYOUT},
     {"columns", OPTION_CALL, &plan_command.options, .read = plan_read_columns,
      .modes = PLAN_LAYOUT},
-    {"ctor", OPTION_FLAG, &plan_command.options.ctor, .modes = PLAN_LAYOUT | PLAN_TABLE},
-    {"typesafe", OPTION_FLAG, &plan_command.options.typesafe, .modes = PLAN_LAYOUT | PLAN_TABLE},
-    {"poison", OPTION_FLAG, &plan_command.options.poison, .modes = PLAN_LAYOUT | PLAN_TABLE},
+    {"ctor", OPTION_FLAG, &plan_command.options.ctor, .modes = PLAN_LAYOUT},
+    {"typesafe", OPTION_FLAG, &plan_command.options.typesafe, .modes = PLAN_LAYOUT},
+    {"poison", OPTION_FLAG, &plan_command.options.poison, .modes = PLAN_LAYOUT},
     {"page-size", OPTION_CALL, &plan_command.options.page_shift, .read = plan_read_page_size,
-     .modes = PLAN_LAYOUT | PLAN_TABLE | PLAN_SLABINFO},
+     .modes = PLAN_LAYOUT | PLAN_SLABINFO},
     {"order", OPTION_UNSIGNED, &plan_command.options.order, 0, LAYOUT_ORDER_MAX,
      .modes = PLAN_LAYOUT},
-    {"library", OPTION_FLAG, &plan_command.options.library, .modes = PLAN_LAYOUT | PLAN_TABLE},
+    {"library", OPTION_FLAG, &plan_command.options.library, .modes = PLAN_LAYOUT},
     {"outside", OPTION_FLAG, &plan_command.options.outside, .modes = PLAN_LAYOUT},
     {"explain", OPTION_FLAG, &plan_command.options.explain, .modes = PLAN_LAYOUT},
     {"json", OPTION_FLAG, &plan_command.options.json,
-     .modes = PLAN_LAYOUT | PLAN_TABLE | PLAN_SLABINFO | PLAN_TRACES},
+     .modes = PLAN_LAYOUT | PLAN_SLABINFO | PLAN_TRACES},
     {"slabinfo", OPTION_CALL, &plan_command.caches, .read = plan_read_slabinfo, .otherwise = "",
      .modes = PLAN_SLABINFO},
-    {"table", OPTION_FLAG, &plan_command.table, .modes = PLAN_TABLE},
     {"traces", OPTION_FLAG, &plan_command.traces, .modes = PLAN_TRACES},
     {"classes", OPTION_TEXT, &plan_command.classes, .modes = PLAN_TRACES},
     {"search", OPTION_FLAG, &plan_command.search, .modes = PLAN_TRACES},
@@ -167,14 +166,9 @@ enum { PLAN_ROWS = sizeof(plan_rows) / sizeof(plan_rows[0]) };
 /* The mode, and whether all that was said goes with it; false after complain(). */
 static bool plan_check_modes(const struct plan_command *c, const bool said[PLAN_ROWS])
 {
-    enum plan_mode mode = c->traces     ? PLAN_TRACES
-                          : c->table    ? PLAN_TABLE
-                          : c->slabinfo ? PLAN_SLABINFO
-                                        : PLAN_LAYOUT;
-    const char *name = c->traces ? "--traces" : c->table ? "--table" : "--slabinfo";
+    enum plan_mode mode = c->traces ? PLAN_TRACES : c->slabinfo ? PLAN_SLABINFO : PLAN_LAYOUT;
+    const char *name = c->traces ? "--traces" : "--slabinfo";
 
-    if (c->table && c->slabinfo && !c->traces)
-        return refuse("plan: --table excludes --slabinfo");
     for (unsigned i = 0; i < PLAN_ROWS; i++)
         if (said[i] && !(plan_rows[i].modes & mode))
             return plan_rows[i].modes == PLAN_TRACES
@@ -203,10 +197,10 @@ static bool plan_parse(struct plan_command *c, int argc, char **argv)
                refuse("plan: --traces: a file is needed; stook run --trace records one");
     if (c->files > 0)
         return refuse("plan: there is no option %s; see stook help plan", argv[optind]);
-    if (c->table || c->slabinfo)
+    if (c->slabinfo)
         return true;
     if (o->size == 0)
-        return refuse("plan: --size BYTES is needed, or --slabinfo or --table");
+        return refuse("plan: --size BYTES is needed, or --slabinfo");
     if (o->align == 0)
         o->align = o->size >= 16 ? 16 : 8; /* as stook_cache_create() has it */
     if (!c->columns)
@@ -274,7 +268,7 @@ static int plan_run(int argc, char **argv)
         return plan_traces(c);
     if (c->slabinfo)
         return plan_slabinfo(&c->options, *c->caches ? c->caches : NULL);
-    return c->table ? plan_table(&c->options) : plan_show(c);
+    return plan_show(c);
 }
 
 const struct command command_plan = {
@@ -284,7 +278,6 @@ const struct command command_plan = {
         "classes cost",
     .help =
         "usage: stook plan --size BYTES [--align BYTES] [OPTIONS]\n"
-        "       stook plan --table [--json]\n"
         "       stook plan --slabinfo [FILE] [--json]\n"
         "       stook plan --traces FILE... [--classes LIST] [--search [--judge FILE]...] [--json]\n"
         "\n"
@@ -301,7 +294,6 @@ const struct command command_plan = {
         "  --explain        print why each place was chosen\n"
         "  --json           print JSON\n"
         "\n"
-        "  --table          bytes an object that group, tag and both cost, by size and alignment\n"
         "  --slabinfo       the caches of this machine's kernel, or of FILE: a file like\n"
         "                   /proc/slabinfo, a directory like /sys/kernel/slab, or a table with\n"
         "                   name, object_size, align, slab_size, order, objs_per_slab and\n"
