@@ -214,43 +214,12 @@ static int sweep_print(const struct sweep_table *table)
     return 0;
 }
 
-/* ---- sensitivity ---------------------------------------------------------------------------- */
-
-static int sweep_sensitivity(const struct lab_options *options, sweep_one one)
-{
-    struct sweep_result plain, half, twice;
-    int status = sweep_apart(options, one, &plain);
-
-    if (status != 0)
-        return status;
-    printf("%s: %.2f million operations a second in the model of time\n\n%-12s %12s %12s %12s\n",
-           options->design->name, plain.rate / 1e6, "cost", "is", "half of it", "twice");
-    for (unsigned i = 0; i < TIMING_COST_COUNT; i++) {
-        struct timing_costs costs = *options->costs;
-        struct lab_options o = *options;
-        o.costs = &costs;
-        costs.cost[i] = options->costs->cost[i] / 2;
-        if (i == TIMING_POLL && costs.cost[i] < 1)
-            costs.cost[i] = 1;
-        if ((status = sweep_apart(&o, one, &half)) != 0)
-            return status;
-        costs.cost[i] = options->costs->cost[i] * 2;
-        if ((status = sweep_apart(&o, one, &twice)) != 0)
-            return status;
-        printf("%-12s %12.1f %+11.1f%% %+11.1f%%\n", timing_names[i], options->costs->cost[i],
-               (half.rate / plain.rate - 1) * 100, (twice.rate / plain.rate - 1) * 100);
-    }
-    return 0;
-}
-
 int sweep_run(const struct sweep *sweep, const struct lab_options *options, sweep_one one)
 {
     struct sweep_table table = {.designs = sweep->designs};
     char machine[2048];
     int status = 0;
 
-    if (!sweep->sweeps)
-        return sweep_sensitivity(options, one);
     sweep_points(sweep, &table);
     for (unsigned s = 0; s < SWEEP_SERIES && status == 0; s++) {
         struct lab_options o = sweep_options(options, s, NULL, 0);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sweep.h - `stook lab sweep`: all designs over numbers of CPUs, each run in a process of its own; and
- * what each cost of the model does to one run (--sensitivity).
+ * sweep.h - `stook lab sweep`: all designs over numbers of CPUs, each run in a process of its own.
  */
 #ifndef STOOK_LAB_SWEEP_H
 #define STOOK_LAB_SWEEP_H
@@ -14,7 +13,7 @@
 enum { SWEEP_CPUS_MAX = 512, SWEEP_SERIES = 5, SWEEP_KINDS = 6 };
 
 struct sweep {
-    bool sweeps, sensitivity;
+    bool sweeps;
     unsigned least, most;
     unsigned designs; /* bit per series */
 };
@@ -47,7 +46,7 @@ typedef int (*sweep_one)(const struct lab_options *options, struct sweep_result 
 int sweep_find(const char *name);
 /* Fills the result of a run that was played; a status. */
 int sweep_keep(const struct lab *lab, struct sweep_result *result);
-/* The table or the sensitivity to standard output; a status. */
+/* The table to standard output; a status. */
 int sweep_run(const struct sweep *sweep, const struct lab_options *options, sweep_one one);
 
 #endif

@@ -151,7 +151,6 @@ static const struct option_row lab_rows[] = {
     {"race", OPTION_FLAG, .to = &lab_options.race},
     {"time", OPTION_FLAG, .to = &lab_timed},
     {"costs", OPTION_CALL, &lab_options.costs, .read = lab_read_costs},
-    {"sensitivity", OPTION_FLAG, .to = &lab_sweep.sensitivity},
     {"cpus", OPTION_CALL, &lab_sweep, .read = lab_find_cpus},
     {"designs", OPTION_CALL, &lab_sweep.designs, .read = lab_read_designs},
     {"order-out", OPTION_TEXT, .to = &lab_options.order_out},
@@ -197,7 +196,7 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         return refuse("lab: there is no scenario %s", argv[0]) || lab_list();
     if (option_read(&table, argc, argv) != STATUS_OK)
         return false;
-    if ((lab_timed || lab_sweep.sweeps || lab_sweep.sensitivity) && !o->costs)
+    if ((lab_timed || lab_sweep.sweeps) && !o->costs)
         o->costs = &timing_frozen;
     if (lab_sweep.designs == 0)
         lab_sweep.designs = ~0u;
@@ -209,8 +208,7 @@ static bool lab_parse(struct lab_options *o, int argc, char **argv)
         return refuse("lab: --time needs the scenario ublk, and excludes --threads");
     if (o->cores && (o->threads || o->costs))
         return refuse("lab: --cores excludes --threads and --time");
-    if (o->order_out &&
-        (o->threads || o->scenario == &lab_hotplug || lab_sweep.sweeps || lab_sweep.sensitivity))
+    if (o->order_out && (o->threads || o->scenario == &lab_hotplug || lab_sweep.sweeps))
         return refuse("lab: --order-out excludes sweep, --threads and hotplug");
     return lab_agree(o);
 }
@@ -263,9 +261,8 @@ static int lab_run(int argc, char **argv)
                              sizeof(lab_rows) / sizeof(lab_rows[0]), lab_agree);
     if (!lab_parse(&lab_options, argc, argv))
         return STATUS_USAGE;
-    return lab_sweep.sweeps || lab_sweep.sensitivity
-               ? sweep_run(&lab_sweep, &lab_options, lab_run_for)
-               : lab_run_on(&lab_options);
+    return lab_sweep.sweeps ? sweep_run(&lab_sweep, &lab_options, lab_run_for)
+                            : lab_run_on(&lab_options);
 }
 
 const struct command command_lab = {

@@ -43,7 +43,6 @@ const char lab_help[] =
     "  --race             upstream-first: the list corruption of 2026, which the lab detects\n"
     "  --time             ublk: model time with the costs of topologies/ublk.costs\n"
     "  --costs FILE       the same with other costs\n"
-    "  --sensitivity      print operations a second with half and with twice each cost\n"
     "  --seed S           determines the order of steps; default 1\n"
     "  --threads          make each actor a real thread, so that the scheduler decides the order\n"
     "  --cores N          all CPUs share N cores, each for --slice N steps on average (1000), as on\n"
