@@ -354,16 +354,9 @@ static bool heap_read_caches(struct heap *heap)
 
 struct heap_cache *heap_cache_at(const struct heap *heap, uint32_t index)
 {
-    size_t low = 0, high = heap->caches;
+    size_t n = target_rows_to(heap->cache, heap->caches, index, index);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (heap->cache[middle].index < index)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < heap->caches && heap->cache[low].index == index ? &heap->cache[low] : NULL;
+    return n > 0 && heap->cache[n - 1].index == index ? &heap->cache[n - 1] : NULL;
 }
 
 struct heap_cache *heap_cache_named(const struct heap *heap, const char *name)

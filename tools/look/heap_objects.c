@@ -210,33 +210,19 @@ static void objects_track(struct heap *heap, struct heap_what *what)
 static const struct heap_slab *objects_slab(const struct heap *heap, uint64_t address)
 {
     uint64_t page = (address - heap->base) >> 12;
-    size_t low = 0, high = heap->slabs;
+    size_t n = target_rows_to(heap->slab, heap->slabs, page, page);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (heap->slab[middle].page <= page)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || heap->slab[low - 1].page + (1u << heap->slab[low - 1].order) <= page)
-        return NULL;
-    return &heap->slab[low - 1];
+    return n > 0 && heap->slab[n - 1].page + (1u << heap->slab[n - 1].order) > page
+               ? &heap->slab[n - 1]
+               : NULL;
 }
 
 static const struct heap_large *objects_large(const struct heap *heap, uint64_t address)
 {
-    size_t low = 0, high = heap->larges;
+    size_t n = target_rows_to(heap->large, heap->larges, address, address);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (heap->large[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address - heap->large[low - 1].address < heap->large[low - 1].bytes
-               ? &heap->large[low - 1]
+    return n > 0 && address - heap->large[n - 1].address < heap->large[n - 1].bytes
+               ? &heap->large[n - 1]
                : NULL;
 }
 

@@ -201,14 +201,6 @@ static bool slabs_read_batch(struct heap *heap, struct slabs_block *block, size_
     return true;
 }
 
-static int slabs_order(const void *a, const void *b)
-{
-    uint64_t x = ((const struct heap_large *)a)->address,
-             y = ((const struct heap_large *)b)->address;
-
-    return x < y ? -1 : x > y;
-}
-
 bool heap_read_slabs(struct heap *heap)
 {
     const struct view *v = &heap->view;
@@ -243,7 +235,7 @@ bool heap_read_slabs(struct heap *heap)
     if (!slabs_read_batch(heap, block, n))
         return false;
     if (heap->larges > 0)
-        qsort(heap->large, heap->larges, sizeof(*heap->large), slabs_order);
+        qsort(heap->large, heap->larges, sizeof(*heap->large), target_by_number);
     return !heap->target->over;
 }
 

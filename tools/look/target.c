@@ -45,6 +45,13 @@ void *target_row(void *rows, size_t n, size_t size)
     return (n & (n - 1)) == 0 ? target_need(realloc(rows, (n ? 2 * n : 1) * size)) : rows;
 }
 
+int target_by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
 /* ---- the budget ------------------------------------------------------------------------------- */
 
 static uint64_t target_clock(clockid_t clock)
@@ -147,13 +154,6 @@ static void cache_clear(struct target_cache *cache)
     cache->used = cache->taken = cache->nexpected = 0;
 }
 
-static int cache_order(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 /* Reads what is expected and not there yet. */
 static void cache_fill(struct target *target)
 {
@@ -162,7 +162,7 @@ static void cache_fill(struct target *target)
     static bool got[CACHE_EXPECTED];
     size_t n = 0;
 
-    qsort(cache->expected, cache->nexpected, sizeof(cache->expected[0]), cache_order);
+    qsort(cache->expected, cache->nexpected, sizeof(cache->expected[0]), target_by_number);
     for (size_t i = 0; i < cache->nexpected; i++) {
         uint64_t page = cache->expected[i];
         if ((n > 0 && cache->expected[n - 1] == page) || cache_place(cache, page)->address)

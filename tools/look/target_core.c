@@ -89,16 +89,9 @@ static const char *core_map(const char *path, size_t *size, struct stat *st, int
 
 static const struct core_part *core_part(const struct core *core, uint64_t address)
 {
-    size_t low = 0, high = core->parts;
+    size_t n = target_rows_to(core->part, core->parts, begin, address);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (core->part[middle].begin <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < core->part[low - 1].end ? &core->part[low - 1] : NULL;
+    return n > 0 && address < core->part[n - 1].end ? &core->part[n - 1] : NULL;
 }
 
 /* The first page of it, where the core has that: it has the build's number, and is not written to. */

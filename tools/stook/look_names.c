@@ -91,20 +91,13 @@ void look_names_want(struct look_names *names, uint64_t address)
     names->profile.places[names->profile.nr_places++] = (struct profile_site){.address = address};
 }
 
-static int names_order(const void *a, const void *b)
-{
-    const struct profile_site *x = a, *y = b;
-
-    return x->address < y->address ? -1 : x->address > y->address;
-}
-
 void look_names_find(struct look_names *names)
 {
     struct profile *profile = &names->profile;
     size_t n = 0;
 
     if (profile->nr_places > 0)
-        qsort(profile->places, profile->nr_places, sizeof(*profile->places), names_order);
+        qsort(profile->places, profile->nr_places, sizeof(*profile->places), target_by_number);
     for (size_t i = 0; i < profile->nr_places; i++)
         if (n == 0 || profile->places[n - 1].address != profile->places[i].address)
             profile->places[n++] = profile->places[i];
@@ -124,7 +117,7 @@ static const struct profile_site *names_site(const struct look_names *names, uin
     return names->profile.nr_places == 0
                ? NULL
                : bsearch(&key, names->profile.places, names->profile.nr_places, sizeof(key),
-                         names_order);
+                         target_by_number);
 }
 
 const char *look_name_function(const struct look_names *names, uint64_t address)
