@@ -226,12 +226,12 @@ void kernel_object_flush(struct lab_actor *actor, struct kernel_objects *own, vo
 
 /* ---- refill --------------------------------------------------------------------------------- */
 
-/* Off the node's list: slabs with n free objects together, but for lack of them; their number. */
-static unsigned object_take_slabs(struct lab_actor *actor, struct kernel_objects *own,
-                                  unsigned node, unsigned n, struct list *slabs)
+/* Off the node's list: slabs with n free objects together, but for lack of them. */
+static void object_take_slabs(struct lab_actor *actor, struct kernel_objects *own, unsigned node,
+                              unsigned n, struct list *slabs)
 {
     struct kernel_cache *cache = &own->cache;
-    unsigned total = 0, count = 0;
+    unsigned total = 0;
 
     kernel_lock(actor, cache, node);
     for (struct list *link = cache->node[node].partial.next, *next;
@@ -242,10 +242,8 @@ static unsigned object_take_slabs(struct lab_actor *actor, struct kernel_objects
         kernel_remove_partial(actor, cache, slab);
         list_add(slabs, &slab->link); /* the last one is emptied first */
         total += (unsigned)(slab->objects - slab->inuse);
-        count++;
     }
     kernel_unlock(actor, cache, node);
-    return count;
 }
 
 /* Slabs that were not needed: back on the list, but empty ones that it has enough of. */
@@ -273,25 +271,34 @@ static void object_give_back(struct lab_actor *actor, struct kernel_objects *own
     }
 }
 
+/* Objects of a slab into the table; the rest of them, linked, and *left of them. */
+static void *object_take(struct lab_actor *actor, struct kernel_objects *own,
+                         struct kernel_slab *slab, void **objects, unsigned *got, unsigned n,
+                         unsigned *left)
+{
+    void *head;
+
+    list_remove(&slab->link);
+    for (head = kernel_slab_take(actor, &own->cache, slab, left); head && *got < n; --*left) {
+        timing_object(actor, head);
+        objects[(*got)++] = head;
+        head = *kernel_next(head);
+    }
+    return head;
+}
+
 static unsigned object_refill_first(struct lab_actor *actor, struct kernel_objects *own,
                                     unsigned node, void **objects, unsigned n)
 {
     struct list slabs;
-    unsigned got = 0;
+    unsigned got = 0, left;
+    void *head, *tail;
 
     list_init(&slabs);
     object_take_slabs(actor, own, node, n, &slabs);
     while (!list_empty(&slabs) && got < n) {
         struct kernel_slab *slab = LIST_ENTRY(slabs.next, struct kernel_slab, link);
-        unsigned free, left;
-        void *head, *tail;
-        list_remove(&slab->link);
-        head = kernel_slab_take(actor, &own->cache, slab, &free);
-        for (left = free; head && got < n; left--) {
-            timing_object(actor, head);
-            objects[got++] = head;
-            head = *kernel_next(head);
-        }
+        head = object_take(actor, own, slab, objects, &got, n, &left);
         if (!head)
             continue;
         for (tail = head; *kernel_next(tail); tail = *kernel_next(tail))
@@ -336,13 +343,7 @@ static unsigned object_refill_in_order(struct lab_actor *actor, struct kernel_ob
     while (!list_empty(&slabs) && got < n) {
         struct kernel_slab *slab = LIST_ENTRY(slabs.next, struct kernel_slab, link);
         unsigned left;
-        void *head;
-        list_remove(&slab->link);
-        for (head = kernel_slab_take(actor, cache, slab, &left); head && got < n; left--) {
-            timing_object(actor, head);
-            objects[got++] = head;
-            head = *kernel_next(head);
-        }
+        void *head = object_take(actor, own, slab, objects, &got, n, &left);
         if (!head)
             continue;
         /* The rest is the slab's freelist again: no object of it is read. */
