@@ -208,21 +208,16 @@ static void output_json_options(const struct lab *lab, struct writer *w)
     output_word(w, "design", o->design->name, ", ");
     output_word(w, "scenario", o->scenario->name, ",\n ");
     output_word(w, "topology", o->topology, ",\n ");
-    writer_key(w, "cpus", lab_cpus(), ", ");
-    writer_key(w, "nodes", (uint64_t)__builtin_popcountll(topology.online_nodes), ", ");
-    writer_key(w, "memory_nodes", topology.memories, ",\n ");
+    output_counts(w, ",\n ", {"cpus", lab_cpus()},
+                  {"nodes", (uint64_t)__builtin_popcountll(topology.online_nodes)},
+                  {"memory_nodes", topology.memories});
     output_flag(w, "threads", o->threads, ", ");
-    writer_key(w, "seed", o->seed, ", ");
-    writer_key(w, "queues", lab->pairs, ", ");
-    writer_key(w, "depth", o->depth, ", ");
-    writer_key(w, "kept", o->kept, ", ");
-    writer_key(w, "batch", o->batch, ", ");
+    output_counts(w, ", ", {"seed", o->seed}, {"queues", lab->pairs}, {"depth", o->depth},
+                  {"kept", o->kept}, {"batch", o->batch});
     output_word(w, "pairing", lab_pairings[o->pairing], ",\n ");
-    writer_key(w, "object_size", o->size, ", ");
-    writer_key(w, "slab_size", lab->stride, ", ");
-    writer_key(w, "order", lab->order, ", ");
-    writer_key(w, "objs_per_slab", lab->slab_objects, ", ");
-    writer_key(w, "sheaf_capacity", lab->sheaf_capacity, ",\n ");
+    output_counts(w, ",\n ", {"object_size", o->size}, {"slab_size", lab->stride},
+                  {"order", lab->order}, {"objs_per_slab", lab->slab_objects},
+                  {"sheaf_capacity", lab->sheaf_capacity});
 }
 
 static void output_json_locks(const struct lab *lab, struct writer *w)
@@ -234,9 +229,7 @@ static void output_json_locks(const struct lab *lab, struct writer *w)
         uint64_t by[3];
         output_lock(lab, lock, by);
         writer_print(w, "%s\"%s\": {", first ? "" : ", ", lock->name);
-        writer_key(w, "own", by[0], ", ");
-        writer_key(w, "near", by[1], ", ");
-        writer_key(w, "far", by[2], "}");
+        output_counts(w, "}", {"own", by[0]}, {"near", by[1]}, {"far", by[2]});
         first = false;
     }
     writer_print(w, "},\n ");
@@ -249,17 +242,16 @@ static void output_json_steady(const struct lab *lab, struct writer *w)
     uint64_t free_barns = output_steady(lab, LAB_FREE_BARN_LOCKS);
     uint64_t free_lists = output_steady(lab, LAB_FREE_LIST_LOCKS);
 
-    writer_key(w, "operations", lab->end.operations, ", ");
-    writer_key(w, "operations_steady", output_operations(lab), ",\n ");
-    writer_key(w, "alloc_outside", output_steady(lab, LAB_ALLOC_OUTSIDE), ", ");
-    writer_key(w, "free_outside", output_steady(lab, LAB_FREE_OUTSIDE), ",\n ");
-    writer_key(w, "slabs_allocated_steady", lab->end.slabs_made - lab->half.slabs_made, ", ");
-    writer_key(w, "slabs", lab->end.slabs, ",\n ");
-    writer_key(w, "barn_locks", alloc_barns + free_barns, ", ");
-    writer_key(w, "list_locks", alloc_lists + free_lists, ", ");
-    writer_key(w, "alloc_locks", alloc_barns + alloc_lists, ", ");
-    writer_key(w, "free_locks", free_barns + free_lists, ", ");
-    writer_key(w, "lock_budget", output_budget(lab), ",\n ");
+    output_counts(w, ",\n ", {"operations", lab->end.operations},
+                  {"operations_steady", output_operations(lab)});
+    output_counts(w, ",\n ", {"alloc_outside", output_steady(lab, LAB_ALLOC_OUTSIDE)},
+                  {"free_outside", output_steady(lab, LAB_FREE_OUTSIDE)});
+    output_counts(w, ",\n ", {"slabs_allocated_steady", lab->end.slabs_made - lab->half.slabs_made},
+                  {"slabs", lab->end.slabs});
+    output_counts(w, ",\n ", {"barn_locks", alloc_barns + free_barns},
+                  {"list_locks", alloc_lists + free_lists},
+                  {"alloc_locks", alloc_barns + alloc_lists},
+                  {"free_locks", free_barns + free_lists}, {"lock_budget", output_budget(lab)});
 }
 
 static void output_json_gone(const struct lab *lab, struct writer *w)
@@ -267,13 +259,10 @@ static void output_json_gone(const struct lab *lab, struct writer *w)
     const struct lab_gone *gone = &lab->gone;
 
     writer_print(w, "\"gone\": {");
-    writer_key(w, "cpus", gone->cpus, ", ");
-    writer_key(w, "sheaves", gone->sheaves, ", ");
-    writer_key(w, "objects", gone->objects, ", ");
-    writer_key(w, "bytes", gone->objects * lab->stride, ", ");
-    writer_key(w, "sheaves_left", gone->left, ", ");
-    writer_key(w, "memories", gone->memories, ", ");
-    writer_key(w, "node_bytes", gone->node_bytes, "},\n ");
+    output_counts(w, "},\n ", {"cpus", gone->cpus}, {"sheaves", gone->sheaves},
+                  {"objects", gone->objects}, {"bytes", gone->objects * lab->stride},
+                  {"sheaves_left", gone->left}, {"memories", gone->memories},
+                  {"node_bytes", gone->node_bytes});
 }
 
 void lab_json_sums(const struct lab *lab, const struct lab_counts *cpus, struct writer *w)
@@ -299,9 +288,8 @@ void lab_json_cpus(const struct lab *lab, const struct lab_counts *cpus, struct 
     for (unsigned i = 0; i < lab_cpus(); i++) {
         unsigned cpu = lab_cpu_at(i);
         writer_print(w, "%s\n  {", i ? "," : "");
-        writer_key(w, "cpu", cpu, ", ");
-        writer_key(w, "node", topology_node(cpu), ", ");
-        writer_key(w, "home", topology_home(cpu), "");
+        output_counts(w, "", {"cpu", cpu}, {"node", topology_node(cpu)},
+                      {"home", topology_home(cpu)});
         for (unsigned number = 0; (name = output_name(lab, number)) != NULL; number++) {
             writer_print(w, ", ");
             writer_key(w, name, output_counter(&cpus[cpu], number), "");

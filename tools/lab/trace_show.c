@@ -179,27 +179,17 @@ static void show_json_trace(const struct trace *trace, const char *file,
     output_word(w, "program", trace->header.program, ", ");
     writer_key(w, "pid", trace->header.pid, ", ");
     output_flag(w, "ended", trace->header.ended == 1, ",\n ");
-    writer_key(w, "recorded_cpus", trace->header.cpus, ", ");
-    writer_key(w, "cpus", s->cpus, ", ");
-    writer_key(w, "threads", trace->threads, ", ");
-    writer_key(w, "nanoseconds", s->end - s->begin, ", ");
-    writer_key(w, "bytes", s->bytes, ",\n ");
-    writer_key(w, "allocs", s->allocs, ", ");
-    writer_key(w, "frees", s->frees, ", ");
-    writer_key(w, "remote_frees", r->remote, ", ");
-    writer_key(w, "moves", r->moves, ",\n ");
-    writer_key(w, "lost", trace->header.lost, ", ");
-    writer_key(w, "chunks_missing", s->chunks_missing, ", ");
-    writer_key(w, "unknown_frees", r->unknown, ", ");
-    writer_key(w, "missing_frees", r->again, ",\n ");
-    writer_key(w, "large", s->large, ", ");
-    writer_key(w, "large_bytes", s->large_bytes, ", ");
-    writer_key(w, "large_bytes_peak", r->large_peak, ", ");
-    writer_key(w, "large_bytes_end", r->large_live, ",\n ");
-    writer_key(w, "live_peak", r->live_peak, ", ");
-    writer_key(w, "live_end", r->live, ", ");
-    writer_key(w, "live_mean", r->mean_live, ", ");
-    writer_key(w, "live_objects_end", r->live_objects, "},\n ");
+    output_counts(w, ",\n ", {"recorded_cpus", trace->header.cpus}, {"cpus", s->cpus},
+                  {"threads", trace->threads}, {"nanoseconds", s->end - s->begin},
+                  {"bytes", s->bytes});
+    output_counts(w, ",\n ", {"allocs", s->allocs}, {"frees", s->frees},
+                  {"remote_frees", r->remote}, {"moves", r->moves});
+    output_counts(w, ",\n ", {"lost", trace->header.lost}, {"chunks_missing", s->chunks_missing},
+                  {"unknown_frees", r->unknown}, {"missing_frees", r->again});
+    output_counts(w, ",\n ", {"large", s->large}, {"large_bytes", s->large_bytes},
+                  {"large_bytes_peak", r->large_peak}, {"large_bytes_end", r->large_live});
+    output_counts(w, "},\n ", {"live_peak", r->live_peak}, {"live_end", r->live},
+                  {"live_mean", r->mean_live}, {"live_objects_end", r->live_objects});
 }
 
 static void show_json_caches(const struct trace *trace, const struct trace_class_result *class,
@@ -215,18 +205,13 @@ static void show_json_caches(const struct trace *trace, const struct trace_class
         writer_print(w, "%s\n  {", first ? "" : ",");
         first = false;
         output_word(w, "name", c->name, ", ");
-        writer_key(w, "size", c->size, ", ");
-        writer_key(w, "allocs", class[i].allocs, ", ");
-        writer_key(w, "live_peak", class[i].live_peak, ", ");
-        writer_key(w, "live_end", class[i].live, ", ");
-        writer_key(w, "outside", class[i].outside, ", ");
-        writer_key(w, "slabs_allocated", class[i].slabs, ", ");
-        writer_key(w, "slab_bytes_peak", class[i].peak, ", ");
-        writer_key(w, "slab_bytes_end", class[i].held, ", ");
-        writer_key(w, "slab_size", class[i].stride, ", ");
-        writer_key(w, "order", class[i].order, ", ");
-        writer_key(w, "objs_per_slab", class[i].slab_objects, ", ");
-        writer_key(w, "sheaf_capacity", class[i].capacity, "}");
+        output_counts(w, "}", {"size", c->size}, {"allocs", class[i].allocs},
+                      {"live_peak", class[i].live_peak}, {"live_end", class[i].live},
+                      {"outside", class[i].outside}, {"slabs_allocated", class[i].slabs},
+                      {"slab_bytes_peak", class[i].peak}, {"slab_bytes_end", class[i].held},
+                      {"slab_size", class[i].stride}, {"order", class[i].order},
+                      {"objs_per_slab", class[i].slab_objects},
+                      {"sheaf_capacity", class[i].capacity});
     }
     writer_print(w, "]");
 }
@@ -240,22 +225,16 @@ static void show_json_run(const struct trace *trace, const struct trace_options 
     writer_print(w, "{");
     output_word(w, "topology", row->topology, ", ");
     output_word(w, "design", row->series->name, ",\n ");
-    writer_key(w, "cpus", r->cpus, ", ");
-    writer_key(w, "nodes", r->nodes, ", ");
-    writer_key(w, "allocs", r->allocs, ", ");
-    writer_key(w, "frees", r->frees, ", ");
-    writer_key(w, "alloc_outside", r->event[LAB_ALLOC_OUTSIDE], ", ");
-    writer_key(w, "free_outside", r->event[LAB_FREE_OUTSIDE], ",\n ");
-    writer_key(w, "slabs_allocated", r->slabs, ", ");
-    writer_key(w, "slab_bytes_peak", r->peak, ", ");
-    writer_key(w, "slab_bytes_end", r->held, ", ");
-    writer_key(w, "slab_bytes_mean", r->mean_held, ", ");
-    writer_key(w, "sheaf_bytes", r->sheaves, ",\n ");
+    output_counts(w, ",\n ", {"cpus", r->cpus}, {"nodes", r->nodes}, {"allocs", r->allocs},
+                  {"frees", r->frees}, {"alloc_outside", r->event[LAB_ALLOC_OUTSIDE]},
+                  {"free_outside", r->event[LAB_FREE_OUTSIDE]});
+    output_counts(w, ",\n ", {"slabs_allocated", r->slabs}, {"slab_bytes_peak", r->peak},
+                  {"slab_bytes_end", r->held}, {"slab_bytes_mean", r->mean_held},
+                  {"sheaf_bytes", r->sheaves});
     for (unsigned l = 0; l < 2; l++) {
         writer_print(w, "\"%s\": {", locks[l]);
-        writer_key(w, "own", r->lock[l][0], ", ");
-        writer_key(w, "near", r->lock[l][1], ", ");
-        writer_key(w, "far", r->lock[l][2], "}, ");
+        output_counts(w, "}, ", {"own", r->lock[l][0]}, {"near", r->lock[l][1]},
+                      {"far", r->lock[l][2]});
     }
     if (options->costs) {
         writer_print(w, "\n \"nanoseconds\": {");

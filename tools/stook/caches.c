@@ -124,20 +124,13 @@ static void caches_table(struct writer *w, const struct heap *heap, bool all)
 
 static void caches_json_count(struct writer *w, const struct heap_count *n)
 {
-    writer_key(w, "active_objects", n->active, ", ");
-    writer_key(w, "total_objects", n->total, ", ");
-    writer_key(w, "sheaf_objects", n->in_sheaves, ", ");
-    writer_key(w, "slab_free_objects", n->in_slabs, ", ");
-    writer_key(w, "slabs", n->slabs, ", ");
-    writer_key(w, "slabs_partial", n->partial, ", ");
-    writer_key(w, "slabs_empty", n->empty, ", ");
-    writer_key(w, "sheaves", n->sheaves, ", ");
-    writer_key(w, "barns", n->barns, ", ");
-    writer_key(w, "resident_bytes", n->bytes.resident, ", ");
-    writer_key(w, "in_use_bytes", n->bytes.in_use, ", ");
-    writer_key(w, "cached_bytes", n->bytes.cached, ", ");
-    writer_key(w, "wasted_bytes", n->bytes.wasted, ", ");
-    writer_key(w, "peak_bytes", n->bytes.peak, "");
+    output_counts(w, "", {"active_objects", n->active}, {"total_objects", n->total},
+                  {"sheaf_objects", n->in_sheaves}, {"slab_free_objects", n->in_slabs},
+                  {"slabs", n->slabs}, {"slabs_partial", n->partial}, {"slabs_empty", n->empty},
+                  {"sheaves", n->sheaves}, {"barns", n->barns},
+                  {"resident_bytes", n->bytes.resident}, {"in_use_bytes", n->bytes.in_use},
+                  {"cached_bytes", n->bytes.cached}, {"wasted_bytes", n->bytes.wasted},
+                  {"peak_bytes", n->bytes.peak});
 }
 
 static void caches_json_nodes(struct writer *w, const struct heap *heap,
@@ -152,16 +145,11 @@ static void caches_json_nodes(struct writer *w, const struct heap *heap,
             continue;
         writer_print(w, "%s{", comma);
         comma = ", ";
-        writer_key(w, "node", i, ", ");
-        writer_key(w, "slabs", node->slabs, ", ");
-        writer_key(w, "slabs_partial", node->partial, ", ");
-        writer_key(w, "slabs_empty", node->empty, ", ");
-        writer_key(w, "objects", node->objects, ", ");
-        writer_key(w, "objects_out", node->out, ", ");
-        writer_key(w, "resident_bytes", node->bytes, ", ");
-        writer_key(w, "barn_full", node->barn_full, ", ");
-        writer_key(w, "barn_empty", node->barn_empty, ", ");
-        writer_key(w, "barn_objects", node->barn_objects, "}");
+        output_counts(w, "}", {"node", i}, {"slabs", node->slabs}, {"slabs_partial", node->partial},
+                      {"slabs_empty", node->empty}, {"objects", node->objects},
+                      {"objects_out", node->out}, {"resident_bytes", node->bytes},
+                      {"barn_full", node->barn_full}, {"barn_empty", node->barn_empty},
+                      {"barn_objects", node->barn_objects});
     }
     writer_print(w, "],\n   \"cpus\": [");
     comma = "";
@@ -171,10 +159,8 @@ static void caches_json_nodes(struct writer *w, const struct heap *heap,
             continue;
         writer_print(w, "%s{", comma);
         comma = ", ";
-        writer_key(w, "cpu", cpu, ", ");
-        writer_key(w, "sheaves", n.sheaves, ", ");
-        writer_key(w, "objects", n.objects, ", ");
-        writer_key(w, "remote_objects", n.remote, "}");
+        output_counts(w, "}", {"cpu", cpu}, {"sheaves", n.sheaves}, {"objects", n.objects},
+                      {"remote_objects", n.remote});
     }
     writer_print(w, "]");
 }
@@ -190,13 +176,9 @@ static void caches_json_cache(struct writer *w, const struct heap *heap,
     output_word(w, "name", cache->name, ", ");
     output_flag(w, "internal", cache->internal, ", ");
     output_word(w, "flags", flags, ", ");
-    writer_key(w, "number", cache->index, ", ");
-    writer_key(w, "object_size", cache->object_size, ", ");
-    writer_key(w, "align", cache->align, ", ");
-    writer_key(w, "stride", cache->stride, ", ");
-    writer_key(w, "order", cache->order, ", ");
-    writer_key(w, "objects_per_slab", cache->slab_objects, ", ");
-    writer_key(w, "sheaf_capacity", cache->capacity, ",\n   ");
+    output_counts(w, ",\n   ", {"number", cache->index}, {"object_size", cache->object_size},
+                  {"align", cache->align}, {"stride", cache->stride}, {"order", cache->order},
+                  {"objects_per_slab", cache->slab_objects}, {"sheaf_capacity", cache->capacity});
     caches_json_count(w, &cache->count);
     writer_print(w, ", ");
     output_flag(w, "moved", cache->moved, "");
@@ -225,19 +207,15 @@ static void caches_json(struct writer *w, const struct heap *heap)
         caches_json_cache(w, heap, &heap->cache[i]);
     }
     writer_print(w, "],\n \"large\": {");
-    writer_key(w, "objects", heap->large_objects, ", ");
-    writer_key(w, "resident_bytes", heap->large_bytes, "},\n \"totals\": {");
+    output_counts(w, "},\n \"totals\": {", {"objects", heap->large_objects},
+                  {"resident_bytes", heap->large_bytes});
     caches_json_count(w, &heap->total);
     writer_print(w, "},\n \"guard\": {");
-    writer_key(w, "objects", heap->guarded_objects, ", ");
-    writer_key(w, "bytes", heap->guarded_bytes, ", ");
-    writer_key(w, "sampled_objects", heap->guarded_ever, "},\n \"arena\": {");
-    writer_key(w, "used_bytes", heap->arena.used, ", ");
-    writer_key(w, "warm_bytes", heap->arena.warm, ", ");
-    writer_key(w, "warm_limit_bytes", heap->arena.limit, ", ");
-    writer_key(w, "blocks", heap->arena.blocks, ", ");
-    writer_key(w, "purged_bytes", heap->arena.purged, ", ");
-    writer_key(w, "committed_bytes", heap->arena.committed, "}}\n");
+    output_counts(w, "},\n \"arena\": {", {"objects", heap->guarded_objects},
+                  {"bytes", heap->guarded_bytes}, {"sampled_objects", heap->guarded_ever});
+    output_counts(w, "}}\n", {"used_bytes", heap->arena.used}, {"warm_bytes", heap->arena.warm},
+                  {"warm_limit_bytes", heap->arena.limit}, {"blocks", heap->arena.blocks},
+                  {"purged_bytes", heap->arena.purged}, {"committed_bytes", heap->arena.committed});
 }
 
 /* ---- one cache: by node and CPU, and its slabs ------------------------------------------------ */

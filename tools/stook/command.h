@@ -6,6 +6,7 @@
 #define STOOK_TOOL_COMMAND_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct command {
@@ -36,6 +37,14 @@ void output_writer_to(struct writer *w, FILE *to);
 /* "key": "text", or null without a text; "key": true or false; then `end`. */
 void output_word(struct writer *w, const char *key, const char *text, const char *end);
 void output_flag(struct writer *w, const char *key, bool value, const char *end);
+/* "name": value for each of these, with commas between. */
+struct output_count {
+    const char *name;
+    uint64_t value;
+};
+#define output_counts(w, end, ...)                                                                 \
+    output_each(w, end, (const struct output_count[]){__VA_ARGS__, {0}})
+void output_each(struct writer *w, const char *end, const struct output_count *count);
 /* A JSON string into a stream. */
 void output_string(FILE *to, const char *text);
 /* Of main().  Where a standard descriptor is closed, the next file would take its number, and be written to: another

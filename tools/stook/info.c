@@ -271,10 +271,9 @@ static void info_json_nodes(struct writer *w)
         if (!(topology.online_nodes >> node & 1))
             continue;
         writer_print(w, first ? "{" : ", {");
-        writer_key(w, "node", node, ", ");
-        writer_key(w, "cpus", info_node_cpus(node), ", ");
-        writer_key(w, "memory_bytes", info_node_memory(node), ", ");
-        writer_key(w, "home", topology.home_of_node[node], "}");
+        output_counts(w, "}", {"node", node}, {"cpus", info_node_cpus(node)},
+                      {"memory_bytes", info_node_memory(node)},
+                      {"home", topology.home_of_node[node]});
         first = false;
     }
     writer_print(w, "],\n");
@@ -292,8 +291,7 @@ static void info_json(struct writer *w, const struct info *info)
     output_word(w, "mode_why", info->why, ",\n ");
     output_flag(w, "rseq_registered", info->rseq_registered, ", ");
     output_flag(w, "membarrier_rseq", info->membarrier, ",\n \"cpus\": {");
-    writer_key(w, "possible", topology.cpus, ", ");
-    writer_key(w, "allowed", topology.allowed_cpus, ", ");
+    output_counts(w, ", ", {"possible", topology.cpus}, {"allowed", topology.allowed_cpus});
     output_word(w, "online", info->cpus_online, ", ");
     info_maybe(w, "quota_percent", topology_quota(), "},\n");
     info_json_nodes(w);
@@ -308,13 +306,11 @@ static void info_json(struct writer *w, const struct info *info)
     info_maybe(w, "rlimit_as_bytes", info->address_limit, ", ");
     if (info->overcommit >= 0 && info->overcommit <= 2)
         output_word(w, "overcommit", info_overcommit[info->overcommit], ", ");
-    writer_key(w, "reserved_bytes", info->arena.reserved, ", ");
-    writer_key(w, "warm_reserve_bytes", info->arena.reserve, "},\n \"limits\": {");
-    writer_key(w, "caches", STOOK_CACHES_MAX, ", ");
-    writer_key(w, "object_size", STOOK_OBJECT_SIZE_MAX, ", ");
-    writer_key(w, "align", STOOK_ALIGN_MAX, ", ");
-    writer_key(w, "objects_per_slab", STOOK_SLAB_OBJECTS_MAX, ", ");
-    writer_key(w, "sheaf_capacity", STOOK_SHEAF_CAPACITY_MAX, "}}\n");
+    output_counts(w, "},\n \"limits\": {", {"reserved_bytes", info->arena.reserved},
+                  {"warm_reserve_bytes", info->arena.reserve});
+    output_counts(w, "}}\n", {"caches", STOOK_CACHES_MAX}, {"object_size", STOOK_OBJECT_SIZE_MAX},
+                  {"align", STOOK_ALIGN_MAX}, {"objects_per_slab", STOOK_SLAB_OBJECTS_MAX},
+                  {"sheaf_capacity", STOOK_SHEAF_CAPACITY_MAX});
 }
 
 static int info_command(int argc, char **argv)

@@ -36,14 +36,12 @@ static void list_row(const struct list *list, struct writer *w, const struct hea
         output_word(w, "program", heap->target->name, ", ");
         output_word(w, "stook", heap->version, ", ");
         output_word(w, "mode", heap->mode, ", ");
-        writer_key(w, "process_resident_bytes", resident, ", ");
-        writer_key(w, "resident_bytes", heap->total.bytes.resident, ", ");
-        writer_key(w, "in_use_bytes", heap->total.bytes.in_use, ", ");
-        writer_key(w, "cached_bytes", heap->total.bytes.cached, ", ");
-        writer_key(w, "wasted_bytes", heap->total.bytes.wasted, ", ");
-        writer_key(w, "warm_bytes", heap->arena.warm, ", ");
-        writer_key(w, "active_objects", heap->total.active, ", ");
-        writer_key(w, "caches", heap->caches, "}");
+        output_counts(w, "}", {"process_resident_bytes", resident},
+                      {"resident_bytes", heap->total.bytes.resident},
+                      {"in_use_bytes", heap->total.bytes.in_use},
+                      {"cached_bytes", heap->total.bytes.cached},
+                      {"wasted_bytes", heap->total.bytes.wasted}, {"warm_bytes", heap->arena.warm},
+                      {"active_objects", heap->total.active}, {"caches", heap->caches});
         return;
     }
     writer_print(w, "%8d ", heap->target->pid);

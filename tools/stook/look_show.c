@@ -138,16 +138,12 @@ void look_json_process(struct writer *w, const struct heap *heap)
     output_word(w, "program", heap->target->name, ", ");
     output_word(w, "mode", heap->mode, ", ");
     output_word(w, "mode_why", heap->why, ",\n ");
-    writer_key(w, "membarriers", heap->membarriers, ", ");
-    writer_key(w, "cpus_possible", heap->cpus, ", ");
-    writer_key(w, "cpus_allowed", heap->cpus_allowed, ", ");
-    writer_key(w, "cpus_used", heap->cpus_used, ", ");
-    writer_key(w, "nodes", heap->nodes_online, ", ");
-    writer_key(w, "slot_bytes", heap->slot_bytes, ", ");
-    writer_key(w, "process_resident_bytes",
-               heap->target->live ? look_resident(heap->target->pid) : 0, ", ");
-    writer_key(w, "tries", heap->tries, ", ");
-    writer_key(w, "torn_caches", heap->torn, "");
+    output_counts(
+        w, "", {"membarriers", heap->membarriers}, {"cpus_possible", heap->cpus},
+        {"cpus_allowed", heap->cpus_allowed}, {"cpus_used", heap->cpus_used},
+        {"nodes", heap->nodes_online}, {"slot_bytes", heap->slot_bytes},
+        {"process_resident_bytes", heap->target->live ? look_resident(heap->target->pid) : 0},
+        {"tries", heap->tries}, {"torn_caches", heap->torn});
 }
 
 uint64_t look_resident(int pid)

@@ -41,6 +41,12 @@ void output_flag(struct writer *w, const char *key, bool value, const char *end)
     writer_print(w, "\"%s\": %s%s", key, value ? "true" : "false", end);
 }
 
+void output_each(struct writer *w, const char *end, const struct output_count *count)
+{
+    for (; count->name; count++)
+        writer_key(w, count->name, count->value, count[1].name ? ", " : end);
+}
+
 void output_string(FILE *to, const char *text)
 {
     struct writer w;

@@ -73,8 +73,7 @@ static void walk_show(struct walk *walk, const struct heap_slab *slab, uint32_t 
     heap_describe(walk->heap, slab, index, address, &what);
     if (walk->json) {
         writer_print(w, walk->shown ? ",\n  {" : "\n  {");
-        writer_key(w, "object", address, ", ");
-        writer_key(w, "bytes", what.bytes, ", ");
+        output_counts(w, ", ", {"object", address}, {"bytes", what.bytes});
         writer_print(w, "\"state\": \"%s\"", heap_state_word(state));
         if (what.requested) {
             writer_print(w, ", ");

@@ -164,15 +164,13 @@ static void whatis_json(struct writer *w, const struct whatis *one)
         writer_print(w, ", \"slab\": {");
         writer_key(w, "address", heap_slab_base(one->heap, what->slab), ", ");
         writer_print(w, "\"state\": \"%s\", ", heap_slab_state_name(what->slab));
-        writer_key(w, "objects", what->slab->objects, ", ");
-        writer_key(w, "objects_out", what->slab->inuse, ", ");
-        writer_key(w, "node", what->slab->node, "}");
+        output_counts(w, "}", {"objects", what->slab->objects}, {"objects_out", what->slab->inuse},
+                      {"node", what->slab->node});
     }
     if (what->kind == HEAP_OBJECT || what->kind == HEAP_LARGE || what->kind == HEAP_GUARDED) {
         writer_print(w, ",\n   ");
-        writer_key(w, "object", what->start, ", ");
-        writer_key(w, "bytes", what->bytes, ", ");
-        writer_key(w, "index", what->index, ", ");
+        output_counts(w, ", ", {"object", what->start}, {"bytes", what->bytes},
+                      {"index", what->index});
         writer_print(w, "\"state\": \"%s\"", heap_state_word(what->state));
         if (what->state == HEAP_IN_CPU || what->state == HEAP_IN_BARN) {
             writer_print(w, ", ");
