@@ -70,7 +70,7 @@ static void trace_plan(const uint8_t *bytes, size_t n)
     started = true;
     table = builtin;
     if (traces_read(&trace, fuzz_file(bytes, n)))
-        FUZZ_CHECK(traces_run(&plan, &table) == 0);
+        traces_run(&plan, &table);
     traces_free(&trace);
 }
 

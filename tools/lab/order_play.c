@@ -7,6 +7,7 @@
  * behind the last record the machine's first CPU frees, in the order of the objects' numbers.
  */
 #include "lab/order.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -45,16 +46,13 @@ static void order_count(struct lab *lab, struct lab_counts **counts, uint64_t *s
 
 int order_play(struct lab *lab, const struct order *order, struct order_result *result)
 {
-    void **object = calloc(order->header.objects + 1, sizeof(*object));
     struct lab_actor *actor;
     int status = order_suits(order);
+    void **object;
 
-    if (status == 0 && !object)
-        status = complain(STATUS_FAILED, "no memory for the order's objects");
-    if (status != 0) {
-        free(object);
+    if (status != 0)
         return status;
-    }
+    object = target_need(calloc(order->header.objects + 1, sizeof(*object)));
     actor = lab_actor(lab, lab_cpu_at(0), order_idle, NULL);
     for (uint64_t i = 0; i < order->header.records; i++) {
         const struct order_record *r = &order->record[i];

@@ -11,6 +11,7 @@
  */
 #include "lab/order.h"
 #include "lab/timing.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -76,10 +77,8 @@ unsigned lab_pairs(const struct lab *lab)
 
 void *lab_memory(struct lab *lab, size_t bytes)
 {
-    void **memory = aligned_alloc(64, (bytes + 2 * 64 - 1) / 64 * 64);
+    void **memory = target_need(aligned_alloc(64, (bytes + 2 * 64 - 1) / 64 * 64));
 
-    if (!memory)
-        die("no memory for the lab itself");
     memset(memory, 0, bytes + 64);
     *memory = lab->memory;
     lab->memory = memory;

@@ -3,6 +3,7 @@
  * timing.c - the discrete-event simulation behind timing.h.
  */
 #include "lab/timing.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "os/topology.h"
@@ -80,9 +81,7 @@ static struct timing_demand *timing_demand(struct lab_actor *actor)
 
     if (t->n == t->room) {
         t->room = t->room ? 2 * t->room : 64;
-        t->demand = realloc(t->demand, t->room * sizeof(t->demand[0]));
-        if (!t->demand)
-            die("no memory for the lab itself");
+        t->demand = target_need(realloc(t->demand, t->room * sizeof(t->demand[0])));
     }
     return memset(&t->demand[t->n++], 0, sizeof(t->demand[0]));
 }

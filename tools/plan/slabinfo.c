@@ -5,6 +5,7 @@
  */
 #include "plan/slabinfo.h"
 
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "base/file.h"
@@ -25,16 +26,7 @@ enum { SLABINFO_LINE = 1024, SLABINFO_ORDER_MAX = 20 };
 
 static struct slabinfo_cache *slabinfo_add(struct slabinfo *info)
 {
-    if (info->count == info->room) {
-        size_t room = info->room ? 2 * info->room : 64;
-        void *more = reallocarray(info->caches, room, sizeof(*info->caches));
-        if (!more) {
-            complain(STATUS_FAILED, "plan: no memory for the list of caches");
-            return NULL;
-        }
-        info->caches = more;
-        info->room = room;
-    }
+    info->caches = target_row(info->caches, info->count, sizeof(*info->caches));
     memset(&info->caches[info->count], 0, sizeof(*info->caches));
     return &info->caches[info->count++];
 }
@@ -95,8 +87,7 @@ static bool slabinfo_proc_line(struct slabinfo *info, const char *text, const ch
         pages == 0 || pages > 1u << SLABINFO_ORDER_MAX || (pages & (pages - 1)) ||
         objects > UINT_MAX)
         return refuse("plan: %s:%u: the line is not of a slabinfo", path, line);
-    if (!(cache = slabinfo_add(info)))
-        return false;
+    cache = slabinfo_add(info);
     slabinfo_name(cache, name);
     cache->size = cache->stride = size;
     cache->align = 8;
@@ -149,8 +140,6 @@ static bool slabinfo_table_line(struct slabinfo *info, char *text, const int *fi
     unsigned at = 0;
     bool good = true;
 
-    if (!cache)
-        return false;
     for (; (word = strsep(&rest, "\t")) && at < n; at++) {
         char *end;
         if (fields[at] == TABLE_NAME)
@@ -316,10 +305,10 @@ static bool slabinfo_read_folder(struct slabinfo *info, const char *path)
         struct slabinfo_cache *cache;
         if (*entry->d_name == '.' || entry->d_type == DT_LNK)
             continue;
-        good = (cache = slabinfo_add(info)) != NULL;
-        if (good && !slabinfo_sys_cache(cache, path, entry->d_name))
+        cache = slabinfo_add(info);
+        if (!slabinfo_sys_cache(cache, path, entry->d_name)) {
             info->count--;
-        else if (good) {
+        } else {
             slabinfo_name(cache, entry->d_name);
             memcpy(cache->folder, cache->name, sizeof(cache->folder));
         }

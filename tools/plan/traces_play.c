@@ -10,6 +10,7 @@
 
 #include "kmalloc/private.h"
 #include "lab/lab.h"
+#include "look/target.h"
 #include "malloc/starts.h"
 #include "page/pagemap.h"
 #include "percpu/percpu.h"
@@ -133,21 +134,20 @@ static const uint32_t *play_steps(const struct traces_trace *t, unsigned first, 
     return play_all.list[to] + at;
 }
 
-static bool play_room(const struct traces_trace *t, uint32_t n)
+static void play_room(const struct traces_trace *t, uint32_t n)
 {
     if (t->objects > play_all.objects) {
         free(play_all.object);
-        play_all.object = malloc(t->objects * sizeof(void *));
-        play_all.objects = play_all.object ? t->objects : 0;
+        play_all.object = target_need(malloc(t->objects * sizeof(void *)));
+        play_all.objects = t->objects;
     }
     if (n > play_all.listed || !play_all.list[0]) {
         for (unsigned i = 0; i < 2; i++) {
             free(play_all.list[i]);
-            play_all.list[i] = malloc(((size_t)n + 1) * sizeof(uint32_t));
+            play_all.list[i] = target_need(malloc(((size_t)n + 1) * sizeof(uint32_t)));
         }
-        play_all.listed = play_all.list[0] && play_all.list[1] ? n : 0;
+        play_all.listed = n;
     }
-    return play_all.object && play_all.list[0] && play_all.list[1];
 }
 
 /* ---- pages ---------------------------------------------------------------------------------- */
@@ -174,9 +174,8 @@ static void play_touch(struct play *p, const void *object, size_t size)
         play_all.page[base] |= PLAY_SLAB;
         if (play_all.slabs == play_all.slab_room) {
             play_all.slab_room = play_all.slab_room ? 2 * play_all.slab_room : 1024;
-            play_all.slab = realloc(play_all.slab, play_all.slab_room * sizeof(uint32_t));
-            if (!play_all.slab)
-                die("plan: no memory");
+            play_all.slab =
+                target_need(realloc(play_all.slab, play_all.slab_room * sizeof(uint32_t)));
         }
         play_all.slab[play_all.slabs++] = base;
     }
@@ -306,8 +305,8 @@ bool traces_play(const struct traces_trace *trace, unsigned above, const struct 
         memset(detail, 0, TRACES_PARTS * sizeof(*detail));
     if (n == 0)
         return false;
-    if (!play_room(trace, n) || !(p.cache = play_cache(class)) ||
-        stook_cache_stat_enable(p.cache, STOOK_STATS_SLOW) != 0)
+    play_room(trace, n);
+    if (!(p.cache = play_cache(class)) || stook_cache_stat_enable(p.cache, STOOK_STATS_SLOW) != 0)
         die("plan: no memory");
     list = play_steps(trace, first, last, 0, 0);
     p.order = p.cache->layout.order;

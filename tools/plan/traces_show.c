@@ -2,6 +2,7 @@
 /* traces_show.c - a table's cost in each trace, before and after a search, as text or JSON. */
 #include "plan/traces.h"
 
+#include "look/target.h"
 #include "stook/command.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ struct show {
 static const char *const show_when[2] = {"before", "after"};
 
 /* What the bytes at the peak are. */
-static bool show_account(struct show *s, unsigned which, unsigned t)
+static void show_account(struct show *s, unsigned which, unsigned t)
 {
     const struct traces_table *table = &s->table[which];
     struct traces_bytes *to = &s->bytes[which][t], *detail;
@@ -30,9 +31,7 @@ static bool show_account(struct show *s, unsigned which, unsigned t)
     unsigned above = 0, part = s->sum[which][t].part;
 
     memset(&s->by_class[t * TRACES_CLASSES], 0, TRACES_CLASSES * sizeof(s->by_class[0]));
-    detail = calloc(TRACES_PARTS, sizeof(*detail));
-    if (!detail)
-        return refuse("plan: no memory");
+    detail = target_need(calloc(TRACES_PARTS, sizeof(*detail)));
     for (unsigned i = 0; i < table->classes; above = table->class[i++].size) {
         if (!traces_play(&s->plan->trace[t], above, &table->class[i], &cost, detail))
             continue;
@@ -44,16 +43,14 @@ static bool show_account(struct show *s, unsigned which, unsigned t)
         to->sheaves += detail[part].sheaves;
     }
     free(detail);
-    return true;
 }
 
-static bool show_sums(struct show *s, unsigned which)
+static void show_sums(struct show *s, unsigned which)
 {
-    for (unsigned t = 0; t < s->plan->traces; t++)
-        if (!traces_sum(s->plan, t, &s->table[which], &s->sum[which][t]) ||
-            !show_account(s, which, t))
-            return false;
-    return true;
+    for (unsigned t = 0; t < s->plan->traces; t++) {
+        traces_sum(s->plan, t, &s->table[which], &s->sum[which][t]);
+        show_account(s, which, t);
+    }
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -206,37 +203,31 @@ static void show_json(const struct show *s)
     }
 }
 
-int traces_run(const struct traces_plan *plan, struct traces_table *table)
+void traces_run(const struct traces_plan *plan, struct traces_table *table)
 {
-    struct show *s = calloc(1, sizeof(*s));
-    struct traces_sum *sums = calloc((size_t)2 * plan->traces, sizeof(*sums));
-    struct traces_bytes *bytes = calloc((size_t)2 * plan->traces, sizeof(*bytes));
-    struct traces_bytes *by_class =
-        calloc((size_t)TRACES_CLASSES * plan->traces, sizeof(*by_class));
-    int status = STATUS_FAILED;
+    struct show *s = target_need(calloc(1, sizeof(*s)));
+    struct traces_sum *sums = target_need(calloc((size_t)2 * plan->traces, sizeof(*sums)));
+    struct traces_bytes *bytes = target_need(calloc((size_t)2 * plan->traces, sizeof(*bytes)));
 
-    if (!s || !sums || !bytes || !by_class) {
-        complain(STATUS_FAILED, "plan: no memory");
-    } else {
-        *s = (struct show){.plan = plan,
-                           .table = {*table, *table},
-                           .sum = {sums, sums + plan->traces},
-                           .bytes = {bytes, bytes + plan->traces},
-                           .by_class = by_class,
-                           .tables = plan->search ? 2 : 1};
-        if (show_sums(s, 0) &&
-            (!plan->search ||
-             (traces_search(plan, &s->table[1], s->change, &s->changes) && show_sums(s, 1)))) {
-            if (plan->json)
-                show_json(s);
-            else
-                show_text(s);
-            status = STATUS_OK;
-        }
+    *s = (struct show){
+        .plan = plan,
+        .table = {*table, *table},
+        .sum = {sums, sums + plan->traces},
+        .bytes = {bytes, bytes + plan->traces},
+        .by_class = target_need(calloc((size_t)TRACES_CLASSES * plan->traces, sizeof(*bytes))),
+        .tables = plan->search ? 2 : 1,
+    };
+    show_sums(s, 0);
+    if (plan->search) {
+        traces_search(plan, &s->table[1], s->change, &s->changes);
+        show_sums(s, 1);
     }
-    free(s);
-    free(sums);
+    if (plan->json)
+        show_json(s);
+    else
+        show_text(s);
+    free(s->by_class);
     free(bytes);
-    free(by_class);
-    return status;
+    free(sums);
+    free(s);
 }

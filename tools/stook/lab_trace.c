@@ -6,6 +6,7 @@
 #include "stook/lab_parts.h"
 
 #include "lab/trace_play.h"
+#include "look/target.h"
 #include "stook/command.h"
 
 #include "watch/settings_show.h"
@@ -170,11 +171,10 @@ int lab_trace_run(int argc, char **argv, const char *machine)
     if (!trace_open(&trace, file)) {
         status = complain(STATUS_FAILED, "%s: %s", file, trace.error);
     } else {
-        class =
-            calloc((size_t)TRACE_TOPOLOGIES * SWEEP_SERIES * (trace.classes + 1), sizeof(class[0]));
+        class = target_need(calloc((size_t)TRACE_TOPOLOGIES * SWEEP_SERIES * (trace.classes + 1),
+                                   sizeof(class[0])));
         rows = lab_trace_rows(&trace, &options, row, class);
-        status = class ? lab_trace_all(&trace, &options, row, rows)
-                       : complain(STATUS_FAILED, "no memory for what will be counted");
+        status = lab_trace_all(&trace, &options, row, rows);
         if (status == 0)
             status = trace_show(&trace, file, &options, row, rows);
     }

@@ -3,6 +3,7 @@
  * plan.c - stook plan: where an object's metadata lies and what that costs; or a machine's caches.
  */
 #include "plan/plan.h"
+#include "look/target.h"
 #include "plan/traces.h"
 #include "stook/command.h"
 #include "stook/option.h"
@@ -244,14 +245,15 @@ static int plan_traces(const struct plan_command *c)
     traces_builtin(&table);
     if (c->classes && !traces_table_read(&table, c->classes))
         return STATUS_USAGE;
-    plan.trace = calloc(plan.traces, sizeof(plan.trace[0]));
-    if (!plan.trace)
-        return complain(STATUS_FAILED, "plan: no memory for the traces");
+    plan.trace = target_need(calloc(plan.traces, sizeof(plan.trace[0])));
     while (n < plan.traces &&
            traces_read(&plan.trace[n], n < c->files ? c->file[n] : c->judge[n - c->files]))
         n++;
-    if (n == plan.traces && traces_start())
-        status = traces_resolve_all(&table) ? traces_run(&plan, &table) : STATUS_USAGE;
+    if (n == plan.traces && traces_start()) {
+        status = traces_resolve_all(&table) ? STATUS_OK : STATUS_USAGE;
+        if (status == STATUS_OK)
+            traces_run(&plan, &table);
+    }
     for (unsigned i = 0; i < plan.traces; i++)
         traces_free(&plan.trace[i]);
     free(plan.trace);

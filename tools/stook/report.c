@@ -22,26 +22,20 @@ struct report_options {
     uint64_t snapshots;
 };
 
-static bool report_keep(struct report *report)
+static void report_keep(struct report *report)
 {
     struct heap *heap = report->heap;
-    struct report_snapshot *all =
-        realloc(report->snapshot, (report->snapshots + 1) * sizeof(*report->snapshot));
     struct report_snapshot *one;
 
-    if (!all)
-        return false;
-    report->snapshot = all;
-    one = &all[report->snapshots];
+    report->snapshot = target_row(report->snapshot, report->snapshots, sizeof(*one));
+    one = &report->snapshot[report->snapshots++];
     *one = (struct report_snapshot){
         .time = heap->target->time,
         .total = heap->total.bytes,
         .process = heap->target->live ? look_resident(heap->target->pid) : 0,
-        .cache = calloc(heap->caches + 2, sizeof(struct report_cache)),
+        .cache = target_need(calloc(heap->caches + 2, sizeof(struct report_cache))),
         .caches = heap->caches + 1,
     };
-    if (!one->cache)
-        return false;
     for (size_t i = 0; i < heap->caches; i++) {
         one->cache[i].index = heap->cache[i].index;
         memcpy(one->cache[i].name, heap->cache[i].name, HEAP_NAME);
@@ -50,8 +44,6 @@ static bool report_keep(struct report *report)
     strcpy(one->cache[heap->caches].name, "(large)");
     one->cache[heap->caches].bytes.resident = one->cache[heap->caches].bytes.in_use =
         heap->large_bytes;
-    report->snapshots++;
-    return true;
 }
 
 static int report_parse(int argc, char **argv, struct report_options *options)
@@ -87,8 +79,7 @@ static bool report_gather(struct report *report, const struct report_options *op
                            report->snapshots, options->snapshots);
             return false;
         }
-        if (!report_keep(report))
-            return complain(STATUS_FAILED, "no memory") == STATUS_OK;
+        report_keep(report);
     }
     return true;
 }
@@ -104,7 +95,8 @@ static int report_run(int argc, char **argv)
         status = look_open(options.pid, &report.heap);
     if (status != STATUS_OK)
         return status;
-    if (!report_keep(&report) || !report_gather(&report, &options))
+    report_keep(&report);
+    if (!report_gather(&report, &options))
         status = STATUS_FAILED;
     file = status == STATUS_OK ? fopen(options.html, "we") : NULL;
     if (file) {

@@ -128,13 +128,11 @@ static void walk_cache(struct walk *walk)
     }
 }
 
-static int walk_all(struct walk *walk)
+static void walk_all(struct walk *walk)
 {
     output_writer(&walk->w);
     walk->names = look_names_new(walk->heap);
-    walk->site = calloc(WALK_SITES, sizeof(*walk->site));
-    if (!walk->site)
-        return complain(STATUS_FAILED, "no memory");
+    walk->site = target_need(calloc(WALK_SITES, sizeof(*walk->site)));
     if (walk->json) {
         look_json_process(&walk->w, walk->heap);
         writer_print(&walk->w, ",\n \"cache\": ");
@@ -150,7 +148,6 @@ static int walk_all(struct walk *walk)
     free(walk->site);
     look_names_free(walk->names);
     (void)writer_finish(&walk->w);
-    return STATUS_OK;
 }
 
 static int walk_run(int argc, char **argv)
@@ -177,7 +174,7 @@ static int walk_run(int argc, char **argv)
         status = complain(STATUS_FAILED, "process %d has no cache %s; stook caches lists them",
                           walk.heap->target->pid, name);
     else
-        status = walk_all(&walk);
+        walk_all(&walk);
     heap_close(walk.heap);
     return status;
 }

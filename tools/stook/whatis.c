@@ -273,9 +273,7 @@ static int whatis_run(int argc, char **argv)
         return status;
     if (argc - optind < 2)
         return complain(STATUS_USAGE, "whatis takes a process number and addresses");
-    of = calloc(2 * (size_t)argc, sizeof(*of));
-    if (!of)
-        return complain(STATUS_FAILED, "no memory");
+    of = target_need(calloc(2 * (size_t)argc, sizeof(*of)));
     for (int i = optind + 1; i < argc; i++) {
         unsigned readings = whatis_read(argv[i], &of[n]);
         if (readings == 0) {
