@@ -38,10 +38,7 @@ static struct fleet_row *fleet_new_row(struct fleet_rows *rows, const char *name
 /* Not the limits and peaks, whose sums mean nothing. */
 static void fleet_add(struct fleet_row *to, const struct fleet_row *from)
 {
-    to->bytes.resident += from->bytes.resident;
-    to->bytes.in_use += from->bytes.in_use;
-    to->bytes.cached += from->bytes.cached;
-    to->bytes.wasted += from->bytes.wasted;
+    heap_add_bytes(&to->bytes, &from->bytes);
     to->active += from->active;
     to->in_sheaves += from->in_sheaves;
     to->in_slabs += from->in_slabs;
@@ -294,10 +291,7 @@ static void fleet_sum_processes(struct fleet *fleet, const struct fleet_process 
         other->warm += process->warm;
         other->objects += process->objects;
         other->torn += process->torn;
-        other->bytes.resident += process->bytes.resident;
-        other->bytes.in_use += process->bytes.in_use;
-        other->bytes.cached += process->bytes.cached;
-        other->bytes.wasted += process->bytes.wasted;
+        heap_add_bytes(&other->bytes, &process->bytes);
         process->cache.shown = process->group.shown = 0;
         fleet_sum_rest(&process->cache);
         fleet_sum_rest(&process->group);

@@ -43,7 +43,6 @@ enum timing_cost {
 #undef TIMING_COST
         TIMING_COST_COUNT
 };
-extern const char *const timing_names[TIMING_COST_COUNT];
 
 struct timing_costs {
     double cost[TIMING_COST_COUNT];

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define TIMING_NAME(name, key, cost, what) key,
-const char *const timing_names[TIMING_COST_COUNT] = {TIMING_COSTS(TIMING_NAME)};
+static const char *const timing_names[TIMING_COST_COUNT] = {TIMING_COSTS(TIMING_NAME)};
 
 #define TIMING_VALUE(name, key, cost, what) cost,
 const struct timing_costs timing_frozen = {{TIMING_COSTS(TIMING_VALUE)}};

@@ -409,7 +409,15 @@ static bool heap_sum_cache(struct heap_cache *cache, unsigned nodes)
     return whole;
 }
 
-static void heap_add(struct heap_count *sum, const struct heap_count *n)
+void heap_add_bytes(struct heap_bytes *sum, const struct heap_bytes *bytes)
+{
+    sum->resident += bytes->resident;
+    sum->in_use += bytes->in_use;
+    sum->cached += bytes->cached;
+    sum->wasted += bytes->wasted;
+}
+
+void heap_add(struct heap_count *sum, const struct heap_count *n)
 {
     sum->active += n->active;
     sum->in_sheaves += n->in_sheaves;
@@ -420,10 +428,7 @@ static void heap_add(struct heap_count *sum, const struct heap_count *n)
     sum->empty += n->empty;
     sum->sheaves += n->sheaves;
     sum->barns += n->barns;
-    sum->bytes.resident += n->bytes.resident;
-    sum->bytes.in_use += n->bytes.in_use;
-    sum->bytes.cached += n->bytes.cached;
-    sum->bytes.wasted += n->bytes.wasted;
+    heap_add_bytes(&sum->bytes, &n->bytes);
 }
 
 /* Whether slabs or sheaves of a cache have come or gone since its structure was read. */

@@ -39,6 +39,10 @@ struct heap_count {
     struct heap_bytes bytes;
 };
 
+/* Without the peaks, whose sums mean nothing. */
+void heap_add_bytes(struct heap_bytes *sum, const struct heap_bytes *bytes);
+void heap_add(struct heap_count *sum, const struct heap_count *n);
+
 struct heap_node {
     uint64_t slabs, partial, empty, objects, out; /* out: with users, and in sheaves */
     uint64_t bytes, barn_full, barn_empty, barn_limit, barn_objects;

@@ -257,21 +257,14 @@ static void caches_one(struct writer *w, const struct heap *heap, const struct h
 static int caches_run(int argc, char **argv)
 {
     struct caches_options options;
-    const struct heap_cache *cache = NULL;
+    const struct heap_cache *cache;
     struct heap *heap;
     struct writer w;
     int status = caches_parse(argc, argv, &options);
 
-    if (status != STATUS_OK)
+    if (status != STATUS_OK ||
+        (status = look_open_cache(options.pid, options.cache, &heap, &cache)) != STATUS_OK)
         return status;
-    status = look_open(options.pid, &heap);
-    if (status != STATUS_OK)
-        return status;
-    if (options.cache && !(cache = heap_cache_named(heap, options.cache))) {
-        heap_close(heap);
-        return complain(STATUS_FAILED, "process %s has no cache %s; stook caches %s lists them",
-                        options.pid, options.cache, options.pid);
-    }
     output_writer(&w);
     if (options.json && cache) {
         caches_json_cache(&w, heap, cache);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { LOOK_SNAPSHOTS = 12 };
@@ -87,6 +88,28 @@ int look_open(const char *text, struct heap **heap)
     heap_close(*heap);
     *heap = NULL;
     return complain(STATUS_FAILED, "%s", error.text);
+}
+
+int look_open_cache(const char *pid, const char *name, struct heap **heap,
+                    const struct heap_cache **cache)
+{
+    int status = look_open(pid, heap);
+
+    *cache = NULL;
+    if (status != STATUS_OK || !name || (*cache = heap_cache_named(*heap, name)))
+        return status;
+    heap_close(*heap);
+    return complain(STATUS_FAILED, "process %s has no cache %s; stook caches %s lists them", pid,
+                    name, pid);
+}
+
+void look_sleep(double seconds)
+{
+    struct timespec time = {.tv_sec = (time_t)seconds};
+
+    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
+    while (nanosleep(&time, &time) != 0)
+        ;
 }
 
 void look_flags(const struct heap *heap, const struct heap_cache *cache, char text[LOOK_FLAGS])

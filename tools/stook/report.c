@@ -12,7 +12,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { REPORT_SNAPSHOTS = 10000 };
 
@@ -68,12 +67,10 @@ static int report_parse(int argc, char **argv, struct report_options *options)
 /* What is there when the process ends early is shown. */
 static bool report_gather(struct report *report, const struct report_options *options)
 {
-    struct timespec nap = {(time_t)options->every,
-                           (long)((options->every - (double)(time_t)options->every) * 1e9)};
     struct target_error error;
 
     for (unsigned long i = 1; i < options->snapshots && report->heap->target->live; i++) {
-        nanosleep(&nap, NULL);
+        look_sleep(options->every);
         if (!heap_read(report->heap, &error)) {
             (void)complain(STATUS_FAILED, "%s, after %zu of %lu snapshots", error.text,
                            report->snapshots, options->snapshots);

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { STAT_COLUMNS = 16, STAT_HEAD_EVERY = 20, STAT_RATES = 7, STAT_CALLS = 4 };
@@ -312,15 +311,6 @@ static void stat_show_line(struct writer *w, const struct stat_line *now,
     writer_print(w, "\n");
 }
 
-static void stat_sleep(double seconds)
-{
-    struct timespec time = {.tv_sec = (time_t)seconds};
-
-    time.tv_nsec = (long)((seconds - (double)time.tv_sec) * 1e9);
-    while (nanosleep(&time, &time) != 0)
-        ;
-}
-
 /* The first line has no interval before it: it counts from zero in a time that is unknown, so it has no rates. */
 static int stat_repeat(const struct stat_options *options, struct heap *heap)
 {
@@ -331,7 +321,7 @@ static int stat_repeat(const struct stat_options *options, struct heap *heap)
     for (unsigned long n = 0; options->count == 0 || n < options->count; n++) {
         struct stat_line now;
         if (n > 0) {
-            stat_sleep(options->interval);
+            look_sleep(options->interval);
             if (!heap_read(heap, &error))
                 return complain(STATUS_FAILED, "%s", error.text);
             if (options->cache && !heap_cache_named(heap, options->cache))
@@ -352,17 +342,16 @@ static int stat_repeat(const struct stat_options *options, struct heap *heap)
 
 static int stat_run(int argc, char **argv)
 {
+    const struct heap_cache *cache;
     struct stat_options options;
     struct heap *heap;
     struct writer w;
     int status = stat_parse(argc, argv, &options);
 
-    if (status != STATUS_OK || (status = look_open(options.pid, &heap)) != STATUS_OK)
+    if (status != STATUS_OK ||
+        (status = look_open_cache(options.pid, options.cache, &heap, &cache)) != STATUS_OK)
         return status;
-    if (options.cache && !heap_cache_named(heap, options.cache)) {
-        status = complain(STATUS_FAILED, "process %s has no cache %s; stook caches %s lists them",
-                          options.pid, options.cache, options.pid);
-    } else if (options.interval > 0) {
+    if (options.interval > 0) {
         status = stat_repeat(&options, heap);
     } else {
         output_writer(&w);

@@ -190,13 +190,7 @@ static void top_take(int pid, char *said, size_t size, void *arg)
     *top_add(data) = seen.row;
     data->resident += seen.row.process_resident;
     data->warm += seen.warm;
-    data->total.active += seen.total.active;
-    data->total.in_sheaves += seen.total.in_sheaves;
-    data->total.in_slabs += seen.total.in_slabs;
-    data->total.bytes.resident += seen.total.bytes.resident;
-    data->total.bytes.in_use += seen.total.bytes.in_use;
-    data->total.bytes.cached += seen.total.bytes.cached;
-    data->total.bytes.wasted += seen.total.bytes.wasted;
+    heap_add(&data->total, &seen.total);
 }
 
 void top_read_processes(struct top_data *data)

@@ -167,16 +167,14 @@ static int walk_run(int argc, char **argv)
     if (argc - optind != 2)
         return complain(STATUS_USAGE, "walk takes a process number and a cache");
     name = argv[optind + 1];
-    if ((status = look_open(argv[optind], &walk.heap)) != STATUS_OK)
+    if (strcmp(name, "(large)") == 0)
+        name = NULL;
+    status = look_open_cache(argv[optind], name, &walk.heap, &walk.cache);
+    if (status != STATUS_OK)
         return status;
-    walk.cache = heap_cache_named(walk.heap, name);
-    if (!walk.cache && strcmp(name, "(large)") != 0)
-        status = complain(STATUS_FAILED, "process %d has no cache %s; stook caches lists them",
-                          walk.heap->target->pid, name);
-    else
-        walk_all(&walk);
+    walk_all(&walk);
     heap_close(walk.heap);
-    return status;
+    return STATUS_OK;
 }
 
 static const char walk_help[] =
