@@ -7,8 +7,8 @@
  * says how much that was: large objects have no column.  An overrun that reaches the mark is seen by that: with
  * STOOK_HARDEN it is checked by a secret.
  *
- * A tool that watches sees each access to the zone, and to an object that was freed: the last PAGES_HELD of up to
- * PAGES_HELD_MAX bytes are held back before their pages go, closed to the program.
+ * AddressSanitizer and Valgrind report each access to the zone and to a freed object.  For that the library keeps the
+ * pages of the last PAGES_HELD objects of up to PAGES_HELD_MAX bytes, closed to the program, and frees them later.
  */
 #ifndef STOOK_DEBUG_PAGES_H
 #define STOOK_DEBUG_PAGES_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * track.h - the element of LAYOUT_TRACK: the size that was asked for, and who allocated and freed the object.
+ * track.h - the element of LAYOUT_TRACK: the size that was requested, and the calls that allocated and freed the object.
  *
- *   struct track_head    Z or U: what was asked for, and by which call
+ *   struct track_head    Z or U: the size that was requested, and by which call
  *   struct track [2]     U: allocated, freed
  *
- * Only the thread that hands the object out or takes it back writes.  Others read for reports: what they read of
- * an object in use elsewhere may be torn, and each value is then still one that is safe to print.
+ * Only the thread that allocates or frees the object writes its element.  Other threads read it for reports.  They may
+ * read a mixture of two writes, and each value of it is still safe to print.
  */
 #ifndef STOOK_DEBUG_TRACK_H
 #define STOOK_DEBUG_TRACK_H

@@ -15,11 +15,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* What guard_begin() was told. */
+/* The arguments of guard_begin(). */
 static _Atomic uint64_t guard_mean;
 static uint32_t guard_wanted;
 
-/* The first sample makes the pool.  A child whose parent's other thread was at it goes without. */
+/* The first sample makes the pool.  A child that was forked while another thread was making it has none. */
 enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
 static _Atomic uint32_t guard_start_state;
 

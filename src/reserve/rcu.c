@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * rcu.c - stook_free_rcu(), stook_rcu_barrier() and the callbacks of the program's RCU.  rcu.h has the path of an
+ * object; rcu_hand.c the stack of full sheaves, rcu_loose.c objects without a sheaf, rcu_slabs.c slabs.
+ */
 #include "reserve/rcu.h"
 
 #include "base/grow.h"
@@ -158,7 +162,8 @@ static void rcu_done(struct stook_rcu_head *head)
     errno = saved;
 }
 
-/* The same from inside; on top of an interrupted holder, that one does it when it leaves. */
+/* The same from inside the library.  If this call interrupted one that is handing over, that one repeats it when it
+ * leaves. */
 static void rcu_hand_over_all(void)
 {
     rcu_hand_over(rcu_done);
@@ -170,7 +175,7 @@ static void rcu_hand_over_inside(void)
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 
-/* hooks_rcu.settle */
+/* `hooks_rcu.settle`: hands over the sheaves that a signal handler left. */
 static void rcu_settle(void)
 {
     atomic_store_explicit(&context_self()->rcu, false, memory_order_relaxed);

@@ -102,7 +102,7 @@ static int exit_copy(enum exit_asked asked)
     return fd;
 }
 
-/* The copy; else standard error, if it is open, or another descriptor of what it was. */
+/* The copy; else standard error, if it is open, or another descriptor of the same file. */
 static int exit_find_stderr(void)
 {
     if (exit_holds_stderr())
@@ -115,7 +115,7 @@ static int exit_find_stderr(void)
     return STDERR_FILENO;
 }
 
-/* A forked child that is not asked keeps nobody's pipe open. */
+/* A forked child that writes no report closes its copy: a reader of that pipe may wait for its end. */
 static void exit_child(void)
 {
     int saved = errno;

@@ -197,7 +197,7 @@ void settings_warn(void)
     }
 }
 
-/* A variable of the environment: one that was refused, or unknown. */
+/* A variable of the environment that was refused or is unknown. */
 static FIRST_TEXT void settings_show_one(const char *variable)
 {
     int id = setting_find(variable);
