@@ -225,8 +225,7 @@ void quarantine_check(const struct stook_cache *cache, void **objects, size_t n)
         uint32_t index;
         if (!objects[i])
             continue;
-        if (!slab_of(cache, objects[i],
-                     &index)) { /* it is no object of the cache, and was reported */
+        if (!slab_of(cache, objects[i], &index)) { /* no object of the cache: it was reported */
             objects[i] = NULL;
         } else if (!quarantine_move(cache, objects[i], QUARANTINE_LIVE, QUARANTINE_HELD)) {
             wrong_free(cache, objects[i], DEBUG_DOUBLE_FREE);

@@ -239,8 +239,8 @@ void pool_withdraw(struct stook_pool *pool, uint64_t process)
     uint64_t before = atomic_load_explicit(&pool->waiters, memory_order_relaxed);
 
     do
-        if (before >> 32 << 32 !=
-            process) /* a handler forked: this process never counted this thread */
+        /* In a child that a handler forked, this thread was never counted. */
+        if (before >> 32 << 32 != process)
             return;
     while (!atomic_compare_exchange_weak(&pool->waiters, &before, before - 1));
 }

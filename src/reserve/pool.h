@@ -70,8 +70,7 @@ struct stook_pool {
     _Atomic uint32_t count;
     _Atomic uint64_t waiters; /* fork_count << 32 | threads that wait */
     _Atomic uint32_t min;     /* objects that the reserve should have: the limit of `places` */
-    _Atomic uint32_t
-        forks; /* 2 x fork_count of the process whose counts these are, | POOL_COUNTING */
+    _Atomic uint32_t forks;   /* 2 x fork_count when the counts were true, | POOL_COUNTING */
     _Atomic uint32_t places;
 
     _Atomic uint32_t words __attribute__((aligned(64))); /* of the array */
