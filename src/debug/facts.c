@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * facts.c - gathers what a report shows: the sentence, the object's tracks, the bytes around it, symbols. form_text.c
+ * and form_json.c write it.
+ */
 #include "debug/facts.h"
 
 #include "base/raw.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * flags.c - reads STOOK_DEBUG and gives each cache its debug flags; stook_cache_debug_set() switches T and A later.
+ */
 #include "debug/flags.h"
 
 #include "base/parse.h"

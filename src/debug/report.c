@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * report.c - writes a report to standard error and to STOOK_CORRUPTION_FILE, each in one write.  The buffers are static
+ * and one thread's at a time (report_owner), so that a report needs no memory.
+ */
 #include "debug/tools.h"
 #include "debug/report.h"
 

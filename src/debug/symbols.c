@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * symbols.c - finds the function of an address in the symbol tables of the mapped ELF files.  It reads the files by
+ * system calls into static buffers, and asks neither the loader nor libc.
+ */
 #include "debug/symbols.h"
 
 #include "base/file.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * guard.c - allocates and frees guarded objects. guard_pool.c has the pages, guard_fault.c the faults, guard_report.c
+ * the reports.
+ */
 #include "guard/guard.h"
 
 #include "base/context.h"

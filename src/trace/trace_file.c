@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* trace_file.c - creates the file of a trace, extends it by a chunk, maps and unmaps chunks; never follows a link. */
 #include "trace/trace_file.h"
 
 #include "base/file.h"

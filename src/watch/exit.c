@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * exit.c - finds out what the environment asks for, keeps a copy of standard error, and writes the report at the end.
+ */
 #include "watch/exit.h"
 
 #include "base/file.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile.c - writes the profile as one JSON document, on a call, a signal or at the end. profile_sites.c,
+ * profile_samples.c and profile_maps.c write its parts.
+ */
 #include "watch/profile.h"
 
 #include "large/large.h"

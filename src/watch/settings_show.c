@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* settings_show.c - warnings about refused and unknown settings, and their texts for `stook info --settings`. */
 #include "watch/settings_show.h"
 
 #include "base/parse.h"

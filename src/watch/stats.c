@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* stats.c - reads the counts of one cache, of the arena and of the process, for reports. */
 #include "watch/stats.h"
 
 #include "base/context.h"

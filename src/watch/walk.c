@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* walk.c - visits the slabs of a cache by the page map, one after the other. */
 #include "watch/walk.h"
 
 #include "harden/quarantine.h"
