@@ -57,25 +57,25 @@ struct debug_asks debug_ask(struct debug_asks asks);
 size_t debug_asked(const struct stook_cache *cache);
 size_t debug_asked_free(const struct stook_cache *cache, const void *object);
 
-/* Whether n objects may be allocated: the cache is not destroyed, and nothing fails on purpose.  False:
- * errno ENOMEM, or EDQUOT of malloc's. */
+/* Whether n objects may be allocated: the cache exists, and STOOK_FAIL does not fail the call.  False: errno ENOMEM, or
+ * EDQUOT of malloc's caches. */
 bool debug_begin(const struct stook_cache *cache, size_t n, uint64_t where);
 
-/* An object is about to be handed out.  False: it must not be, and no other call has it. */
+/* An object is about to be allocated: FREE -> LIVE.  False: the caller must take another one, and leave this one alone. */
 bool debug_take(const struct stook_cache *cache, void *object, uint64_t where);
 
-/* Objects come back from a user.  NULL entries are skipped; those become NULL that are not to be freed. */
+/* Objects are freed: LIVE -> FREE.  NULL entries are skipped; a refused entry becomes NULL. */
 void debug_free(const struct stook_cache *cache, void **objects, size_t n);
-/* The same of one that readers may still read, and when they do no more. */
+/* An object is deferred: LIVE -> DEFERRED.  debug_deferred(): its grace period is over: DEFERRED -> FREE. */
 void debug_defer(const struct stook_cache *cache, void **object);
 void debug_deferred(const struct stook_cache *cache, void *object);
 
-/* Bytes of a live object that its user may write to: with Z, what was asked for. */
+/* Bytes of a live object that its user may write to: with Z, the requested size. */
 size_t debug_usable(const struct stook_cache *cache, const void *object);
-/* Whether the object of a pointer is with a user, as one must be whose size is asked for, or changed; else that is
- * reported as found by `call`. */
+/* Whether an object is in use, as realloc() and the calls that ask for a size require.  If not, that is reported as found
+ * by `call`. */
 bool debug_live(const struct stook_cache *cache, const void *object, const char *call);
-/* A live object of a cache that is CACHE_SIZED is used for so many bytes from now on, which its cache's objects have. */
+/* Resizes a live object of a CACHE_SIZED cache within its object size. */
 void debug_resize(const struct stook_cache *cache, void *object, size_t size);
 
 /* ---- for the checks of whole slabs (slabs.c) ---------------------------------------------------- */
@@ -93,14 +93,14 @@ static inline bool debug_is_live(const struct stook_cache *cache, const struct s
             OBJECT_STATE) == OBJECT_LIVE;
 }
 
-/* A new object's, which no other thread sees. */
+/* Writes word, zones and poison of a new object, which no other thread sees. */
 void object_init(const struct stook_cache *cache, struct slab *slab, uint32_t index);
 
-/* Checks an object that is in the caller's hands, or is locked, against a state; reports and restores: errors
- * found.  `where`: the call, or 0. */
+/* Checks an object against a state; reports and restores; returns the number of errors.  The object is BUSY by the caller
+ * or locked.  `where`: the call, or 0. */
 unsigned object_check(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                       enum object_state state, uint64_t where);
-/* The same of an object that may be in use by other threads meanwhile; what is not steady is not checked. */
+/* The same for an object that other threads may use meanwhile.  If they change its state, it is not checked. */
 unsigned object_validate(const struct stook_cache *cache, const struct slab *slab, uint32_t index);
 /* In a forked child, where the thread that validated is gone. */
 void object_child(void);
