@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks the English of README.md, CONTRIBUTING.md, docs/, man/ and the comments of the C sources.
+"""Checks the English of README.md, CONTRIBUTING.md, docs/, man/ and the comments of C sources (SOURCES).
 
   check-prose.py SOURCE            spelling everywhere; constructions in every file but those of scripts/prose-open.txt
   check-prose.py --all [SOURCE]    how many findings each file has, by rule; exit status 0
@@ -22,7 +22,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 WORDS_MAX = 35
-SOURCES = ("include", "src")
+SOURCES = ("include", "src", "tools", "bench", "examples", "adapters", "bindings", "fuzz")
 
 # (name, pattern, what to do).  A pattern sees one sentence, code and links replaced by words.
 RULES = [
