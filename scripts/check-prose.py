@@ -22,7 +22,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 WORDS_MAX = 35
-SOURCES = ("include", "src", "tools", "bench", "examples", "adapters", "bindings", "fuzz")
+SOURCES = ("include", "src", "tools", "bench", "examples", "adapters", "bindings", "fuzz", "tests")
 
 # (name, pattern, what to do).  A pattern sees one sentence, code and links replaced by words.
 RULES = [
