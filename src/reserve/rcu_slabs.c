@@ -85,8 +85,8 @@ void rcu_slabs_defer(struct stook_cache *cache, struct slab *slab)
 {
     atomic_fetch_add_explicit(&rcu_slabs.of[cache->index], 1, memory_order_relaxed);
     rcu_slabs_push(slab);
-    if (!rcu_outside(
-            rcu_slabs_begin)) /* the interrupted thread begins the batch when it leaves the library */
+    /* If this call is nested, the interrupted thread begins the batch when it leaves the library. */
+    if (!rcu_outside(rcu_slabs_begin))
         atomic_store_explicit(&context_self()->rcu, true, memory_order_relaxed);
 }
 

@@ -243,8 +243,7 @@ static void few_objects(void **unused)
     (void)unused;
     for (unsigned reserve = 0; reserve <= 3; reserve++) {
         start(reserve);
-        if (reserve ==
-            0) /* one object for all, which the cache had: no reserve keeps it for them */
+        if (reserve == 0) /* one object for all, of the cache: no reserve keeps it */
             stook_free(cache, taken[--ntaken]);
         run_workers();
         join_workers();

@@ -257,8 +257,7 @@ static void test_prefilled(void **unused)
     assert_int_equal(stook_group_set_limit(group, 1), 0);
     (void)stook_group_enter(other);
     object = stook_sheaf_alloc(cache, 0, sheaf);
-    check_object(
-        object, __LINE__ - 1); /* of the thread that filled it, and of the site that allocates it */
+    check_object(object, __LINE__ - 1); /* of the filling thread, and of the allocating site */
     stook_group_leave(group);
     for (unsigned i = 1; i < 5; i++)
         assert_non_null(objects[i] = stook_sheaf_alloc(cache, 0, sheaf));

@@ -54,8 +54,7 @@ static void a_put_wakes(void **unused)
         while (waiting(bag) < 4)
             sched_yield();
         for (int i = 0; i < 4; i++)
-            while (!stook_kmem_bag_put(
-                bag, &things[i])) /* full: the thread that was woken has not taken one yet */
+            while (!stook_kmem_bag_put(bag, &things[i])) /* full: no waiter has taken one yet */
                 sched_yield();
         for (int i = 0; i < 4; i++) {
             void *thing;

@@ -424,8 +424,7 @@ static int unregister_in_child(void *arg)
     (void)arg;
     if (!callbacks.entry[0].fn || callbacks.entry[0].running != 0)
         return 1;
-    return stook_reclaim_unregister(slow, NULL) == 0 ? 0
-                                                     : 2; /* waits for no thread: they are gone */
+    return stook_reclaim_unregister(slow, NULL) == 0 ? 0 : 2; /* does not wait */
 }
 
 /* Two threads are in it at once; it is over for both when unregister returns. */
