@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace of a program, as stook lab trace and stook plan --traces read it.  What is accepted comes in the order of
- * time, twice the same, and as often as the summary says; then the library plays it under malloc's classes.
+ * A trace of a program, as stook lab trace and stook plan --traces read it.  The events of an accepted trace come in
+ * the order of time, twice the same, and as many as the summary says.  Then the library plays it under malloc's classes.
  */
 #include "support/fuzz.h"
 

@@ -31,7 +31,7 @@ static inline adapter_t adapter_open(size_t object_size)
     return cache;
 }
 
-/* Before the cache: who knows what it will carry finds the best place for it. */
+/* Called before the cache is made, so that the planner knows which columns the cache needs. */
 static inline unsigned adapter_account(enum mode mode)
 {
     static struct stook_group group;

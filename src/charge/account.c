@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * account.c - charges objects to groups and counts them for call sites when a closed cache hands
- * them out, and takes both back when they are freed.
+ * account.c - the hooks of account.h: columns of slabs, notes of large objects, and the order of checks, charges and
+ * trace on a free.  Groups are in group_charge.c, call sites in site/tag.c, the inlined path of one object in straight.h.
+ *
+ * Calls on arrays find each slab's columns once for all neighbouring objects of that slab, and charge or count
+ * neighbours of one group or tag by one call (struct account_run).
  */
 #include "charge/account.h"
 
@@ -23,7 +26,7 @@
 
 /* ---- a cache -------------------------------------------------------------------------------- */
 
-/* What an object costs: its stride, and what it has elsewhere. */
+/* Bytes that are charged for an object: its stride, and its elements outside the slab's pages. */
 static uint32_t account_charge(const struct layout *layout)
 {
     uint32_t bytes = layout->stride + layout->marks;
@@ -34,8 +37,8 @@ static uint32_t account_charge(const struct layout *layout)
     return bytes;
 }
 
-/* What is added to an object's address for its element, where that holds in all slabs: it is in the
- * strides.  Else 0. */
+/* The distance from an object to its element, if the elements lie within the strides and slabs of both orders have the
+ * same distance.  Else 0. */
 static uint32_t account_beside(const struct layout *layout, enum layout_which which)
 {
     const struct layout_column *column = &layout->column[0][which],
@@ -67,12 +70,14 @@ FIRST_TEXT void account_cache_made(struct stook_cache *cache)
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
-/* Charges and counts of neighbours in an array are made as one while they are for the same, or for none (0). */
+/* n neighbouring objects of an array that have the same group or tag `which`; 0: none.  They are charged or counted by
+ * one call. */
 struct account_run {
     uint32_t which, n;
 };
 
-/* Whether this is a handler that interrupted the library: outside of the context nobody else asks. */
+/* Whether a signal handler interrupted the library and called it.  The hooks run outside the context, so only a
+ * handler finds a depth there. */
 static bool account_nested(void)
 {
     return context_self()->depth > 0;
@@ -107,18 +112,18 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
     return true;
 }
 
-/* One slab's elements of a kind. */
+/* The owners or the tags of one slab's objects. */
 struct account_column {
-    uintptr_t slab; /* its first object */
-    char *first;    /* element; NULL: not there, or not asked for */
+    uintptr_t slab; /* the slab's first object */
+    char *first;    /* its element; NULL: the slab has none, or they are not in use */
     uint64_t reciprocal;
-    size_t stride;
+    size_t stride; /* from one element to the next */
 };
 
-/* A slab, of which there are several objects, one behind the other in an array. */
+/* The slab of neighbouring objects of an array. */
 struct account_slab {
-    uintptr_t base;
-    size_t bytes;
+    uintptr_t base; /* its first object */
+    size_t bytes;   /* from there to its end */
     struct account_column owner, tag;
 };
 
@@ -141,7 +146,7 @@ static inline __attribute__((always_inline)) struct account_slab account_slab(
     return at;
 }
 
-/* How many of the n objects from the first on are in the slab. */
+/* How many objects at the start of the array lie in the slab; the first one does. */
 static inline size_t account_same(const struct account_slab *at, void *const *objects, size_t n)
 {
     size_t i = 1;
@@ -160,8 +165,8 @@ static inline __attribute__((always_inline)) uint64_t *account_element(struct ac
                                 (offset * column.reciprocal >> LAYOUT_RECIPROCAL) * column.stride);
 }
 
-/* A tag that still says something is of an object that was freed past the hooks, by a thread that
- * had not noticed yet that they are on. */
+/* Writes the tag of a new object.  If the element still holds a tag, a thread that had not seen yet that the cache has
+ * hooks freed the last object there: this counts that free. */
 static inline void account_write_tag(const struct stook_cache *cache, const void *object,
                                      uint64_t *element, uint32_t tag)
 {
@@ -237,7 +242,7 @@ static void account_flush_tag(const struct stook_cache *cache, const struct acco
         tag_count_free(run->which, run->n, (uint64_t)run->n * cache->account.charge);
 }
 
-/* n more for `which`; those for another one are done with. */
+/* Adds n objects of `which` to the run.  If the run is of another group or tag, it is flushed first. */
 static inline __attribute__((always_inline)) void account_add(
     const struct stook_cache *cache, struct account_run *run, uint32_t which, uint32_t n,
     void (*flush)(const struct stook_cache *cache, const struct account_run *run))
@@ -249,7 +254,7 @@ static inline __attribute__((always_inline)) void account_add(
     run->n += n;
 }
 
-/* The report of an object whose owner or tag (`what`) was written over: the charge is lost. */
+/* Reports an object whose owner or tag (`what`) was overwritten.  Its charge cannot be returned. */
 static __attribute__((noinline, cold)) void account_report(const struct stook_cache *cache,
                                                            const struct slab *slab, uint32_t index,
                                                            const void *object, const char *what)
@@ -265,9 +270,8 @@ static __attribute__((noinline, cold)) void account_report(const struct stook_ca
     wrong_found(&finding);
 }
 
-/* What an element of a live object says, which is cleared; 0 for none.  It is one's own, of this
- * address: or it is asked whether there is an object, before anything else is reported.  An entry that is none
- * becomes NULL. */
+/* Reads and clears an element of a live object; 0: no group or tag.  An element that does not decode for this address
+ * was overwritten, or the pointer is no object.  The latter is reported, and the entry becomes NULL. */
 static inline __attribute__((always_inline)) uint32_t account_take(const struct stook_cache *cache,
                                                                    void **object, uint64_t *element,
                                                                    const char *what)
@@ -288,7 +292,7 @@ static inline __attribute__((always_inline)) uint32_t account_take(const struct 
     return number;
 }
 
-/* Objects of one slab, of which the first is known to be one. */
+/* Returns the charges of n pointers into one slab.  The caller has checked that the first one is an object. */
 static inline void account_clear_slab(const struct stook_cache *cache,
                                       const struct account_slab *at, void **objects, size_t n,
                                       struct account_run *group, struct account_run *tag)
@@ -349,7 +353,7 @@ SAMPLED_TEXT static void account_gone(const struct stook_cache *cache, void **ob
     account_return(cache, objects, n);
     if (cache->flags & CACHE_SHADOW)
         shadow_freed(cache, objects, n);
-    if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* what is none of ours had its report */
+    if (cache_hooks(cache) & CACHE_CLOSED_TRACE) /* pointers that are no objects are NULL by now */
         trace_free(objects, n);
 }
 
@@ -414,8 +418,8 @@ void account_defer(const struct stook_cache *cache, void **object)
     account_gone(cache, object, 1);
 }
 
-/* Tags were switched while the program ran: threads that had not noticed yet freed objects past the hooks,
- * whose tags still say something. */
+/* Tags were switched while the program ran.  Threads that had not seen the switch freed objects without the hooks, so
+ * elements of free objects may hold tags. */
 static atomic_bool account_mixed;
 
 void account_slab_gone(const struct stook_cache *cache, const struct slab *slab)
@@ -479,7 +483,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
     return true;
 }
 
-/* The charge and the count, in place or of pages that moved. */
+/* Changes the charge and the count of a large object that had `had` bytes. */
 static FIRST_TEXT bool account_large_changed(void *object, size_t had, unsigned flags)
 {
     struct large_note note = *large_note(object);
@@ -531,7 +535,7 @@ FIRST_TEXT void account_large_clear(void *object)
         trace_free(&object, 1);
 }
 
-/* What a live object's columns say; 0 for nothing. */
+/* The owner or the tag of a live object; 0: none. */
 static uint32_t account_read(const void *object, enum layout_which which)
 {
     struct stook_cache *cache = slab_cache_of(object);
@@ -551,7 +555,7 @@ static uint32_t account_read(const void *object, enum layout_which which)
     if (index >= slab_objects(cache, atomic_load_explicit(&slab->state, memory_order_relaxed)))
         return 0; /* behind the last object */
     column = column_at(cache, slab, which, index);
-    object = slab_object(cache, slab, index); /* any pointer into it will do */
+    object = slab_object(cache, slab, index); /* the caller may pass any pointer into the object */
     return column && column_decode(cache, object, *column, &value) ? value : 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * accounted_alloc.c - allocations of caches whose objects are accounted: the straight paths, each of
- * sections, and the general one.
+ * accounted_alloc.c - allocations of caches whose objects are accounted.  The fast paths are made of restartable
+ * sections, one path for each set of reasons; the general path serves every cache with hooks.
  */
 #include "charge/accounted.h"
 
@@ -26,7 +26,8 @@ static bool accounted_take(const struct stook_cache *cache, void *object, uint64
                                       : quarantine_take(cache, object);
 }
 
-/* What becomes of an object of a debug or a hardened cache that was taken; NULL: none, or none that may be used. */
+/* Checks an object of a debug or hardened cache before it is handed out, and takes others until one passes.  NULL: out
+ * of memory. */
 static __attribute__((noinline, cold)) void *accounted_checked(struct stook_cache *cache,
                                                                unsigned flags, void *object,
                                                                uint64_t where)
@@ -36,7 +37,7 @@ static __attribute__((noinline, cold)) void *accounted_checked(struct stook_cach
     return object;
 }
 
-/* Bytes that STOOK_ZERO means: none behind what was asked for, where these are checked. */
+/* How many bytes STOOK_ZERO clears: those that were requested, if the bytes behind them are checked. */
 static size_t accounted_size(const struct stook_cache *cache, const void *object)
 {
     size_t usable = cache->object_size;
@@ -48,7 +49,7 @@ static size_t accounted_size(const struct stook_cache *cache, const void *object
     return usable < cache->object_size ? usable : cache->object_size;
 }
 
-/* What is in the way of a section. */
+/* The general path. */
 static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *cache,
                                                             unsigned flags, uint64_t where,
                                                             uint32_t group)
@@ -79,7 +80,7 @@ static __attribute__((noinline, cold)) void *accounted_refill(struct stook_cache
     return accounted_rest(cache, flags, where, group);
 }
 
-/* Taken and charged: the general way from there. */
+/* The object is taken and charged: the general path from there. */
 static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache, void *object,
                                                        uint32_t owner, uint64_t where)
 {

@@ -8,7 +8,7 @@
 #include "percpu/percpu.h"
 #include "slab/stat.h"
 
-/* The general way of a cache with hooks: what the fast path does for others is tried here. */
+/* The general path.  Its caches' own fast path is closed, so the push onto this CPU's sheaf is tried here. */
 static __attribute__((noinline)) void accounted_free_rest(struct stook_cache *cache, void *object)
 {
     account_free(cache, &object, 1);
@@ -44,8 +44,8 @@ static __attribute__((noinline, cold)) void accounted_count(uint32_t charge, uin
     tag_count_free(tag, 1, charge);
 }
 
-/* The other way round, as accounted_alloc.c.  The object goes before its charge: who has neither yet
- * was told nothing. */
+/* The fast path, in the opposite order of accounted_alloc.c: the object is freed first, and then its charge is
+ * returned.  Until the sheaf has the object, no counter has changed. */
 static inline __attribute__((always_inline)) void accounted_straight(struct stook_cache *cache,
                                                                      void *object,
                                                                      const uint32_t way)
@@ -79,8 +79,8 @@ static inline __attribute__((always_inline)) void accounted_straight(struct stoo
         tag_peak_told();
 }
 
-/* A cache that is closed for nothing but its twin, whose objects are in the page map as its own.  What is of neither
- * gets its report. */
+/* A cache that is closed for its twin alone, whose objects have the twin's entry in the page map.  A pointer to neither
+ * cache's object is reported. */
 static __attribute__((noinline)) void accounted_twin(struct stook_cache *cache, void *object)
 {
     if (__builtin_expect(!pagemap_covers(object), 0) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * depot.c - stores call stacks in chunks from the OS, and finds the number of a stack that is
- * stored already.
+ * depot.c - the stack depot: records of call stacks in chunks, found by a hash of their addresses.  Every step is one
+ * compare-and-swap, so a thread may stop, or a signal handler interrupt it, between any two.
  */
 #include "debug/depot.h"
 

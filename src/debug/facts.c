@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * facts.c - gathers what a report says of a finding: the object, its bytes, its tracks and their
- * symbols.
+ * facts.c - gathers what a report shows: the sentence, the object's tracks, the bytes around it, symbols. form_text.c
+ * and form_json.c write it.
  */
 #include "debug/facts.h"
 

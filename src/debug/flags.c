@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * flags.c - which debug flags a new cache gets from STOOK_DEBUG, and switching T and A of a cache
- * in use.
+ * flags.c - reads STOOK_DEBUG and gives each cache its debug flags; stook_cache_debug_set() switches T and A later.
  */
 #include "debug/flags.h"
 
@@ -16,8 +15,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* As PARSE_LETTERS.  O, which keeps debugging from making slabs larger, changes nothing: what is kept about objects
- * lies outside the slabs. */
+/* In the order of PARSE_LETTERS.  The kernel's O keeps debugging from making slabs larger.  Here it changes nothing,
+ * since the data about objects lie outside the slabs. */
 static const uint32_t debug_letters[] = {DEBUG_F, DEBUG_Z, DEBUG_P, DEBUG_U, DEBUG_T, DEBUG_A, 0};
 _Static_assert(sizeof(debug_letters) / sizeof(debug_letters[0]) == sizeof(PARSE_LETTERS) - 1,
                "a flag a letter");

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * gone.c - keeps the descriptors of destroyed debug caches, and reports calls that still use one.
- */
+/* gone.c - a ring of the descriptors of destroyed caches, so that a later call with one is reported. */
 #include "debug/gone.h"
 
 #include "base/placed.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * object.c - moves objects of debug caches between their states, and checks and writes their zones
- * and poison meanwhile.
+ * object.c - the state word of a debug cache's object (object.h): each call changes it by compare-and-swap, checks
+ * zones and poison against the old state, and writes those of the new one.
  */
 #include "debug/object.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages.c - writes and checks the red zone and the mark behind large objects, and holds freed ones
- * back for AddressSanitizer and Valgrind.
+ * pages.c - the zone and the mark behind a large object, and the ring of freed large objects that AddressSanitizer or
+ * Valgrind watches.
  */
 #include "debug/pages.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pages_track.c - the table of tracks of large objects, by address.
+ * pages_track.c - a set-associative table of the tracks of large objects, by address.  A thread claims an entry by
+ * compare-and-swap before it writes it.
  */
 #include "debug/pages_track.h"
 

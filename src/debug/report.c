@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * report.c - writes the report of a finding, whole or in one line, and decides whether the program
- * goes on.
+ * report.c - writes a report to standard error and to STOOK_CORRUPTION_FILE, each in one write.  The buffers are static
+ * and one thread's at a time (report_owner), so that a report needs no memory.
  */
 #include "debug/tools.h"
 #include "debug/report.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * symbols.c - finds the functions of some addresses in the symbol tables of the files that are
- * mapped.
+ * symbols.c - finds the function of an address in the symbol tables of the mapped ELF files.  It reads the files by
+ * system calls into static buffers, and asks neither the loader nor libc.
  */
 #include "debug/symbols.h"
 

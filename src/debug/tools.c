@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * tools.c - the calls to AddressSanitizer and the requests to Valgrind that open and close bytes
- * of objects.
- */
+/* tools.c - the calls of AddressSanitizer's and Valgrind's interfaces that open and close bytes to the program. */
 #include "debug/tools.h"
 
 #include "base/placed.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guard.c - places sampled objects of malloc and kmalloc between guard pages, and checks and
- * closes their pages when they are freed.
+ * guard.c - allocates and frees guarded objects. guard_pool.c has the pages, guard_fault.c the faults, guard_report.c
+ * the reports.
  */
 #include "guard/guard.h"
 
@@ -19,11 +19,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* What guard_begin() was told. */
+/* The arguments of guard_begin(). */
 static _Atomic uint64_t guard_mean;
 static uint32_t guard_wanted;
 
-/* The first sample makes the pool.  A child whose parent's other thread was at it goes without. */
+/* The first sample makes the pool.  A child that was forked while another thread was making it has none. */
 enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
 static _Atomic uint32_t guard_start_state;
 

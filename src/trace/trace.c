@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.c - records the allocations and frees of a process while it is traced, and begins and ends
- * the trace.
+ * trace.c - the threads that record: each has a writer with a chunk of the file, and writes its events there without a
+ * lock. trace.gate->lock is for claiming chunks and writers. trace_record.c encodes an event, trace_file.c has the
+ * file.
  */
 #include "trace/trace.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * reader.c - permits other processes to look inside this one, if STOOK_VIEW asks for it.
- */
+/* reader.c - lets other processes of the same user read this one, if STOOK_VIEW asks for it. */
 #include "view/reader.h"
 
 #include "base/placed.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * view.c - the note and the two tables that describe the library's structures to readers outside
- * of the process.
- */
+/* view.c - the note and the tables that view.def describes, as constant data. */
 #include "view/view.h"
 
 #include "base/settings.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * profile.c - writes a profile of call sites: when the program asks, at a signal, and at its end.
+ * profile.c - writes the profile as one JSON document, on a call, a signal or at the end. profile_sites.c,
+ * profile_samples.c and profile_maps.c write its parts.
  */
 #include "watch/profile.h"
 

@@ -117,7 +117,7 @@ void profile_maps_write(struct writer *writer)
 {
     struct maps lines;
     int memory = raw_open("/proc/self/mem", O_RDONLY | O_CLOEXEC, 0);
-    uint64_t header = 0, header_of = 0; /* the last one's address, and the hash of its path */
+    uint64_t header = 0, header_of = 0; /* address of the last header, and the hash of its path */
     struct maps_entry map;
     bool first = true;
 

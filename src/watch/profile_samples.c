@@ -80,9 +80,9 @@ static uint64_t profile_samples_seen(const struct site *site)
 }
 
 /*
- * The cache's own objects in use, which are exact, of which a site has the share that it has of the cache's samples.
- * A cache of malloc's that is traced for a while has sites of both kinds: what those have whose frees
- * are seen is none of the others'.
+ * A site's share of the cache's objects in use, whose number is exact: its share of the cache's samples.
+ * A cache of malloc that was traced for a while has sites of both kinds.  The objects of sites whose frees are seen are
+ * subtracted first.
  */
 static struct profile_sum profile_samples_share(const struct site *site, uint64_t objects)
 {

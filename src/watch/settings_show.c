@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * settings_show.c - names, types and accepted values of settings as text, and warnings of values
- * and names that are wrong.
- */
+/* settings_show.c - warnings about refused and unknown settings, and their texts for `stook info --settings`. */
 #include "watch/settings_show.h"
 
 #include "base/parse.h"
@@ -201,7 +198,7 @@ void settings_warn(void)
     }
 }
 
-/* A variable of the environment: one that was refused, or unknown. */
+/* A variable of the environment that was refused or is unknown. */
 static FIRST_TEXT void settings_show_one(const char *variable)
 {
     int id = setting_find(variable);

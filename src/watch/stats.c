@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * stats.c - reads what a cache, the arena and the process hold, for reports.
- */
+/* stats.c - reads the counts of one cache, of the arena and of the process, for reports. */
 #include "watch/stats.h"
 
 #include "base/context.h"
@@ -85,8 +83,8 @@ bool stats_read_cache(unsigned number, struct stats_cache *row)
     if (number == 0 || number >= STOOK_CACHES_MAX)
         return false;
     memset(row, 0, sizeof(*row));
-    /* The list's lock, a cache at a time: it cannot go while it is read, and a slow reader of the
-     * report keeps nobody from making caches. */
+    /* The list's lock for one cache at a time.  The cache cannot be destroyed while it is read, and a slow reader of the
+     * report does not delay threads that make caches. */
     context_enter();
     lock_take(&cache_list.lock, LOCK_CACHES);
     cache = cache_table[number];

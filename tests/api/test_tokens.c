@@ -4,7 +4,7 @@
 /* needs: malloc preload */
 /*
  * STOOK_HARDEN=tokens: malloc's objects of different types, as clang's AllocToken numbers them, share no slab; calls
- * without a type are told apart by their place.  The functions that the compiler would call are called by name.
+ * without a type are distinguished by their place.  The functions that the compiler would call are called by name.
  */
 #include "support/environment.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* debug: no */
 /*
- * The iterator over random slabs, with random splits between emitting and linking: each object
- * comes once, in the order it should, links decode and end, and of the slab nothing is written but
- * the links of what remained.  slab.c is compiled in here, so that a slab can be made to fall back
+ * The iterator over random slabs, with random splits between emitting and linking.  Each object comes once, in
+ * the right order.  Links decode and end, and only the links of the remaining objects are written to the slab.
+ * The test compiles slab.c itself, so that it can make a slab fall back
  * to the minimum order.
  */
 #include "slab/runs.h"
 
-static unsigned orders_left = 255; /* memory is short: no run of a higher order is to be had */
+static unsigned orders_left = 255; /* memory is short: there is no run of a higher order */
 #define runs_take(cache, node, order, ...)                                                         \
     ((order) > orders_left ? NULL : runs_take(cache, node, order, __VA_ARGS__))
 #include "slab/slab.c"

@@ -2,8 +2,8 @@
 /*
  * Every section over a struct rseq of the program's own, which the kernel does not know: nothing aborts
  * them, so that each is plain code whose results are asserted.  It needs no test library and no rseq,
- * so it runs under an emulator of another architecture too (tests/scripts/test_port.py).  What aborts
- * do is for tests/unit/test_percpu_steps.c on a machine of that kind.
+ * so it runs under an emulator of another architecture too (tests/scripts/test_port.py).  tests/unit/test_percpu_steps.c tests aborts,
+ * on a machine of that kind.
  */
 #define STOOK_SECTION_CLOBBERS "memory",
 #include "percpu/rows.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.h - walks all that the library has, while nobody else uses it, and dies with a message at
- * the first thing that does not add up:
+ * check.h - walks all structures of the library while no other thread uses it, and dies with a message at
+ * the first inconsistency:
  *
  *   - every object of every slab is exactly one of: free, in a sheaf, or named by the caller (of
  *     the library's own caches: a sheaf of a slot or a barn, or a cache of the list), and its mark

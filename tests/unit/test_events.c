@@ -231,8 +231,8 @@ static void partial_slabs(void **unused)
 }
 
 /*
- * What was taken beyond the most that is wanted goes back as it is linked, under one taking; and
- * there is none when it is enough between min and max.
+ * Objects beyond the wanted maximum are returned as they are linked, under one acquisition of the lock.  There are none if
+ * the number is between min and max.
  */
 static void partial_slabs_and_a_rest(void **unused)
 {
@@ -313,7 +313,7 @@ static void whole_slabs_in_order(void **unused)
 
 /*
  * All of some slabs in any order: a swap a slab and chunk at most, where a chunk has room for all of
- * them, and no more than there are objects.  With a look-ahead instead of a table it would be nearly a swap an object: 192 objects
+ * them, and no more than there are objects.  With a window instead of a table it would be nearly a swap an object: 192 objects
  * of 16 slabs stand one slab apart 15 times of 16.  The lock is taken once a chunk, not once a slab.
  */
 static void check_shuffled(const char *what, unsigned slabs, unsigned window)
@@ -424,11 +424,11 @@ static void cached(void **unused)
 }
 
 /*
- * Many at once.  Taking: whole slabs into the array, so that what is linked is at most the rests of
- * two slabs (the sheaf's and the array's).  Giving back in order: two sheaves and the barn take
- * some, sheaves that find no place are flushed, the rest goes to slabs as above; a sheaf may begin
- * and end within a slab, and there are a few of them a call, so at most two swaps a slab.  By
- * single frees through full sheaves it were no fewer than one a slab and sheaf.
+ * Many at once.  Allocating takes whole slabs into the array, so at most the surplus of two slabs is linked (the
+ * sheaf's and the array's).  When they are freed in order, two sheaves and the barn take some, sheaves that find no
+ * place are flushed, and the others go to slabs as above.  A sheaf may begin and end within a slab, and there are a
+ * few of them a call, so there are at most two swaps a slab.  Single frees through full sheaves would make at least
+ * one a slab and sheaf.
  */
 static void many(void **unused)
 {

@@ -14,7 +14,7 @@
 static struct stook_cache *cache;
 static struct slab *slab;
 
-/* A slab that nobody else sees. */
+/* A slab that no other thread sees. */
 static void make_with(size_t size, unsigned flags, void (*ctor)(void *, void *))
 {
     struct stook_cache_args args = {
@@ -46,7 +46,7 @@ static void emits_whole_without_writing(void **unused)
     struct freelist_iter iter;
 
     (void)unused;
-    make(8, NULL); /* links inside: whoever linked would write to the pages */
+    make(8, NULL); /* links inside: linking would write to the pages */
     base = slab_base(slab);
     bytes = (size_t)PAGE_SIZE << cache->layout.order;
     memset(base, 0x6b, bytes);

@@ -193,7 +193,7 @@ static void test_in_no_cache(void **unused)
     check_all(NULL, 0);
 }
 
-/* Who must not wait gets ordinary objects, and so do large requests. */
+/* Calls that must not wait get ordinary objects, and so do large requests. */
 static void test_not_guarded(void **unused)
 {
     (void)unused;

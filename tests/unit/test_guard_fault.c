@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * The guard's handler beside the program's: one that was there before is called as the kernel would call it, with
- * its flags, mask and stack; faults that are none of the guard's pass through; nothing is said twice.
+ * The guard's handler and the program's.  The guard calls an earlier handler of the program as the kernel would, with its
+ * flags, mask and stack.  Faults outside the pool pass through, and nothing is reported twice.
  */
 #include "base/settings.h"
 #include "guard/guard.h"

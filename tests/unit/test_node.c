@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Slabs move between full, partial and empty as objects come and go; what a handler cannot finish
- * is pending until the interrupted holder settles it.  check_all() after each step.
+ * Slabs move between full, partial and empty as objects are allocated and freed.  A slab whose list work a handler cannot
+ * do is pending until the interrupted holder does it.  check_all() after each step.
  */
 #include "slab/node.h"
 
@@ -255,7 +255,7 @@ static void handler_put(unsigned n, bool locked)
     context_leave();
     if (locked)
         lock_drop(&node->lock, LOCK_NODE);
-    context_leave(); /* settles */
+    context_leave(); /* does the deferred work */
     assert_null(atomic_load(&context_tls.deferred));
     check();
 }
@@ -272,7 +272,7 @@ static void handler_defers(void **unused)
     handler_put(per_slab, true); /* full -> empty */
     lists(1, 0, 1);
     take(per_slab, per_slab);
-    handler_put(2, false); /* with the lock to be had it is done at once */
+    handler_put(2, false); /* the lock is free: it is done at once */
     lists(1, 1, 0);
 }
 
@@ -309,8 +309,8 @@ static void handler_defers_many(void **unused)
 }
 
 /*
- * A slab that comes back whole to a handler that cannot have the lock, at once and in pieces, the
- * last of which covers all that is in use: pending, it is linked like any other.
+ * A handler that cannot have the lock frees a slab whole, at once and in pieces, of which the last covers all objects in
+ * use.  The slab is pending, and is linked like any other.
  */
 static void handler_defers_whole(void **unused)
 {
@@ -384,7 +384,7 @@ static void handler_gives_no_slab_back(void **unused)
     put(0, cache->min_partial * per_slab);
     lists(cache->min_partial + 4, 0, cache->min_partial);
     assert_false(context_enter());
-    hold_arena(); /* whoever was interrupted does */
+    hold_arena(); /* the interrupted thread holds it */
     assert_true(context_enter());
     node_put(cache, objects, 4 * per_slab, true); /* would wait for itself */
     context_leave();

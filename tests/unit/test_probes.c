@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* needs: whole native */
 /*
- * USDT probes: what their notes say, and what a tracer sees at them.  It puts a breakpoint in each nop's place, as the
- * kernel's uprobes do, and the sums of what the arguments say are those of the cache's own counters.
+ * USDT probes: their notes, and the arguments that a tracer reads.  It puts a breakpoint in each nop's place, as the
+ * kernel's uprobes do.  The sums of the arguments are those of the cache's own counters.
  */
 #include "base/probe.h"
 #include "guard/guard.h"

@@ -473,7 +473,7 @@ static int hidden_pages_are_refused_to_a_fork(void *arg)
     return 0;
 }
 
-/* The first block that has the pages can have no metadata: one that has both serves. */
+/* The first block with enough pages can have no metadata: another block that has both serves. */
 static int metadata_of_runs_are_refused(void *arg)
 {
     struct arena_ask half = {.pages = BLOCK_PAGES / 2, .align = 1, .meta_bytes = 64}, ask = half;
@@ -605,7 +605,7 @@ static int metadata_is_refused(void *arg)
 }
 #endif
 
-/* Runs have metadata from the first note on: that one's block when it is noted, others when they are cut. */
+/* Runs have metadata from the first note on: the block of the note when it is noted, others when they are cut. */
 static int notes_map_metadata(void *arg)
 {
     char *run = take_slab(false), *next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of which little is written stays sparse, memory that is full may have huge pages; what each
- * setting of STOOK_HUGE_PAGES makes of that.  The kernel is asked what is resident, and what was advised.
+ * Memory of which little is written stays sparse, and full memory may have huge pages, by each setting of
+ * STOOK_HUGE_PAGES.  The test asks the kernel which pages are resident, and which were advised.
  */
 #include "base/settings.h"
 #include "page/arena.h"

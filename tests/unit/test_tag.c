@@ -2,9 +2,8 @@
 /* needs: whole */
 /* wrap: raw_call6 */
 /*
- * Tags: the same site has the same number whoever asks, and what is counted is exact, beside other
- * threads, handlers that count too, threads without a CPU, children, and when numbers or memory run
- * out.
+ * Tags: the same site has the same number in every thread, and the counts are exact, with other threads, handlers that
+ * count too, threads without a CPU, children, and when numbers or memory run out.
  */
 #include "site/tag.h"
 
@@ -142,7 +141,7 @@ static void test_addresses(void **state)
     assert_null(stat_of(tags[7]).function);
 }
 
-/* Everybody asks for the same ones, each from another place on. */
+/* All threads ask for the same ones, each from another place on. */
 enum { RACED = 2000 };
 static uint32_t raced[THREADS][RACED];
 static pthread_barrier_t barrier;

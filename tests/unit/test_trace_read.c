@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reader of traces: what was written comes in the order of time; what cannot be is refused, with its
- * place; whatever bytes there are, nothing outside the file is read.  And the table of live objects.
+ * The reader of traces.  Written events come in the order of time, and impossible ones are refused with their place.
+ * Whatever bytes there are, nothing outside the file is read.  Also the table of live objects.
  */
 /* link: look */
 #include "../../tools/lab/trace_live.c"
@@ -397,7 +397,7 @@ static void caches(void **unused)
 
 /* ---- any bytes ------------------------------------------------------------------------------- */
 
-/* Right before memory that nobody may touch, as the mapping of a file is. */
+/* Right before memory without access, as the mapping of a file is. */
 static unsigned char *guarded(uint64_t bytes)
 {
     size_t pages = (bytes + 4095) & ~(size_t)4095;

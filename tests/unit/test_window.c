@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The window: what is mapped, what lies in the way, what limits refuse.  Each case runs in a child: a
- * process has one window.
+ * The window: its mappings, foreign mappings within it, and limits.  Each case runs in a child: a process has one
+ * window.
  */
 #include "page/window.h"
 
@@ -154,8 +154,8 @@ static int map_in_the_way(void *arg)
     return 0;
 }
 
-/* A limit that the program sets on itself, on its address space or its data, stops the arena; what it
- * does not take is there for others; and then all of it works again. */
+/* A limit that the program sets on itself, on its address space or its data, stops the arena.  Other parts of the process
+ * get the memory that it does not take.  Without the limit all of it works again. */
 static int limit_set_later(void *arg)
 {
     static char *had[4096];

@@ -250,7 +250,7 @@ static void fleet_choose_rows(struct fleet_rows *rows, const struct fleet_rows *
         memcpy(rows->seen, before->seen, sizeof(rows->seen));
         memcpy(rows->said, before->said, sizeof(rows->said));
     }
-    /* A cache that is called so cannot be told from the sum: it is part of it. */
+    /* A cache of that name is part of the sum, since no reader could distinguish them. */
     for (size_t i = 0; i < named; i++)
         if (rows->row[i].number == 0 && strcmp(rows->row[i].name, "other") == 0) {
             struct fleet_row other = rows->row[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * metrics.c - what was read of the processes, as OpenMetrics (version 1.0.0) or in Prometheus's text format (0.0.4),
- * which has no units and infos and no end, and gives a counter's family the name of its samples.
+ * metrics.c - the counts of the processes as OpenMetrics (version 1.0.0) or in Prometheus's text format (0.0.4).  The
+ * latter has no units, no infos and no end, and gives a counter's family the name of its samples.
  *
  * All samples of a family follow its TYPE, so each family goes over all rows.  Labels are the process's number, the
  * kernel's name of its program, and the names that the program gave to its caches and groups: never its arguments,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fork_exec.c - processes come and go: a fork takes some hundred objects at once on its CPU, the
- * child runs on another one, gives most of them back at its exec and takes new ones, and all the
- * rest when it ends.
+ * fork_exec.c - processes start and end.  A fork allocates some hundred objects at once on its CPU.  The
+ * child runs on another CPU.  It frees most of them at its exec and allocates new ones, and frees all when it ends.
  */
 #include "lab/lab.h"
 

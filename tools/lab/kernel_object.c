@@ -4,15 +4,13 @@
  * ones, as in Linux since sheaves (mm/slub.c, v7.0-rc: get_from_partial_node, get_partial_node_bulk,
  * __refill_objects_node, __refill_objects_any, alloc_from_new_slab, __slab_free).
  *
- * One object is taken under the list's lock.  A refill takes whole slabs off the list under it, enough
- * for what it needs and no more than fits once that is reached; empties their freelists without it, and
- * gives back what is too much.  The lists of other nodes are tried without waiting, and only while
- * they have more than min_partial slabs.
+ * One object is taken under the list's lock.  A refill takes whole slabs off the list under the lock, until
+ * they have enough objects.  It empties their freelists without the lock, and returns surplus objects.  It only
+ * tries the lists of other nodes, and only while they have more than min_partial slabs.
  *
- * v7.0-rc empties the slab first that it took last, frees the rest of a slab object by object to its end,
- * and discards empty slabs that were not needed.  v7.2 (`in_order`) empties them in the list's order; what
- * is left of the last one becomes its freelist again, in one step, and all that was not needed goes to the
- * end of the list.
+ * The release candidates of v7.0 empty the slab first that they took last.  They free a slab's surplus objects one
+ * by one, and discard empty slabs that were not needed.  Version 7.2 (`in_order`) empties the slabs in the list's order.  The surplus of the
+ * last one becomes its freelist again, in one step, and surplus slabs go to the end of the list.
  */
 #include "lab/kernel_object.h"
 
@@ -226,9 +224,9 @@ void kernel_object_flush(struct lab_actor *actor, struct kernel_objects *own, vo
 
 /* ---- refill --------------------------------------------------------------------------------- */
 
-/* Off the node's list: slabs with n free objects together, but for lack of them. */
-static void object_take_slabs(struct lab_actor *actor, struct kernel_objects *own, unsigned node,
-                              unsigned n, struct list *slabs)
+/* Takes slabs off the node's list until they have n free objects together, if there are so many; returns their number. */
+static unsigned object_take_slabs(struct lab_actor *actor, struct kernel_objects *own,
+                                  unsigned node, unsigned n, struct list *slabs)
 {
     struct kernel_cache *cache = &own->cache;
     unsigned total = 0;

@@ -3,8 +3,8 @@
  * order_play.c - an order replayed under the design of the options: every call on its CPU, one after the
  * other.  One actor makes all of them; it moves to each record's CPU.
  *
- * An allocation that failed where the order was recorded gave no object and is left out.  What is out
- * behind the last record the machine's first CPU frees, in the order of the objects' numbers.
+ * An allocation that failed where the order was recorded gave no object and is left out.  After the
+ * last record the machine's first CPU frees the objects that are in use, in the order of their numbers.
  */
 #include "lab/order.h"
 #include "look/target.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * order_read.c - reads an order file and checks all of it, so that a replay meets only calls that can be
- * made: objects are freed once and after they were allocated, and every field is one that the format has.
+ * order_read.c - reads an order file and checks all of it, so that a replay can make every call.  Objects are
+ * freed once and after they were allocated, and every field is one that the format has.
  */
 #include "lab/order.h"
 #include "stook/command.h"

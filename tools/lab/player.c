@@ -4,9 +4,9 @@
  * until every object is free again.
  *
  * On one thread the next actor is drawn from the seed, so that the same seed makes the same history.
- * With --cores only so many actors are there to be drawn from at a time, each for a slice of steps, as on
- * an emulated machine whose CPUs share the host's cores: an actor that waits uses its slice up.
- * With threads each actor is one, and the history is the machine's.  The end is always played on one
+ * With --cores only so many actors act at a time, each for a slice of steps, as on an emulated machine whose
+ * CPUs share the host's cores.  An actor that waits uses its slice up.
+ * With --threads each actor is a thread, and the machine decides the history.  The end is always played on one
  * thread.
  */
 #include "lab/order.h"

@@ -271,7 +271,7 @@ static bool timing_take(const struct timing *timing, struct lab_actor *actor,
     return false;
 }
 
-/* Whoever waits first has it when its lines have come. */
+/* The first actor that waits gets the lock when the lock's lines have arrived. */
 static void timing_drop(struct timing *timing, struct lab_actor *actor, struct timing_place *lock)
 {
     struct lab_actor *next = lock->first;

@@ -3,9 +3,9 @@
  * timing.h - a model of time for `stook lab --costs`: every shared line and every lock is a place with
  * a queue, and a call asks for places and work in its order.
  *
- * What a call does it does at once, at its beginning; what it costs are its demands, which are met one
- * after the other while the other CPUs go on.  The earliest CPU is always next, so locks are given in
- * the order in which they are asked for.  All costs are in one table (struct timing_costs), which a
+ * A call makes all its changes at its beginning.  Its costs are demands, which are met one after the
+ * other while the other CPUs continue.  The earliest CPU is always next, so locks are granted in the order
+ * of the requests.  All costs are in one table (struct timing_costs), which a
  * file can replace (docs/lab.md).
  *
  * Without a model all of this does nothing.
@@ -69,7 +69,7 @@ struct timing_place {
     unsigned last; /* CPU + 1 that had it last */
     double until;  /* a line: it is on its way until then */
     bool held;
-    struct lab_actor *first, *final; /* who waits */
+    struct lab_actor *first, *final; /* actors that wait */
     struct timing_place *next;       /* another lock, or another line that is free to use again */
     double waited, before; /* a lock: nanoseconds for it by all, and those of the first half */
 };
@@ -161,21 +161,21 @@ static inline void timing_object_fetched(struct lab_actor *actor, const void *ob
         timing_add_object(actor, object, TIMING_LINK_FETCHED);
 }
 
-/* Whoever has allocated it uses it. */
+/* The actor that allocated the object uses it. */
 static inline void timing_object_used(struct lab_actor *actor, const void *object)
 {
     if (actor->lab->timing)
         timing_add_object(actor, object, TIMING_USED);
 }
 
-/* Whoever frees it has used it: its lines are here. */
+/* The actor that frees the object has used it, so its lines are at this CPU. */
 static inline void timing_object_freed(struct lab_actor *actor, const void *object)
 {
     if (actor->lab->timing)
         timing_add_object(actor, object, TIMING_FREED);
 }
 
-/* Somebody holds the lock now: one that is only tried would not be had. */
+/* Whether an actor holds the lock now, so that an attempt would fail. */
 static inline bool timing_busy(const struct lab_actor *actor, const struct timing_place *lock)
 {
     return actor->lab->timing && lock->held;

@@ -7,9 +7,9 @@
  *     if (heap && heap_read(heap, &error))
  *         for (size_t i = 0; i < heap->caches; i++) ... heap->cache[i] ...
  *
- * heap_read() takes a snapshot.  A live target goes on meanwhile: a snapshot whose parts cannot have been there at one
- * time is read again, some times; what is still wrong then is within bounds, and heap->torn says how many caches that
- * concerns.  At rest the sums are those of the process's own report, exactly.
+ * heap_read() takes a snapshot while a live target runs.  It reads a snapshot again, some times, if its parts cannot have
+ * been there at one time.  Wrong values that remain are within bounds, and heap->torn says how many caches have them.  At
+ * rest the sums are those of the process's own report, exactly.
  */
 #ifndef STOOK_LOOK_HEAP_H
 #define STOOK_LOOK_HEAP_H
@@ -219,7 +219,7 @@ struct heap_what {
     enum heap_state state;
     unsigned place;         /* HEAP_IN_CPU, HEAP_IN_BARN: the CPU, the node */
     uint32_t requested;     /* bytes asked for; 0: unknown */
-    uint32_t group, tag;    /* who is charged, which call site; 0: unknown */
+    uint32_t group, tag;    /* the group that is charged, the call site; 0: unknown */
     struct heap_who who[2]; /* allocated, freed: caches with STOOK_DEBUG=U, and the guard */
 };
 void heap_whatis(struct heap *heap, uint64_t address, struct heap_what *what);
@@ -237,8 +237,8 @@ struct heap_site {
 bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site);
 
 /*
- * Every call site that has allocated: what it has in use, and has allocated ever.  Of caches with tags these are exact.
- * Of others they follow from the samples of the process, if it takes some (docs/profile-samples.md); then HEAP_SAMPLED
+ * Every call site that has allocated: its bytes in use, and those that it ever allocated.  They are exact for caches with
+ * tags.  For others they follow from the samples of the process, if it takes some (docs/profile-samples.md); then HEAP_SAMPLED
  * is set in the tag.  False: there are none.
  */
 #define HEAP_SAMPLED 0x80000000u

@@ -43,7 +43,7 @@ static bool objects_out(struct heap *heap, const struct heap_cache *cache,
 
     if (view_value(v, VIEW_STOOK_ENCODED) == 0)
         return false;
-    if (slab->state == HEAP_SLAB_EMPTY) { /* whose marks mean nothing */
+    if (slab->state == HEAP_SLAB_EMPTY) { /* its marks are not valid */
         memset(out, 0, slab->objects);
         return true;
     }

@@ -114,7 +114,7 @@ static struct samples_site samples_one(const struct heap *heap, double one, uint
     return site;
 }
 
-/* Of a cache: the bytes that its typed sites allocated ever; its objects in use but for those of other sites. */
+/* Of a cache: the bytes that its typed sites ever allocated; its objects in use except those of other sites. */
 struct samples_cache {
     double sum, active;
 };

@@ -2,8 +2,8 @@
 /*
  * heap_slabs.c - slabs and large objects, from the page map.
  *
- * It is a walk over tables and follows no list: what is torn is a slab here and there.  Blocks of spans are passed by, as
- * their part of the tables may never have been touched.
+ * It walks over tables and follows no list, so at most single slabs are torn.  It skips blocks of spans, whose part of the
+ * tables may never have been touched.
  */
 #include "look/heap_own.h"
 

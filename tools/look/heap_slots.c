@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heap_slots.c - what CPUs and barns have in their sheaves.
+ * heap_slots.c - the sheaves of CPUs and barns.
  */
 #include "look/heap_own.h"
 

@@ -297,8 +297,8 @@ bool target_damaged(const struct target *target, struct target_error *error)
     return false;
 }
 
-/* A file that is mapped here, a core file or a program of the process's, may be cut short by its owner: what was cut off is
- * zeros, and not the end of this program. */
+/* A mapped file (a core file, a program of the process) may be truncated by its owner.  This maps zeros there, so that the
+ * access does not end this program. */
 static void target_file_was_cut(int number, siginfo_t *info, void *context)
 {
     uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE),

@@ -435,8 +435,7 @@ static const struct core_part *core_named(const struct core_part *part, size_t n
     return NULL;
 }
 
-/* Headers and names of files become one list without overlaps: what has a header is as that says; of the rest only
- * the file is known. */
+/* Merges headers and names of files into one list without overlaps.  Of a part without a header only the file is known. */
 static void core_join(struct core *core, struct core_part *load, size_t loads)
 {
     struct core_part *named = core->part;

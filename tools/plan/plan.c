@@ -84,7 +84,7 @@ bool plan_make(struct plan *plan, const struct plan_options *options)
     };
     plan->without.request = *request;
     memcpy(request->element, options->element, sizeof(request->element));
-    if (options->library) { /* whose slabs have links in any case */
+    if (options->library) { /* its slabs have links in any case */
         request->element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
         plan->without.request.element[LAYOUT_LINK] =
             options->element[LAYOUT_LINK] ? 0 : LAYOUT_LINK_SIZE;

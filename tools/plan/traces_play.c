@@ -89,7 +89,7 @@ bool traces_resolve(struct traces_class *class)
     class->capacity = (int)cache_capacity(cache);
     slab = (size_t)PAGE_SIZE << class->order;
     stook_cache_destroy(cache);
-    /* malloc's fast way needs to know the starts of objects. */
+    /* malloc's fast path needs to know the starts of objects. */
     return starts_word(slab, class->size, slab / class->size) != 0;
 }
 

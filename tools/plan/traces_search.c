@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * traces_search.c - what a table costs, and a search for one that costs less: a class at a time is removed, split,
- * moved, or gets slabs or sheaves of the next size, and the best of these changes stays.
+ * traces_search.c - the cost of a table, and a search for a cheaper one.  The search removes, splits or moves one class, or
+ * gives it slabs or sheaves of the next size, and keeps the best of these changes.
  */
 #include "plan/traces.h"
 #include "look/target.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * info.c - stook info: what the library finds on this machine, and what follows from it.
+ * info.c - stook info: the machine as the library sees it, and the mode that it runs in.
  *
  * The tool is linked with the library, so the CPUs, nodes, mode and address space below are not
  * guessed: they are what a program under `stook run` would get from the same environment.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * look_show.h - what the commands that look inside processes have in common.
+ * look_show.h - the common parts of the commands that read other processes.
  */
 #ifndef STOOK_TOOL_LOOK_SHOW_H
 #define STOOK_TOOL_LOOK_SHOW_H

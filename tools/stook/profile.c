@@ -222,7 +222,7 @@ static bool profile_pattern(const char *path, char *pattern, size_t size)
 
 static volatile pid_t profile_child;
 
-/* Who ends this process means the program: its end is what is waited for. */
+/* A signal that ends this process is meant for the program, and this process waits for the program's end. */
 static void profile_pass_on(int signal)
 {
     int saved = errno;

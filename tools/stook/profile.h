@@ -43,7 +43,7 @@ struct profile_site {
 
 /* Objects that were sampled with their callers. */
 struct profile_stack {
-    size_t *places; /* innermost first, of profile.places; the first one's address is the site's */
+    size_t *places;     /* innermost first, of profile.places; the first address is the site's */
     size_t depth, site; /* site: the `number` of the site that has its objects */
     struct profile_counts counts;
     const char *cache, *group, *thread; /* of a sampled profile; NULL: none, or not known */

@@ -124,7 +124,7 @@ static const struct profile_map *pprof_map_of(const struct profile *profile,
 static void pprof_location(struct pprof *pprof, const struct profile *profile,
                            const struct profile_site *place, uint64_t number)
 {
-    /* A site that only the earlier profile has lies in a mapping of that one's. */
+    /* A site that only the earlier profile has lies in a mapping of that profile. */
     const struct profile_map *map = pprof_map_of(profile, place->map);
     bool mapped = map != NULL;
 

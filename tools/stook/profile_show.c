@@ -105,7 +105,7 @@ static const char *show_caller(const struct profile_site *place, unsigned frame,
     return text;
 }
 
-/* "a < b < c": who called the site, innermost first, as far as there is room. */
+/* "a < b < c": the callers of the site, innermost first, as far as there is room. */
 static void show_callers(FILE *to, const struct profile *profile, const struct profile_stack *stack)
 {
     char texts[2][SHOW_SITE], *text = texts[0];

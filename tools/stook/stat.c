@@ -2,8 +2,7 @@
 /*
  * stat.c - stook stat: counters of a running process by CPU and node, once or at intervals as vmstat.
  *
- * What lists and barns count is counted always.  The counters of <stook/stat.h> are counted where the process has them
- * switched on.
+ * The counts of lists and barns are always there.  Those of <stook/stat.h> are there if the process has switched them on.
  */
 #include "stook/command.h"
 #include "stook/look_show.h"

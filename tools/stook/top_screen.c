@@ -316,7 +316,7 @@ static void draw_columns(const struct top_screen *screen, const struct top_data 
     attroff(A_REVERSE);
 }
 
-/* The text of a row's cell, but for the name. */
+/* The text of a row's cell, except the name. */
 static void draw_text(const struct top_row *row, unsigned column, char text[32])
 {
     const char *at = (const char *)row + columns[column].at;

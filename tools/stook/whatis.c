@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * whatis.c - stook whatis: what an address of a process is to Stook, and whose.
+ * whatis.c - stook whatis: the object that an address of a process lies in, its state and its call site.
  */
 #include "stook/command.h"
 #include "stook/look_names.h"
