@@ -99,7 +99,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
         }
     }
     if ((closed & CACHE_CLOSED_TAG) && where)
-        account->tag = straight_tag(where, (uint64_t)n * cache->account.charge);
+        account->tag = straight_tag(where);
     return true;
 }
 
@@ -216,7 +216,7 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     }
     if (!(cache_hooks(cache) & CACHE_CLOSED_TAG) || !column)
         return;
-    tag = straight_tag(where, cache->account.charge);
+    tag = straight_tag(where);
     account_write_tag(cache, object, column, tag);
     tag_count_alloc(tag, 1, cache->account.charge);
 }
@@ -462,8 +462,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
     note = (struct large_note){
-        .owner = owner,
-        .tag = (closed & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
+        .owner = owner, .tag = (closed & CACHE_CLOSED_TAG) && where ? straight_tag(where) : 0};
     if ((note.owner || note.tag) && !large_set_note(object, note)) {
         if (owner)
             group_uncharge(owner, size);

@@ -75,8 +75,6 @@ static inline __attribute__((always_inline)) void accounted_straight(struct stoo
     else if (straight_tags(way) &&
              __builtin_expect(!tag_count_section(tag, &cache->account.one, false, rseq), 0))
         accounted_count(cache->account.charge, tag);
-    else if (straight_tags(way) && tag_peak_falls(cache->account.charge))
-        tag_peak_told();
 }
 
 /* A cache that is closed for nothing but its twin, whose objects are in the page map as its own.  What is of neither

@@ -399,56 +399,6 @@ static void test_listing(void **state)
     tag_count_free(0, 1, 1);
 }
 
-/* ---- the peak ------------------------------------------------------------------------------- */
-
-/* Alone in a process: everything that was counted before is in the sums of a peak, too. */
-static int peaks(void *arg)
-{
-    (void)arg;
-    uint32_t rising = tag_at("peak.c", "rising", 1), falling = tag_at("peak.c", "falling", 2);
-    uint32_t late = tag_at("peak.c", "late", 3);
-    uint64_t before = 0, peak;
-
-    for (uint32_t t = 0; (t = stook_tag_next(t)) != 0;)
-        before += stat_of(t).live_bytes;
-    MUST(tag_peak() >= before);
-
-    /* Up to 64 MiB more than all there ever was; three quarters of it are one site's. */
-    uint64_t top = tag_peak() - before + (64 << 20);
-    for (uint64_t bytes = 0; bytes < top; bytes += 4096) {
-        tag_count_alloc(rising, 3, 3072);
-        tag_count_alloc(falling, 1, 1024);
-    }
-    for (uint64_t bytes = 0; bytes < top; bytes += 4096) {
-        tag_count_free(rising, 3, 3072);
-        tag_count_free(falling, 1, 1024);
-    }
-    tag_count_alloc(late, 1, 4096); /* when the rest was gone */
-    peak = tag_peak();
-    MUST(peak <= before + top + 4096 && peak >= (before + top) / 100 * 93);
-    MUST(stat_of(rising).live_bytes == 0 && stat_of(late).peak_bytes == 0);
-    MUST(stat_of(rising).peak_bytes >= top / 100 * 93 / 4 * 3 - 4096);
-    MUST(stat_of(falling).peak_bytes >= top / 100 * 93 / 4 - 4096);
-    MUST(stat_of(rising).peak_objects == stat_of(rising).peak_bytes / 1024);
-
-    /* A higher one replaces it as a whole. */
-    top = 2 * peak;
-    tag_count_alloc(late, 1, top);
-    MUST(tag_peak() >= top);
-    MUST(stat_of(late).peak_bytes == top + 4096 && stat_of(late).peak_objects == 2);
-    MUST(stat_of(rising).peak_bytes == 0 && stat_of(rising).peak_objects == 0);
-    return 0;
-}
-
-static void test_peak(void **state)
-{
-    (void)state;
-    struct child child;
-
-    child_run(&child, peaks, NULL);
-    assert_true(child_passed(&child));
-}
-
 /* ---- children ------------------------------------------------------------------------------- */
 
 static _Atomic bool forking;
@@ -591,7 +541,6 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_peak), /* first: others count what was never allocated */
         cmocka_unit_test(test_sites),      cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_addresses),  cmocka_unit_test(test_races),
         cmocka_unit_test(test_counts),     cmocka_unit_test(test_reading_beside),
