@@ -485,22 +485,6 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     counts->active = counts->objects - free - counts->cached;
 }
 
-/* The twin goes first.  False with EBUSY: it has objects out, and stays. */
-static __attribute__((cold)) bool cache_destroy_twin(struct stook_cache *cache)
-{
-    struct stook_cache *twin;
-
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    twin = atomic_exchange_explicit(&cache->twin, NULL, memory_order_relaxed);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    if (!twin || stook_cache_destroy(twin) == 0)
-        return true;
-    atomic_store_explicit(&cache->twin, twin, memory_order_release);
-    return false;
-}
-
 /* All goes back that no user has; what is there still. */
 static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
                                               struct cache_counts *counts)
@@ -588,8 +572,6 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
         errno = EINVAL;
         return -1;
     }
-    if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
-        return -1;
     context_enter();
     /* A plug-in that the loader keeps may end twice, with its first turn's cache. */
     if (!cache_set_alive(cache, false)) {

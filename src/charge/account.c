@@ -379,23 +379,8 @@ void account_clear(const struct stook_cache *cache, void **objects, size_t n)
         quarantine_fill(cache, objects, n);
 }
 
-/* Objects of the twin are freed there, and their entries become NULL. */
-static __attribute__((noinline)) void account_free_twins(const struct stook_cache *cache,
-                                                         void **objects, size_t n)
-{
-    struct stook_cache *twin = atomic_load_explicit(&cache->twin, memory_order_acquire);
-
-    for (size_t i = 0; i < n && twin; i++)
-        if (objects[i] && slab_cache_of(objects[i]) == twin) {
-            stook_free(twin, objects[i]);
-            objects[i] = NULL;
-        }
-}
-
 SAMPLED_TEXT void account_free(struct stook_cache *cache, void **objects, size_t n)
 {
-    if (__builtin_expect(cache_hooks(cache) & CACHE_CLOSED_TWIN, 0))
-        account_free_twins(cache, objects, n);
     account_come(cache, objects, n);
     if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
         quarantine_hold(cache, objects, n);

@@ -174,11 +174,6 @@ __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache 
             return accounted_owner_tag(cache, flags, where, group);
         if (way & CACHE_CLOSED_OWNER)
             return accounted_owner(cache, flags, where, group);
-        if (cache_hooks(cache) == CACHE_CLOSED_TWIN && !stat_counts_fast(cache)) {
-            void *object;
-            if (stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
-                return object;
-        }
     }
     if (!cache_hooks(cache))
         return alloc_plain(cache, flags);

@@ -77,16 +77,6 @@ static inline __attribute__((always_inline)) void accounted_straight(struct stoo
         accounted_count(cache->account.charge, tag);
 }
 
-/* A cache that is closed for nothing but its twin, whose objects are in the page map as its own.  What is of neither
- * gets its report. */
-static __attribute__((noinline)) void accounted_twin(struct stook_cache *cache, void *object)
-{
-    if (__builtin_expect(!pagemap_covers(object), 0) ||
-        pagemap_cache(*pagemap_at(object)) != cache->index || stat_counts_fast(cache) ||
-        __builtin_expect(!stook_rseq_push(cache->own, cache->head.rseq_offset, object), 0))
-        accounted_free_rest(cache, object);
-}
-
 #define ACCOUNTED_WAY(name, way)                                                                   \
     static                                                                                         \
         __attribute__((noinline)) void accounted_##name(struct stook_cache *cache, void *object)   \
@@ -113,8 +103,6 @@ __attribute__((noinline, aligned(64))) void accounted_free(struct stook_cache *c
         accounted_owner_tag(cache, object);
     else if (way & CACHE_CLOSED_OWNER)
         accounted_owner(cache, object);
-    else if (cache_hooks(cache) == CACHE_CLOSED_TWIN)
-        accounted_twin(cache, object);
     else
         accounted_free_rest(cache, object);
 }

@@ -136,11 +136,10 @@ enum {
         32, /* objects are checked (debug/): from the cache's creation to its end */
     CACHE_CLOSED_HARDENED = 64, /* CACHE_HARDENED: as long */
     CACHE_CLOSED_SAMPLED = 128, /* CACHE_SHADOW: as long */
-    CACHE_CLOSED_TWIN = 256,    /* some objects are of its twin: from the first of these on */
     CACHE_CLOSED_BOTH = CACHE_CLOSED_GROUP | CACHE_CLOSED_TAG,
     /* The rest of every call goes by hooks.alloc and its like (base/hooks.h). */
     CACHE_CLOSED_ACCOUNT = CACHE_CLOSED_BOTH | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG |
-                           CACHE_CLOSED_HARDENED | CACHE_CLOSED_SAMPLED | CACHE_CLOSED_TWIN,
+                           CACHE_CLOSED_HARDENED | CACHE_CLOSED_SAMPLED,
 };
 
 /* What accounting (charge/) knows of a cache: written when the cache is made or before its first object,
@@ -191,10 +190,7 @@ struct stook_cache {
                       * first slab of the minimum order */
     _Atomic uint32_t prefilled; /* reserve/: sheaves that callers hold */
     _Atomic uint32_t
-        switched; /* debug/: of its CACHE_DEBUG flags, those that are no more as `flags` says */
-    _Atomic(struct stook_cache *)
-        twin;        /* kmalloc/: has the cache's charged objects (kmalloc/twin.c), or NULL; goes
-                                         * with it, under the cache list's lock */
+        switched;    /* debug/: of its CACHE_DEBUG flags, those that are no more as `flags` says */
     uint32_t traced; /* trace/: the trace that knows it; 0: none */
     struct cache_node nodes[]; /* one a node, up to the highest number */
 };
