@@ -23,8 +23,6 @@ enum mode {
     MODE_GROUP,       /* the group that each is charged to */
     MODE_TAG,         /* the call site that each was allocated at */
     MODE_BOTH,
-    MODE_GROUP_OUTSIDE, /* as group, but in an array outside the slab */
-    MODE_BOTH_OUTSIDE,
     MODE_COUNT
 };
 
@@ -34,7 +32,7 @@ enum free_order { FREE_ORDER_NONE, FREE_ORDER_ORDERED, FREE_ORDER_SHUFFLED, FREE
 
 static const char *const mode_names[] = {
     "",     "single", "bulk",  "emit", "link-first", "link-inside",   "pool",        "memb",
-    "qsbr", "off",    "group", "tag",  "both",       "group-outside", "both-outside"};
+    "qsbr", "off",    "group", "tag",  "both"};
 static const char *const order_names[] = {"", "sequential", "random"};
 static const char *const free_order_names[] = {"", "ordered", "shuffled"};
 

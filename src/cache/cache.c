@@ -200,7 +200,7 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
     return (stable ? 0 : LAYOUT_WRITABLE) | (args->flags & CACHE_MALLOC ? LAYOUT_DENSE : 0) |
            (args->flags & STOOK_CACHE_LINK_INSIDE ? LAYOUT_LINK_INSIDE : 0) |
            (args->flags & CACHE_HARDENED ? LAYOUT_LINK_OUTSIDE | LAYOUT_COLUMNS_OUTSIDE : 0) |
-           (args->flags & CACHE_COLUMNS_OUTSIDE ? LAYOUT_COLUMNS_OUTSIDE : 0) |
+           (args->flags & CACHE_SHADOW ? LAYOUT_COLUMNS_OUTSIDE : 0) |
            (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
 }
 
