@@ -220,8 +220,6 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
         request.element[LAYOUT_GROUP] = CACHE_COLUMN;
     if (!(cache_list.closed & CACHE_CLOSED_TAG) || (args->flags & CACHE_MALLOC))
         request.later = 1u << LAYOUT_TAG;
-    if (args->flags & CACHE_COLOURED)
-        request.lead = (uint32_t)args->align;
     if (args->flags & STOOK_CACHE_QUARANTINE)
         request.element[LAYOUT_TRACK] = CACHE_STATE;
     if (args->flags & CACHE_SHADOW)
