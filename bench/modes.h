@@ -11,10 +11,10 @@
 
 enum mode {
     MODE_NONE,
-    MODE_SINGLE,      /* one call an object */
-    MODE_BULK,        /* one call a batch */
-    MODE_EMIT,        /* bulk calls; new slabs are emitted, nothing is linked beforehand */
-    MODE_LINK_FIRST,  /* bulk calls; the whole freelist of a new slab is built, then drained */
+    MODE_SINGLE, /* one call an object */
+    MODE_BULK,   /* one call a batch */
+    MODE_EMIT,   /* bulk calls; new slabs are emitted, nothing is linked beforehand */
+    MODE_LINK_FIRST, /* the floor of the above: the whole freelist of a new slab is built, then drained */
     MODE_LINK_INSIDE, /* bulk calls; as emit, links of freed objects lie in the objects */
     MODE_POOL,        /* single calls of a pool with a reserve */
     MODE_MEMB,        /* frees deferred by liburcu-memb's grace periods */

@@ -13,7 +13,6 @@
 #endif
 
 #include "kmalloc/private.h"
-#include "slab/cache.h"
 #include "stook_reserve.h"
 
 #define ADAPTER_ACCOUNTS 1
@@ -60,13 +59,7 @@ static inline adapter_t adapter_open_as(const struct case_params *params, size_t
         args.flags |= STOOK_CACHE_RANDOM;
     if (params->mode == MODE_LINK_INSIDE)
         args.flags |= STOOK_CACHE_LINK_INSIDE;
-    if (params->mode == MODE_LINK_FIRST) {
-        args.flags |= STOOK_CACHE_LINK_INSIDE | CACHE_LINK_FIRST;
-        args.align = params->object_size % 16 == 0 ? 16 : 8;
-    }
-    cache = args.flags & CACHE_LINK_FIRST
-                ? stook_private_cache("bench", params->object_size, &args, true)
-                : stook_cache_create("bench", params->object_size, &args);
+    cache = stook_cache_create("bench", params->object_size, &args);
     if (!cache)
         case_die("a cache cannot be made");
     return cache;

@@ -259,7 +259,7 @@ static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t 
  */
 static unsigned cache_flags_hardened(unsigned flags, bool constructed)
 {
-    if (!(flags & (CACHE_INTERNAL | CACHE_LINK_FIRST)) && hooks.alloc)
+    if (!(flags & CACHE_INTERNAL) && hooks.alloc)
         flags |= cache_harden;
     if (constructed || (flags & STOOK_CACHE_TYPESAFE))
         flags &= ~(unsigned)STOOK_CACHE_ZERO_ON_FREE;
@@ -275,7 +275,7 @@ static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 {
     unsigned debug = 0;
 
-    if (hooks.debug_flags && !(flags & (CACHE_INTERNAL | CACHE_LINK_FIRST)))
+    if (hooks.debug_flags && !(flags & CACHE_INTERNAL))
         debug = hooks.debug_flags(name, flags & CACHE_DEBUG);
     flags = (flags & ~(unsigned)CACHE_DEBUG) | debug;
     if (debug)
@@ -296,10 +296,10 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
         errno = E2BIG;
         return NULL;
     }
-    if (cache_random && !(flags & CACHE_LINK_FIRST))
+    if (cache_random)
         flags |= STOOK_CACHE_RANDOM;
     if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
-        !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
+        !(flags & (STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;
     index = cache_find_index();
     if (index == 0) {

@@ -137,8 +137,7 @@ STOOK_API int stook_private_report(int (*put)(void *context, const char *text, s
 STOOK_API void stook_private_on_closing(void (*fn)(bool closed));
 
 /*
- * For stook-bench and tests: a cache with flags that are not public, CACHE_LINK_FIRST
- * (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.
+ * A cache with flags that are not public (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.
  */
 STOOK_API struct stook_cache *stook_private_cache(const char *name, size_t object_size,
                                                   const struct stook_cache_args *args, bool wait);

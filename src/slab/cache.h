@@ -16,11 +16,10 @@
 enum { /* internal flags beside STOOK_CACHE_* */
        CACHE_INTERNAL =
            1u << 31, /* the library's own: its slabs lie in the second half of the zones */
-       CACHE_MALLOC = 1u << 30,     /* a size class of malloc */
-       CACHE_LINK_FIRST = 1u << 29, /* links a new slab first and drains it then: for comparison */
-       CACHE_SIZED = 1u << 27,      /* each object is asked for with a size of its own */
-       CACHE_SHADOW = 1u << 25,     /* of samples alone (sample/shadow.h), known by its free */
-       CACHE_OWN = CACHE_SHADOW | CACHE_INTERNAL | CACHE_MALLOC | CACHE_LINK_FIRST | CACHE_SIZED,
+       CACHE_MALLOC = 1u << 30, /* a size class of malloc */
+       CACHE_SIZED = 1u << 27,  /* each object is asked for with a size of its own */
+       CACHE_SHADOW = 1u << 25, /* of samples alone (sample/shadow.h), known by its free */
+       CACHE_OWN = CACHE_SHADOW | CACHE_INTERNAL | CACHE_MALLOC | CACHE_SIZED,
        /* Those of debug caches, which hooks.h leads to. */
        CACHE_DEBUG = STOOK_CACHE_DEBUG_CHECKS | STOOK_CACHE_DEBUG_RED_ZONE |
                      STOOK_CACHE_DEBUG_POISON | STOOK_CACHE_DEBUG_USER | STOOK_CACHE_DEBUG_TRACE |
