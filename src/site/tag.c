@@ -293,15 +293,6 @@ static struct tag_record *tag_known(uint32_t tag, struct rows_two *came, struct 
     return record;
 }
 
-uint64_t tag_address(uint32_t tag)
-{
-    struct tag_record *record = tag != 0 && tag <= STOOK_TAGS_MAX ? tag_record_of(tag) : NULL;
-
-    return record && atomic_load_explicit(&record->kind, memory_order_acquire) == TAG_ADDRESS
-               ? record->value
-               : 0;
-}
-
 unsigned stook_tag_next(unsigned tag)
 {
     struct rows_two came, went;

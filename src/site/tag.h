@@ -71,9 +71,6 @@ uint32_t tag_of_address(const void *address);
  */
 unsigned tag_stack_walk(const void *address, uint64_t *frames, unsigned most);
 
-/* The address of a tag made by tag_of_address(); else 0. */
-uint64_t tag_address(uint32_t tag);
-
 /* Those of CPU 0. */
 static inline struct tag_counts *tag_counts_of(uint32_t tag)
 {

@@ -167,7 +167,7 @@ static void walk(struct stook_cache *cache, bool least, bool all)
     assert_int_equal(slab_counts.links - links, objects - split);
     assert_int_equal(freelist_iter_emit(&iter, cache, slab, array, 8), 0);
     assert_int_equal(freelist_iter_link(&iter, cache, slab), SLAB_NONE);
-    for (; head != SLAB_NONE; head = slab_next(cache, slab, head, objects))
+    for (; head != SLAB_NONE; head = check_next(cache, slab, head, objects))
         mark(n++, head, objects);
     assert_int_equal(n, objects);
     check_order(cache, objects);
