@@ -24,7 +24,7 @@
 #include <string.h>
 
 enum {
-    /* Empty slabs that a cache keeps on each node, at least one; or STOOK_EMPTY_SLABS. */
+    /* Empty slabs that a cache keeps on each node, at least one. */
     CACHE_EMPTY_BYTES = 64 << 10,
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
@@ -47,8 +47,8 @@ enum {
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
 static struct stook_cache *cache_of_caches;
-/* The process's defaults: every cache in random order, every cache adaptive. */
-static bool cache_random, cache_adaptive;
+/* The process's default: every cache is adaptive. */
+static bool cache_adaptive;
 static unsigned cache_harden; /* STOOK_CACHE_*, by STOOK_HARDEN: of every cache, too */
 
 /* By STOOK_HARDEN's words; those of malloc alone are malloc's. */
@@ -79,8 +79,6 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
-    if (setting_text(SETTING_EMPTY_SLABS))
-        return (unsigned)setting_number(SETTING_EMPTY_SLABS);
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
 }
 
@@ -168,7 +166,6 @@ void cache_boot(void)
     used = true;
     if (!memory)
         report_fatal("no memory for the first caches");
-    cache_random = setting_number(SETTING_RANDOM);
     cache_adaptive = setting_number(SETTING_ADAPTIVE);
     cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
     if (cache_harden & STOOK_CACHE_GUARD_PAGES)
@@ -296,8 +293,6 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
         errno = E2BIG;
         return NULL;
     }
-    if (cache_random)
-        flags |= STOOK_CACHE_RANDOM;
     if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
         !(flags & (STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;

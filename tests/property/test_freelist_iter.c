@@ -295,9 +295,9 @@ static const char *program;
 static int with_random(void *value)
 {
     if (value)
-        setenv("STOOK_RANDOM", value, 1);
+        setenv("STOOK_HARDEN", value, 1);
     else
-        unsetenv("STOOK_RANDOM");
+        unsetenv("STOOK_HARDEN");
     execl("/proc/self/exe", program, "--is-random", (char *)NULL);
     return 99;
 }
@@ -323,16 +323,19 @@ static int is_random(void)
 static void environment_sets_it(void **unused)
 {
     static const struct {
-        char value[4];
+        char value[8];
         int status;
-    } cases[] = {{"1", 0}, {"yes", 0}, {"0", 1}, {"", 1}};
+    } cases[] = {{"order", 0}, {"types", 1}, {"", 1}};
     struct child child;
 
     (void)unused;
     if (getenv("STOOK_EMULATED"))
         skip();
+#ifdef STOOK_CORE
+    skip(); /* it hardens no cache by itself */
+#endif
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char value[4];
+        char value[8];
         memcpy(value, cases[i].value, sizeof(value));
         child_run(&child, with_random, value[0] ? value : NULL);
         assert_int_equal(child.status, cases[i].status << 8);
