@@ -355,19 +355,6 @@ bool view_find(struct view *view, struct target *target, struct target_error *er
                        target->pid, target->name);
 }
 
-bool view_has_library(struct target *target)
-{
-    struct find_files files;
-    uint64_t note;
-    bool any = false;
-
-    find_files(target, &files);
-    for (size_t i = 0; i < files.n && !any; i++)
-        any = find_own_note(target, files.file[i].base, &note);
-    free(files.file);
-    return any;
-}
-
 bool view_holds(const struct view *view, struct target *target)
 {
     struct view_note head;

@@ -53,8 +53,6 @@ struct view {
 bool view_find(struct view *view, struct target *target, struct target_error *error);
 /* Whether it is still there: false when the process has become another program. */
 bool view_holds(const struct view *view, struct target *target);
-/* The target runs a program on Stook at all; said when view_find() is false. */
-bool view_has_library(struct target *target);
 
 /*
  * The build ID of the file that a mapping is of, in hexadecimal, or "": from its note in the target's memory, since the file
