@@ -87,8 +87,7 @@ static void variant_handoff_pool(const struct roster_entry *entry, struct varian
 size_t variant_list(const struct plan_case *plan, const struct roster_entry *entry, int quick,
                     struct variant *variants)
 {
-    static const enum mode columns[] = {MODE_OFF, MODE_GROUP, MODE_BOTH, MODE_GROUP_OUTSIDE,
-                                        MODE_BOTH_OUTSIDE};
+    static const enum mode columns[] = {MODE_OFF, MODE_GROUP, MODE_BOTH};
     struct variant_sink sink = {variants, 0};
 
     switch (plan->record) {

@@ -24,7 +24,7 @@
 #include <string.h>
 
 enum {
-    /* Empty slabs that a cache keeps on each node, at least one; or STOOK_EMPTY_SLABS. */
+    /* Empty slabs that a cache keeps on each node, at least one. */
     CACHE_EMPTY_BYTES = 64 << 10,
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
@@ -47,8 +47,8 @@ enum {
 _Static_assert((CACHE_KNOWN & CACHE_OWN) == 0, "a flag has a bit of slab/cache.h's internal ones");
 
 static struct stook_cache *cache_of_caches;
-/* The process's defaults: every cache in random order, every cache adaptive. */
-static bool cache_random, cache_adaptive;
+/* The process's default: every cache is adaptive. */
+static bool cache_adaptive;
 static unsigned cache_harden; /* STOOK_CACHE_*, by STOOK_HARDEN: of every cache, too */
 
 /* By STOOK_HARDEN's words; those of malloc alone are malloc's. */
@@ -79,8 +79,6 @@ static unsigned cache_min_partial(const struct stook_cache *cache)
 {
     size_t slabs = CACHE_EMPTY_BYTES / ((size_t)PAGE_SIZE << cache->layout.order);
 
-    if (setting_text(SETTING_EMPTY_SLABS))
-        return (unsigned)setting_number(SETTING_EMPTY_SLABS);
     return slabs > CACHE_EMPTY_SLABS ? CACHE_EMPTY_SLABS : slabs < 1 ? 1 : (unsigned)slabs;
 }
 
@@ -168,7 +166,6 @@ void cache_boot(void)
     used = true;
     if (!memory)
         report_fatal("no memory for the first caches");
-    cache_random = setting_number(SETTING_RANDOM);
     cache_adaptive = setting_number(SETTING_ADAPTIVE);
     cache_harden = cache_hardening(setting_number(SETTING_HARDEN));
     if (cache_harden & STOOK_CACHE_GUARD_PAGES)
@@ -200,7 +197,7 @@ static unsigned cache_wishes(const struct stook_cache_args *args)
     return (stable ? 0 : LAYOUT_WRITABLE) | (args->flags & CACHE_MALLOC ? LAYOUT_DENSE : 0) |
            (args->flags & STOOK_CACHE_LINK_INSIDE ? LAYOUT_LINK_INSIDE : 0) |
            (args->flags & CACHE_HARDENED ? LAYOUT_LINK_OUTSIDE | LAYOUT_COLUMNS_OUTSIDE : 0) |
-           (args->flags & CACHE_COLUMNS_OUTSIDE ? LAYOUT_COLUMNS_OUTSIDE : 0) |
+           (args->flags & CACHE_SHADOW ? LAYOUT_COLUMNS_OUTSIDE : 0) |
            (args->flags & STOOK_CACHE_LINK_OUTSIDE ? LAYOUT_LINK_OUTSIDE : 0);
 }
 
@@ -220,8 +217,6 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
         request.element[LAYOUT_GROUP] = CACHE_COLUMN;
     if (!(cache_list.closed & CACHE_CLOSED_TAG) || (args->flags & CACHE_MALLOC))
         request.later = 1u << LAYOUT_TAG;
-    if (args->flags & CACHE_COLOURED)
-        request.lead = (uint32_t)args->align;
     if (args->flags & STOOK_CACHE_QUARANTINE)
         request.element[LAYOUT_TRACK] = CACHE_STATE;
     if (args->flags & CACHE_SHADOW)
@@ -261,7 +256,7 @@ static bool cache_permute(unsigned flags, const struct layout *layout, uint16_t 
  */
 static unsigned cache_flags_hardened(unsigned flags, bool constructed)
 {
-    if (!(flags & (CACHE_INTERNAL | CACHE_LINK_FIRST)) && hooks.alloc)
+    if (!(flags & CACHE_INTERNAL) && hooks.alloc)
         flags |= cache_harden;
     if (constructed || (flags & STOOK_CACHE_TYPESAFE))
         flags &= ~(unsigned)STOOK_CACHE_ZERO_ON_FREE;
@@ -277,7 +272,7 @@ static unsigned cache_flags(const char *name, unsigned flags, bool constructed)
 {
     unsigned debug = 0;
 
-    if (hooks.debug_flags && !(flags & (CACHE_INTERNAL | CACHE_LINK_FIRST)))
+    if (hooks.debug_flags && !(flags & CACHE_INTERNAL))
         debug = hooks.debug_flags(name, flags & CACHE_DEBUG);
     flags = (flags & ~(unsigned)CACHE_DEBUG) | debug;
     if (debug)
@@ -298,10 +293,8 @@ struct stook_cache *cache_make(const char *name, size_t size, const struct stook
         errno = E2BIG;
         return NULL;
     }
-    if (cache_random && !(flags & CACHE_LINK_FIRST))
-        flags |= STOOK_CACHE_RANDOM;
     if (cache_adaptive && args->sheaf_capacity == 0 && /* which would be asked for in vain */
-        !(flags & (CACHE_LINK_FIRST | STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
+        !(flags & (STOOK_CACHE_NOSHEAF | CACHE_INTERNAL)))
         flags |= STOOK_CACHE_ADAPTIVE;
     index = cache_find_index();
     if (index == 0) {
@@ -485,22 +478,6 @@ __attribute__((cold)) void cache_count(struct stook_cache *cache, struct cache_c
     counts->active = counts->objects - free - counts->cached;
 }
 
-/* The twin goes first.  False with EBUSY: it has objects out, and stays. */
-static __attribute__((cold)) bool cache_destroy_twin(struct stook_cache *cache)
-{
-    struct stook_cache *twin;
-
-    context_enter();
-    lock_take(&cache_list.lock, LOCK_CACHES);
-    twin = atomic_exchange_explicit(&cache->twin, NULL, memory_order_relaxed);
-    lock_drop(&cache_list.lock, LOCK_CACHES);
-    context_leave();
-    if (!twin || stook_cache_destroy(twin) == 0)
-        return true;
-    atomic_store_explicit(&cache->twin, twin, memory_order_release);
-    return false;
-}
-
 /* All goes back that no user has; what is there still. */
 static __attribute__((cold)) void cache_empty(struct stook_cache *cache,
                                               struct cache_counts *counts)
@@ -588,8 +565,6 @@ __attribute__((cold)) int stook_cache_destroy(struct stook_cache *cache)
         errno = EINVAL;
         return -1;
     }
-    if (atomic_load_explicit(&cache->twin, memory_order_relaxed) && !cache_destroy_twin(cache))
-        return -1;
     context_enter();
     /* A plug-in that the loader keeps may end twice, with its first turn's cache. */
     if (!cache_set_alive(cache, false)) {

@@ -108,7 +108,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
         }
     }
     if ((closed & CACHE_CLOSED_TAG) && where)
-        account->tag = straight_tag(where, (uint64_t)n * cache->account.charge);
+        account->tag = straight_tag(where);
     return true;
 }
 
@@ -225,7 +225,7 @@ void account_retag(const struct stook_cache *cache, const void *object, uint64_t
     }
     if (!(cache_hooks(cache) & CACHE_CLOSED_TAG) || !column)
         return;
-    tag = straight_tag(where, cache->account.charge);
+    tag = straight_tag(where);
     account_write_tag(cache, object, column, tag);
     tag_count_alloc(tag, 1, cache->account.charge);
 }
@@ -387,23 +387,8 @@ void account_clear(const struct stook_cache *cache, void **objects, size_t n)
         quarantine_fill(cache, objects, n);
 }
 
-/* Objects of the twin are freed there, and their entries become NULL. */
-static __attribute__((noinline)) void account_free_twins(const struct stook_cache *cache,
-                                                         void **objects, size_t n)
-{
-    struct stook_cache *twin = atomic_load_explicit(&cache->twin, memory_order_acquire);
-
-    for (size_t i = 0; i < n && twin; i++)
-        if (objects[i] && slab_cache_of(objects[i]) == twin) {
-            stook_free(twin, objects[i]);
-            objects[i] = NULL;
-        }
-}
-
 SAMPLED_TEXT void account_free(struct stook_cache *cache, void **objects, size_t n)
 {
-    if (__builtin_expect(cache_hooks(cache) & CACHE_CLOSED_TWIN, 0))
-        account_free_twins(cache, objects, n);
     account_come(cache, objects, n);
     if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))
         quarantine_hold(cache, objects, n);
@@ -470,8 +455,7 @@ bool account_large(void *object, uint32_t owner, unsigned flags, uint64_t where)
     if (owner && !group_charge(&owner, size, flags, account_nested()))
         return false;
     note = (struct large_note){
-        .owner = owner,
-        .tag = (closed & CACHE_CLOSED_TAG) && where ? straight_tag(where, size) : 0};
+        .owner = owner, .tag = (closed & CACHE_CLOSED_TAG) && where ? straight_tag(where) : 0};
     if ((note.owner || note.tag) && !large_set_note(object, note)) {
         if (owner)
             group_uncharge(owner, size);

@@ -87,7 +87,7 @@ static __attribute__((noinline)) void *accounted_stamp(struct stook_cache *cache
     struct account account = {.group = owner, .tag = 0};
 
     if (where && (cache_hooks(cache) & CACHE_CLOSED_TAG))
-        account.tag = straight_tag(where, cache->account.charge);
+        account.tag = straight_tag(where);
     account_end(cache, &account, &object, 1, 1);
     return object;
 }
@@ -97,12 +97,6 @@ static __attribute__((noinline, cold)) void *accounted_count(struct stook_cache 
                                                              void *object, uint32_t tag)
 {
     tag_count_alloc(tag, 1, cache->account.charge);
-    return object;
-}
-
-static __attribute__((noinline, cold)) void *accounted_told(void *object)
-{
-    tag_peak_told();
     return object;
 }
 
@@ -148,7 +142,7 @@ static inline __attribute__((always_inline)) void *accounted_straight(
     *at.tag = tag ^ column_mask(cache, object);
     if (__builtin_expect(!tag_count_section(tag, &cache->account.one, true, rseq), 0))
         return accounted_count(cache, object, tag);
-    return tag_peak_rises(cache->account.charge) ? accounted_told(object) : object;
+    return object;
 }
 
 /* Functions of their own, so that none saves the registers that another one needs. */
@@ -181,11 +175,6 @@ __attribute__((noinline, aligned(64))) void *accounted_alloc(struct stook_cache 
             return accounted_owner_tag(cache, flags, where, group);
         if (way & CACHE_CLOSED_OWNER)
             return accounted_owner(cache, flags, where, group);
-        if (cache_hooks(cache) == CACHE_CLOSED_TWIN && !stat_counts_fast(cache)) {
-            void *object;
-            if (stook_rseq_pop(cache->own, cache->head.rseq_offset, &object))
-                return object;
-        }
     }
     if (!cache_hooks(cache))
         return alloc_plain(cache, flags);

@@ -75,18 +75,6 @@ static inline __attribute__((always_inline)) void accounted_straight(struct stoo
     else if (straight_tags(way) &&
              __builtin_expect(!tag_count_section(tag, &cache->account.one, false, rseq), 0))
         accounted_count(cache->account.charge, tag);
-    else if (straight_tags(way) && tag_peak_falls(cache->account.charge))
-        tag_peak_told();
-}
-
-/* A cache that is closed for its twin alone, whose objects have the twin's entry in the page map.  A pointer to neither
- * cache's object is reported. */
-static __attribute__((noinline)) void accounted_twin(struct stook_cache *cache, void *object)
-{
-    if (__builtin_expect(!pagemap_covers(object), 0) ||
-        pagemap_cache(*pagemap_at(object)) != cache->index || stat_counts_fast(cache) ||
-        __builtin_expect(!stook_rseq_push(cache->own, cache->head.rseq_offset, object), 0))
-        accounted_free_rest(cache, object);
 }
 
 #define ACCOUNTED_WAY(name, way)                                                                   \
@@ -115,8 +103,6 @@ __attribute__((noinline, aligned(64))) void accounted_free(struct stook_cache *c
         accounted_owner_tag(cache, object);
     else if (way & CACHE_CLOSED_OWNER)
         accounted_owner(cache, object);
-    else if (cache_hooks(cache) == CACHE_CLOSED_TWIN)
-        accounted_twin(cache, object);
     else
         accounted_free_rest(cache, object);
 }

@@ -78,7 +78,8 @@ SAMPLED_TEXT uint32_t group_current(void)
 
 /* ---- sums, under the lock ------------------------------------------------------------------ */
 
-void group_unlink(struct group *group)
+/* No more a child of its parent. */
+static void group_unlink(struct group *group)
 {
     if (group->before)
         group_at(group->before)->sibling = group->sibling;

@@ -111,9 +111,6 @@ bool group_lock(bool nospin);
 void group_take(void);
 void group_unlock(void);
 
-/* No more a child of its parent.  Under the lock. */
-void group_unlink(struct group *group);
-
 /* charge/group_limit.c.  No soft limit any more.  Under the lock. */
 void group_limit_clear_soft(struct group *group);
 

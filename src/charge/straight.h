@@ -125,11 +125,11 @@ STRAIGHT uint32_t straight_site(uint64_t where)
                : 0;
 }
 
-/* The tag of a call (where_site(), where_address()) that allocates so many bytes. */
-STRAIGHT uint32_t straight_tag(uint64_t where, uint64_t bytes)
+/* The tag of a call (where_site(), where_address()). */
+STRAIGHT uint32_t straight_tag(uint64_t where)
 {
     return where & 1 ? tag_of_site((struct stook_site *)(uintptr_t)(where >> 1))
-                     : tag_of_call((const void *)(uintptr_t)(where >> 1), bytes);
+                     : tag_of_address((const void *)(uintptr_t)(where >> 1));
 }
 
 #endif

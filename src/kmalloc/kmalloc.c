@@ -464,8 +464,7 @@ void *stook_krealloc_array(void *object, size_t n, size_t size, unsigned flags)
 
 int stook_kmem_shrink(struct stook_cache *cache)
 {
-    struct stook_cache *twin = atomic_load_explicit(&cache->twin, memory_order_acquire);
-    uint64_t slabs = twin ? (uint64_t)stook_kmem_shrink(twin) : 0;
+    uint64_t slabs = 0;
 
     (void)stook_cache_shrink(cache);
     for (unsigned i = 0; i < topology.nodes; i++)

@@ -96,7 +96,7 @@ static enum debug_call private_call(const void *from)
 static uint64_t private_where(const void *from)
 {
     return where_address(
-        (const void *)((uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_TOKEN_SHIFT) - 1)));
+        (const void *)((uintptr_t)from & (((uintptr_t)1 << STOOK_PRIVATE_CALL_SHIFT) - 1)));
 }
 
 static __attribute__((noinline, cold)) void private_free_debug(struct stook_cache *cache,

@@ -97,13 +97,6 @@ bool os_untake(void *address, size_t size, bool reserved)
     return done;
 }
 
-bool os_commit(void *address, size_t size)
-{
-    uintptr_t within = (uintptr_t)address & (os_page_size() - 1);
-
-    return raw_mprotect((char *)address - within, size + within, PROT_READ | PROT_WRITE) == 0;
-}
-
 bool os_guard(void *address, size_t size)
 {
     int saved = errno;

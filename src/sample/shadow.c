@@ -59,8 +59,7 @@ static void shadow_name(char name[STOOK_NAME_MAX + 1], unsigned shift)
 LOCK_UNCHECKED static struct stook_cache *shadow_make(unsigned shift)
 {
     struct stook_cache_args args = {.align = (size_t)1 << (shift < PAGE_SHIFT ? shift : PAGE_SHIFT),
-                                    .flags =
-                                        CACHE_SHADOW | CACHE_COLUMNS_OUTSIDE | STOOK_CACHE_NOSHEAF};
+                                    .flags = CACHE_SHADOW | STOOK_CACHE_NOSHEAF};
     _Atomic(struct stook_cache *) *place = &shadow_caches[shift - SHADOW_FIRST];
     char name[STOOK_NAME_MAX + 1];
     struct stook_cache *cache;

@@ -7,7 +7,6 @@
 #include "base/context.h"
 #include "page/arena.h"
 #include "slab/freelist_iter.h"
-#include "slab/link_first.h"
 #include "slab/mark.h"
 #include "slab/node_pending.h"
 #include "slab/node_steps.h"
@@ -343,13 +342,6 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
             if (!slab)
                 break;
             node_count_new(node, slab);
-        }
-        if (cache->flags & CACHE_LINK_FIRST) {
-            uint32_t rest, head;
-            got += link_first_drain(cache, slab, objects + got, max - got, &head, &rest);
-            if (rest > 0)
-                node_put_rest(cache, node, slab, head, rest, nospin);
-            continue;
         }
         iter = freelist_iter_begin(cache, slab);
         got += freelist_iter_emit(&iter, cache, slab, objects + got, max - got);

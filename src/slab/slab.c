@@ -126,23 +126,6 @@ void slab_release(struct stook_cache *cache, struct slab *slab)
     runs_give(cache, slab);
 }
 
-uint32_t slab_next(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
-                   uint32_t objects)
-{
-    uint32_t next;
-
-    if (__builtin_expect(STOOK_ENCODED && index >= objects, 0)) {
-        wrong_link(cache, slab, index, SLAB_NONE, objects);
-        return SLAB_NONE;
-    }
-    next = slab_encode(cache, index, *slab_link(cache, slab, index)); /* its own inverse */
-    if (__builtin_expect(STOOK_ENCODED && next >= objects && next != SLAB_NONE, 0)) {
-        wrong_link(cache, slab, index, next, objects);
-        return SLAB_NONE;
-    }
-    return next;
-}
-
 uint32_t slab_follow(const struct stook_cache *cache, const struct slab *slab, uint32_t index,
                      uint32_t objects)
 {

@@ -106,7 +106,7 @@ SAMPLED_TEXT void stat_close(struct stook_cache *cache, uint32_t reason, bool cl
         &cache->way,
         percpu.rseq && cache->layout.lead == 0 &&
                 !(closed & (CACHE_CLOSED_STAT | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG |
-                            CACHE_CLOSED_HARDENED | CACHE_CLOSED_SAMPLED | CACHE_CLOSED_TWIN))
+                            CACHE_CLOSED_HARDENED | CACHE_CLOSED_SAMPLED))
             ? closed
             : 0,
         memory_order_relaxed);

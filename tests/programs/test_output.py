@@ -26,7 +26,7 @@ def stook(*arguments, **how):
 address = int(json.loads(stook("walk", "--json", PID, "widgets", stdout=subprocess.PIPE).stdout)["objects"][0]["object"])
 folder = tempfile.TemporaryDirectory()
 with open(f"{folder.name}/profile", "w", encoding="utf-8") as file:
-    json.dump({"stook_profile": 1, "program": "p", "pid": 1, "mappings": [],
+    json.dump({"stook_profile": 2, "program": "p", "pid": 1, "mappings": [],
                "sites": [{"file": "a.c", "function": "f", "line": 1, "live_objects": 1, "live_bytes": 64}]}, file)
 COMMANDS = {
     "run": [],  # it becomes the program

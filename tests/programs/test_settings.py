@@ -45,7 +45,7 @@ for row in rows.values():
     assert row["sentence"].endswith(".") and row["takes"], row
 assert rows["STOOK_RESERVE"]["value"] == 32 << 20 and rows["STOOK_RESERVE"]["unit"] == "bytes"
 assert rows["STOOK_LIMIT"]["value"] is None and rows["STOOK_LIMIT"]["least"] == 1
-assert rows["STOOK_RANDOM"]["value"] == 0 and rows["STOOK_MODE"]["value"] == "rseq"
+assert rows["STOOK_TAGS"]["value"] == 0 and rows["STOOK_MODE"]["value"] == "rseq"
 assert rows["STOOK_HUGE_PAGES"]["words"] == "never full always"
 
 wrong = {"STOOK_LIMIT": "much", "STOOK_MODE": "lock", "STOOK_RESEVE": "1M"}

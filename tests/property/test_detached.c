@@ -134,7 +134,7 @@ static void check_slabs(void)
             slab_of(cache, held[at++], &index);
             in_use[index] = true;
         }
-        for (; head != SLAB_NONE; head = slab_next(cache, slab, head, objects), free++) {
+        for (; head != SLAB_NONE; head = check_next(cache, slab, head, objects), free++) {
             assert_false(in_use[head]);
             in_use[head] = true;
         }

@@ -121,7 +121,7 @@ static void check_freelist(struct seen *seen, uint64_t word)
     for (; left > 0; left--) {
         CHECK(index != SLAB_NONE, "cache %s: a freelist is %u short", seen->cache->name, left);
         check_mark(seen, index, false, "on the freelist");
-        index = slab_next(seen->cache, seen->slab, index, seen->objects);
+        index = check_next(seen->cache, seen->slab, index, seen->objects);
     }
     CHECK(index == SLAB_NONE, "cache %s: a freelist goes on behind its count", seen->cache->name);
 }

@@ -14,10 +14,19 @@
 #ifndef TESTS_SUPPORT_CHECK_H
 #define TESTS_SUPPORT_CHECK_H
 
+#include "slab/slab.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
-struct stook_cache;
+/* The decoded link, or SLAB_NONE at the end; a value outside the slab gets the library's report. */
+static inline uint32_t check_next(const struct stook_cache *cache, const struct slab *slab,
+                                  uint32_t index, uint32_t objects)
+{
+    return slab_encode(cache, index, *slab_link(cache, slab, index)) == SLAB_NONE
+               ? SLAB_NONE
+               : slab_follow(cache, slab, index, objects);
+}
 
 struct check_object {
     struct stook_cache *cache;

@@ -87,7 +87,7 @@ static void check_list(struct detached *list, void *const *want, unsigned n)
     for (unsigned i = n; i-- > 0;) {
         assert_int_equal(at, index_of(want[i]));
         if (i > 0)
-            at = slab_next(cache, list->slab, at, per_slab);
+            at = check_next(cache, list->slab, at, per_slab);
     }
 }
 

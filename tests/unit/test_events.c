@@ -12,7 +12,6 @@
 #include "support/check.h"
 #include "support/environment.h"
 #include "support/random.h"
-#include "support/link_first.h"
 
 #include <stook/stook.h>
 
@@ -138,24 +137,6 @@ static void new_slabs_and_a_rest(void **unused)
     assert_int_equal(n.lists, 1);
     assert_int_equal(n.whole, 3);
     node_put(cache, objects, 3 * per_slab + 5, false);
-    unmake();
-}
-
-/* The way that was before, for comparison: it shows what the counts are when slabs are linked. */
-static void link_first(void **unused)
-{
-    struct slab_counts n;
-
-    (void)unused;
-    cache = link_first_cache("events", 256);
-    assert_non_null(cache);
-    per_slab = cache->layout.objects;
-    count();
-    take(4 * per_slab);
-    n = counted("new slabs, linked first", 4 * per_slab);
-    assert_int_equal(n.links, 4 * per_slab);
-    assert_int_equal(n.whole, 0);
-    node_put(cache, objects, 4 * per_slab, false);
     unmake();
 }
 
@@ -542,7 +523,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(new_slabs_whole),
         cmocka_unit_test(new_slabs_and_a_rest),
-        cmocka_unit_test(link_first),
         cmocka_unit_test(empty_slabs),
         cmocka_unit_test(partial_slabs),
         cmocka_unit_test(partial_slabs_and_a_rest),

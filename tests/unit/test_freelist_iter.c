@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "slab/freelist_iter.h"
+#include "support/check.h"
 
 #include <stook/stook.h>
 
@@ -88,7 +89,7 @@ static void links_the_rest(void **unused)
         index = freelist_iter_link(&iter, cache, slab);
         for (uint32_t want = 3; want < cache->layout.objects; want++) {
             assert_int_equal(index, want);
-            index = slab_next(cache, slab, index, cache->layout.objects);
+            index = check_next(cache, slab, index, cache->layout.objects);
         }
         assert_int_equal(index, SLAB_NONE);
         for (uint32_t i = 0; kinds[k].ctor && i < cache->layout.objects; i++)
@@ -115,7 +116,7 @@ static void random_order_passes_over(void **unused)
     index = freelist_iter_link(&iter, cache, slab);
     for (unsigned i = 2; i < 5; i++) {
         assert_int_equal(index, want[i]);
-        index = slab_next(cache, slab, index, 5);
+        index = check_next(cache, slab, index, 5);
     }
     assert_int_equal(index, SLAB_NONE);
     assert_int_equal(iter.left, 0);

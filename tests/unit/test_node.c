@@ -6,11 +6,9 @@
 #include "slab/node.h"
 
 #include "base/context.h"
-#include "base/settings.h"
 #include "page/arena.h"
 #include "page/zone.h"
 #include "support/check.h"
-#include "support/child.h"
 #include "support/random.h"
 
 #include <stook/stook.h>
@@ -19,7 +17,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -153,46 +150,6 @@ static void empty_slabs_are_few(void **unused)
                      cache->min_partial * ((size_t)PAGE_SIZE << cache->layout.order));
     lists(0, 0, 0);
     assert_int_equal(node_shrink(cache, 0), 0);
-}
-
-/* A child's: settings are the whole process's, and caches that are there keep what they have. */
-static int run_empty_slabs(void *setting)
-{
-    char *const environment[] = {setting, NULL};
-    unsigned most = (unsigned)atoi(strchr(setting, '=') + 1), slabs = most + 3;
-    struct stook_cache_args args = {.size = sizeof(args), .flags = STOOK_CACHE_NOSHEAF};
-    struct stook_cache *made;
-    uint64_t before;
-
-    settings_read(environment, false);
-    made = stook_cache_create("empty", 256, &args);
-    if (!made || made->min_partial != most || slabs * made->layout.objects > MOST)
-        return 1;
-    node = &made->nodes[0].node;
-    held = slabs * made->layout.objects;
-    for (unsigned round = 0; round < 2; round++) {
-        before = node->made;
-        if (stook_alloc_bulk(made, 0, held, objects) != 0 ||
-            node->made - before !=
-                (round ? slabs - most : slabs)) /* the kept ones are used again */
-            return 2;
-        stook_free_bulk(made, held, objects);
-        if (node->nr_empty != most || node->made - node->gone != most)
-            return 3;
-    }
-    return stook_cache_destroy(made) == 0 ? 0 : 4;
-}
-
-static void empty_slabs_as_set(void **unused)
-{
-    static char none[] = "STOOK_EMPTY_SLABS=0", some[] = "STOOK_EMPTY_SLABS=9";
-    struct child child;
-
-    (void)unused;
-    child_run(&child, run_empty_slabs, none);
-    assert_true(child_passed(&child));
-    child_run(&child, run_empty_slabs, some);
-    assert_true(child_passed(&child));
 }
 
 static void counts_free_objects(void **unused)
@@ -432,7 +389,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(states, setup, teardown),
         cmocka_unit_test_setup_teardown(partial_slabs_first, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_slabs_are_few, setup, teardown),
-        cmocka_unit_test(empty_slabs_as_set),
         cmocka_unit_test_setup_teardown(counts_free_objects, setup, teardown),
         cmocka_unit_test_setup_teardown(random_order, setup, teardown),
         cmocka_unit_test_setup_teardown(nulls_are_skipped, setup, teardown),

@@ -50,7 +50,7 @@ static bool readable(const char *p)
     return ok;
 }
 
-static void reserve_commit_release(void **unused)
+static void reserve_take_release(void **unused)
 {
     const size_t size = 1 << 20, align = 4 << 20;
     char *p = os_reserve(size, align);
@@ -59,7 +59,7 @@ static void reserve_commit_release(void **unused)
     assert_non_null(p);
     assert_int_equal((uintptr_t)p % align, 0);
     assert_false(readable(p));
-    assert_true(os_commit(p, size));
+    assert_int_equal(os_take(p, size, true), 0);
     assert_true(readable(p + size - 1));
     assert_int_equal(p[size - 1], 0);
     memset(p, 0x77, size);
@@ -163,7 +163,7 @@ static void moves_several_mappings(void **unused)
 
     (void)unused;
     assert_non_null(area);
-    assert_true(os_commit(area, 2 * size));
+    assert_int_equal(os_take(area, 2 * size, true), 0);
     os_huge(from, 2 * step, true);
     os_huge(from + 2 * step, step, false);
     for (size_t i = 0; i < size; i += 4096)
@@ -194,9 +194,7 @@ static void larger_pages(void **unused)
     (void)unused;
     assert_non_null(p);
     os_page_known = page;
-    assert_true(os_commit(p + from, to - from));
-    assert_true(readable(p)); /* out to the page that it begins in */
-    assert_true(os_commit(p, size));
+    assert_int_equal(os_take(p, size, true), 0);
     memset(p, 0x77, size);
     os_release(p + page + 4096, 8192); /* all within a page */
     os_release(p + from, to - from);
@@ -232,7 +230,7 @@ static void random_differs(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_files),           cmocka_unit_test(reserve_commit_release),
+        cmocka_unit_test(reads_files),           cmocka_unit_test(reserve_take_release),
         cmocka_unit_test(releases_locked_pages), cmocka_unit_test(refuses_beyond_limits),
         cmocka_unit_test(moves_pages),           cmocka_unit_test(moves_several_mappings),
         cmocka_unit_test(larger_pages),          cmocka_unit_test(random_differs),

@@ -104,14 +104,14 @@ static void types(void **unused)
         const char *text;
         long number; /* -1: refused */
     } cases[] = {
-        {SETTING_RANDOM, "1", 1},
-        {SETTING_RANDOM, "0", 0},
-        {SETTING_RANDOM, "yes", 1},
-        {SETTING_RANDOM, "off", 0},
-        {SETTING_RANDOM, "true", 1},
-        {SETTING_RANDOM, "2", -1},
-        {SETTING_RANDOM, "ye", -1},
-        {SETTING_RANDOM, "YES", -1},
+        {SETTING_TAGS, "1", 1},
+        {SETTING_TAGS, "0", 0},
+        {SETTING_TAGS, "yes", 1},
+        {SETTING_TAGS, "off", 0},
+        {SETTING_TAGS, "true", 1},
+        {SETTING_TAGS, "2", -1},
+        {SETTING_TAGS, "ye", -1},
+        {SETTING_TAGS, "YES", -1},
         {SETTING_PERTURB, "0x55", 0x55},
         {SETTING_PERTURB, "255", 255},
         {SETTING_PERTURB, "256", -1},
@@ -137,7 +137,7 @@ static void types(void **unused)
         {SETTING_REPORT, "json", 2},
         {SETTING_REPORT, "yes", 1},
         {SETTING_REPORT, "js", -1},
-        {SETTING_RANDOM, "json", -1},
+        {SETTING_TAGS, "json", -1},
         {SETTING_ON_CORRUPTION, "abort", 0},
         {SETTING_ON_CORRUPTION, "continue", 1},
         {SETTING_DEBUG, "FZ,trees*;U", 0},
@@ -281,7 +281,7 @@ static int raised(void)
 static void raised_privileges(void **unused)
 {
     (void)unused;
-    assert_string_equal(said_by((struct reading){{"STOOK_RESERVE=bad", "STOOK_RANDOM=1",
+    assert_string_equal(said_by((struct reading){{"STOOK_RESERVE=bad", "STOOK_TAGS=1",
                                                   "STOOK_RESEVE=1", "MALLOC_PERTURB_=3"},
                                                  .secure = true,
                                                  .look = raised}),

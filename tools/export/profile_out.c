@@ -65,7 +65,7 @@ static void texts_free(struct texts *texts)
 
 /* ---- the message ------------------------------------------------------------------------------ */
 
-uint64_t profile_out_string(struct profile_out *profile, const char *text)
+static uint64_t profile_out_string(struct profile_out *profile, const char *text)
 {
     uint64_t number;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OBJECTS_DEPTH = 24, OBJECTS_TAG_DEPTH = 64 };
+enum { OBJECTS_DEPTH = 24 };
 
 const char *heap_state_name(enum heap_state state)
 {
@@ -395,7 +395,7 @@ bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site)
     const struct view *v = &heap->view;
     unsigned shift = (unsigned)view_value(v, VIEW_TAG_CHUNK_SHIFT),
              row = (unsigned)view_value(v, VIEW_ROWS_LARGE);
-    uint64_t chunk, record, kind, value, file = 0, function = 0, stack = 0, depth = 0;
+    uint64_t chunk, record, kind, value, file = 0, function = 0;
 
     *site = (struct heap_site){0};
     if (tag & HEAP_SAMPLED)
@@ -421,13 +421,5 @@ bool heap_site(struct heap *heap, uint32_t tag, struct heap_site *site)
     }
     site->frames[0] = value;
     site->depth = 1;
-    if (kind != view_value(v, VIEW_TAG_STACK) ||
-        !view_read(v, heap->target, record, VIEW_tag_record_stack, &stack) ||
-        !target_take(heap->target, stack, &depth) || depth == 0)
-        return true;
-    if (depth > OBJECTS_TAG_DEPTH)
-        depth = OBJECTS_TAG_DEPTH;
-    if (target_take_some(heap->target, stack + 8, site->frames, depth))
-        site->depth = (unsigned)depth;
     return true;
 }

@@ -115,7 +115,7 @@ static const char report_help[] =
     "\n"
     "Writes a page for a browser, which is one file without scripts: the caches of a process by bytes, what every page of\n"
     "its memory is, growth over the snapshots, and a flame graph of call sites, where the process counts them\n"
-    "(STOOK_TAGS=1; with STOOK_PROFILE_STACKS whole stacks).  The process is not stopped.\n"
+    "(STOOK_TAGS=1).  The process is not stopped.\n"
     "\n"
     "  --html       the page\n"
     "  --snapshots  how many; default 1\n"
