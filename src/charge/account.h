@@ -99,6 +99,9 @@ void account_large_switch(uint32_t hook, bool on);
 /* Tags were switched on or off after objects were allocated. */
 void account_switched(void);
 
+/* A typed cache is closed: its allocations count for samples, from its creation to its end. */
+void account_watch(struct stook_cache *cache);
+
 /* hooks.cache_made, hooks.tagged_slab_gone */
 void account_cache_made(struct stook_cache *cache);
 void account_slab_gone(const struct stook_cache *cache, const struct slab *slab);

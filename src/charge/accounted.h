@@ -27,6 +27,8 @@ void accounted_close(uint32_t reason, bool close);
 /* The same of malloc alone, for good: one of its classes is a debug cache. */
 void accounted_malloc_debug(void);
 /* hooks_set.malloc_closes, which is called at once with what is so now.  Within the context. */
-void accounted_on_malloc(void (*fn)(bool closed));
+void accounted_on_malloc(void (*fn)(unsigned closed));
+/* Something is sampled from now on: typed caches close, and malloc's allocations. */
+void accounted_watch(void);
 
 #endif

@@ -30,8 +30,6 @@ enum {
     GUARD_ZONE =
         64, /* bytes on either side that are checked when an object is freed, where its page has them */
     GUARD_ZONE_BYTE = 0xcc,
-    GUARD_PAUSE = 2,              /* bytes of the mean for each object between two of a thread's */
-    GUARD_PAUSE_LEAST = 16 << 10, /* a mean; with a lower one each sample is guarded */
 };
 
 enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN };
@@ -103,12 +101,11 @@ static inline struct guard_slot *guard_slot_of(const void *address)
 void guard_begin(uint64_t mean, uint32_t slots);
 
 /*
- * `object`, which the calling thread just got of the cache and which is a sample, or a guarded one in its place:
- * `size` bytes at a multiple of `align` and of the cache's, zeros.  For a call from there.  Outside the context.
- * errno is kept.
+ * A guarded object in the place of one of the cache's: `size` bytes at a multiple of `align` and of the cache's, zeros.
+ * For a call from there, as a sample that stands for `weight` objects.  NULL: there is none.  Outside the context.
  */
-void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
-                    uint64_t where);
+void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where,
+                  float weight);
 
 /* Bytes of the live object that begins there; 0: none does.  Any pointer. */
 size_t guard_size(const void *object);

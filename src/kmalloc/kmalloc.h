@@ -13,6 +13,9 @@
 
 struct stook_cache;
 
+/* Opens the fast path, or shuts it where allocations are counted. */
+void kmalloc_show(void);
+
 /* For a call from there (where_site(), where_address()). */
 void *stook_kmalloc_from(size_t size, unsigned flags, uint64_t where);
 void *stook_krealloc_from(void *object, size_t size, unsigned flags, uint64_t where);

@@ -41,18 +41,20 @@ struct shadow_call {
     bool zero;      /* it is to read as zeros */
 };
 
-/*
- * An object in the place of one that the calling thread has just taken of the cache as `sample`, or that one.  The
- * cache's objects are known by nothing else (cache_hooks()).  Outside the context; errno is kept.
- */
-void *shadow_instead(struct stook_cache *cache, void *object, const struct shadow_call *call,
-                     const struct sample *sample);
+/* An object in the place of one of the cache's; NULL: it cannot be had.  Outside the context. */
+void *shadow_alloc(struct stook_cache *cache, const struct shadow_call *call, float weight);
 
 /* Samples for the profile from now on, `mean` bytes apart; 0: no more of them. */
 void shadow_begin(uint64_t mean);
 
-/* A sample of a typed cache, at most, by this thread's last allocation. */
+/* An object of a cache whose frees are not seen, for which sample_is_due(its stride) was true. */
 void shadow_typed(struct stook_cache *cache, uint64_t where, uint32_t group);
+/* An object of such a cache: it counts. */
+static inline void shadow_count(struct stook_cache *cache, uint64_t where, uint32_t group)
+{
+    if (sample_is_due(cache->layout.stride))
+        shadow_typed(cache, where, group);
+}
 /* Usable bytes of an object of a shadow cache: those of the cache that it stands in for. */
 size_t shadow_size(const struct stook_cache *cache, const void *object);
 

@@ -210,32 +210,6 @@ static void test_not_guarded(void **unused)
     }
 }
 
-static int pause_of_the_mean(void *unused)
-{
-    uint64_t before;
-
-    (void)unused;
-    stook_free_any(guarded(64));
-    guard_begin(1 << 30, SLOTS); /* 21 s between two */
-    before = atomic_load(&guard.sampled);
-    for (int i = 0; i < 100; i++) {
-        void *object = stook_kmalloc(64, STOOK_NORECLAIM);
-        if (!guard_covers(object)) /* by a distance that was drawn before */
-            object = guard_instead(stook_cache_of(object), object, 64, 1, 0);
-        stook_free_any(object);
-    }
-    return (int)(atomic_load(&guard.sampled) - before);
-}
-
-static void test_pause(void **unused)
-{
-    struct child child;
-
-    (void)unused;
-    child_run(&child, pause_of_the_mean, NULL);
-    assert_true(WIFEXITED(child.status) && WEXITSTATUS(child.status) <= 1);
-}
-
 static int child_of_fork(void *parents)
 {
     char *object = parents;
@@ -393,7 +367,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resized),
         cmocka_unit_test(test_in_no_cache),
         cmocka_unit_test(test_not_guarded),
-        cmocka_unit_test(test_pause),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_report),
         cmocka_unit_test(test_threads),
