@@ -35,7 +35,7 @@ static inline void *sampled_alloc(struct stook_cache *cache, size_t size, size_t
         (sample_is_due(size + 1) && (object = sampled_take(cache, size, align, where, zero))))
         return object;
     return plain && stook_rseq_pop(cache->head.slots, cache->head.rseq_offset, &object) ? object
-                                                                                         : NULL;
+                                                                                        : NULL;
 }
 
 /* An object of such a cache that is charged, or stays apart from others: it counts, and lies where it lies. */

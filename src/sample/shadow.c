@@ -5,6 +5,7 @@
 #include "sample/shadow.h"
 
 #include "base/context.h"
+#include "base/placed.h"
 #include "cache/alloc.h"
 #include "cache/cache_list.h"
 #include "sample/otel.h"
@@ -17,6 +18,18 @@
 _Static_assert(sizeof(struct shadow) == 32, "what cache/cache.c makes room for");
 
 static _Atomic(struct stook_cache *) shadow_caches[SHADOW_LAST - SHADOW_FIRST + 1];
+
+_Atomic uint64_t shadow_use[STOOK_CACHES_MAX] LARGE_BSS;
+
+/* An object of a shadow cache comes, or goes, that stands in for one of so many bytes. */
+static void shadow_uses(const struct stook_cache *shadow, uint32_t cache, uint64_t bytes, bool come)
+{
+    if (cache >= STOOK_CACHES_MAX)
+        return;
+    atomic_fetch_add_explicit(&shadow_use[cache], come ? 1 : -(uint64_t)1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&shadow_use[shadow->index], come ? bytes : -bytes,
+                              memory_order_relaxed);
+}
 
 static uint64_t shadow_key(const void *object)
 {
@@ -115,6 +128,7 @@ void *shadow_alloc(struct stook_cache *cache, const struct shadow_call *call, fl
         memset(object, 0, shadow->object_size);
     else /* the place of malloc's mark of a freed object */
         memset((char *)object + sizeof(uint64_t), 0, sizeof(uint64_t));
+    shadow_uses(shadow, element->cache, element->bytes, true);
     sites_came(element->site, element->weight, element->bytes, call->size);
     element->born = sites_age();
     otel_alloc(object, call->size, (uint64_t)(element->weight * (float)call->size));
@@ -160,6 +174,7 @@ void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t 
         was = *element;
         element->key = 0;
         otel_free(objects[i]);
+        shadow_uses(cache, was.cache, was.bytes, false);
         sites_went(was.site, was.weight, was.bytes, was.born);
     }
     errno = saved;

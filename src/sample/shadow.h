@@ -5,8 +5,7 @@
  * A sample of malloc or kmalloc gets an object of a shadow cache: sampled-16, sampled-32, ... sampled-32k.  A shadow
  * cache has no sheaves and is closed to all fast paths, so that each of its frees is seen: `free` finds it by the
  * load of the page map that it does anyway.  Beside each object lies what is known of the sample (a column of its
- * slab).  So what is in use is exact for samples.  Large objects have a table
- * (large_samples.h).
+ * slab).  So what is in use is exact for samples.  Large objects have a table (large_samples.h).
  *
  * A typed cache has no shadow, since stook_free() is told the cache and pushes any object to its sheaf.  Of such a
  * cache only allocations are known; what a site has in use follows from its share of them and from the cache's own
@@ -60,6 +59,12 @@ size_t shadow_size(const struct stook_cache *cache, const void *object);
 
 /* Objects of a shadow cache, some of the entries perhaps NULL, go to their slabs. */
 void shadow_freed(const struct stook_cache *cache, void *const *objects, size_t n);
+
+/*
+ * By a cache's number: its objects that lie in shadow caches, and of a shadow cache the bytes of the objects that its own
+ * stand in for.  Reports show them so, and a shadow cache as one of the library's own that has no object in use.
+ */
+extern _Atomic uint64_t shadow_use[STOOK_CACHES_MAX] __attribute__((visibility("hidden")));
 
 /* A shadow cache by its number, from 0 to SHADOW_LAST - SHADOW_FIRST, or NULL. */
 struct stook_cache *shadow_cache(unsigned number);

@@ -305,12 +305,16 @@ static void test_samples(void **state)
             came += atomic_load(&sites_at(i)->came_bytes) - atomic_load(&sites_at(i)->went_bytes);
     assert_int_equal(sum.bytes, came);
     assert_true(sum.sites > 0 && sum.objects > MANY / 2 && sum.objects < 2 * MANY);
+    assert_int_equal(heap_cache_named(heap, "kmalloc-64")->count.active, MANY);
+    assert_true(heap_cache_named(heap, "sampled-64")->internal);
+    assert_int_equal(heap_cache_named(heap, "sampled-64")->count.active, 0);
     for (int i = 0; i < MANY; i++) {
         struct heap_what what;
         if (strncmp(stook_cache_name(stook_cache_of(object[i])), "sampled-", 8) != 0)
             continue;
         what = what_is(object[i]);
         stacks++;
+        assert_string_equal(what.cache->name, "kmalloc-64");
         assert_true(what.who[0].known && what.who[0].depth > 0 && what.who[0].born > 0);
         assert_true(what.who[0].time == 0 && what.who[0].cpu == HEAP_NO_CPU);
         assert_int_equal(what.who[0].thread, gettid());

@@ -12,6 +12,7 @@
 #include "sample/sites.h"
 
 #include "support/check.h"
+#include "watch/stats.h"
 
 #include <stook/kmalloc.h>
 #include <stook/stook.h>
@@ -69,6 +70,22 @@ static __attribute__((noinline)) void *take(size_t size)
     return object;
 }
 
+/* Objects in use, as reports show them: samples under the class that they stand in for. */
+static uint64_t shown(const char *name)
+{
+    struct stats_cache row;
+
+    for (unsigned i = 0; i < stats_caches(); i++)
+        if (stats_read_cache(i, &row) && strcmp(row.name, name) == 0) {
+            assert_int_equal(row.internal, strncmp(name, "sampled-", 8) == 0);
+            assert_int_equal(row.bytes.in_use + row.bytes.cached + row.bytes.wasted,
+                             row.bytes.resident);
+            return row.active;
+        }
+    fail_msg("there is no cache %s", name);
+    return 0;
+}
+
 static void *kept[KEPT];
 
 static void free_kept(void)
@@ -112,6 +129,8 @@ static void test_what_is_in_use(void **unused)
         }
         after = sums("kmalloc-64");
         check_near(patterns[p].name, after.live - before.live, KEPT, weight);
+        assert_int_equal(shown("kmalloc-64"), KEPT);
+        assert_int_equal(shown("sampled-64"), 0);
         free_kept();
         after = sums("kmalloc-64");
         assert_int_equal(after.samples, after.gone); /* each free of a sample was seen */
