@@ -372,7 +372,6 @@ int main(int argc, char **argv)
 
     (void)argc;
     environment_need("STOOK_ARENA", "32M", argv);
-    environment_need("STOOK_SAMPLE", "0", argv);
     notes_count = probe_notes_read(notes);
     if (notes_count < 0)
         return 1;
