@@ -218,8 +218,8 @@ def compare(name, library, options):
             # What cannot be told from rounding is no error.
             bad = abs(off) > ERRORS and abs(mean - wanted) > wanted / 1000
             wrong += bad
-            low, high = max(mean - ERRORS * error, 0), mean + ERRORS * error
-            print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {low / 1e6:9.2f}-{high / 1e6:<9.2f} "
+            low = max(mean - ERRORS * error, 0)
+            print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {low / 1e6:9.2f}-{(mean + ERRORS * error) / 1e6:<9.2f} "
                   f"{100 * (mean / wanted - 1):6.1f}% {off:7.1f} "
                   f"{100 * spread / wanted:7.1f}%  {place}{'   WRONG' if bad else ''}")
     off = min(times["off"])

@@ -2,7 +2,7 @@
 /*
  * hooks.h - every call that goes up.
  *
- * A layer calls only those below it.  Where something has to be told to a layer above, the call goes
+ * A layer calls only those below it.  Where a layer above has to know of something, the call goes
  * through one of these pointers, and through no other variable: scripts/check-layers.py fails on a call
  * that names a function above its caller.
  *

@@ -29,7 +29,7 @@ enum {
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
-    CACHE_SHADOWED = 32,        /* of what is known of a shadow: sample/shadow.c */
+    CACHE_SHADOWED = 32,        /* of what is known of an object of a CACHE_SHADOW */
     CACHE_STATE = 2,            /* of where an object is that may be in quarantine */
     /* A drain waits so long for threads that have slabs or objects of the cache in hand. */
     CACHE_TURNS =

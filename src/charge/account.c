@@ -47,7 +47,8 @@ static uint32_t account_beside(const struct layout *layout, enum layout_which wh
 
 void account_watch(struct stook_cache *cache)
 {
-    if (!(cache->flags & (CACHE_INTERNAL | CACHE_SIZED | CACHE_SHADOW)))
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 &&
+        !(cache->flags & (CACHE_INTERNAL | CACHE_SIZED | CACHE_SHADOW)))
         stat_close(cache, CACHE_CLOSED_WATCHED, true);
 }
 
@@ -66,8 +67,7 @@ FIRST_TEXT void account_cache_made(struct stook_cache *cache)
         account->beside[which] = account_beside(layout, (enum layout_which)which);
         account->outside[which] = column->outside ? column->offset : 0;
     }
-    if (sample_is_on())
-        account_watch(cache);
+    account_watch(cache);
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */

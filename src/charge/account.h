@@ -99,7 +99,7 @@ void account_large_switch(uint32_t hook, bool on);
 /* Tags were switched on or off after objects were allocated. */
 void account_switched(void);
 
-/* A typed cache is closed: its allocations count for samples, from its creation to its end. */
+/* Where a profile is sampled a typed cache is closed, since its allocations count: from then on to its end. */
 void account_watch(struct stook_cache *cache);
 
 /* hooks.cache_made, hooks.tagged_slab_gone */

@@ -51,7 +51,7 @@ static size_t accounted_size(const struct stook_cache *cache, const void *object
 /* n objects whose frees are not seen are counted for samples: those of typed caches, and of others that are closed. */
 static void accounted_sample(struct stook_cache *cache, size_t n, uint64_t where, uint32_t group)
 {
-    if (sample_is_on() && (cache_hooks(cache) & CACHE_CLOSED_COUNTED))
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 && (cache_hooks(cache) & CACHE_CLOSED_COUNTED))
         for (size_t i = 0; i < n; i++)
             shadow_count(cache, where, group);
 }

@@ -25,7 +25,7 @@
 #include "face/traced.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
-#include "kmalloc/sampled.h"
+#include "kmalloc/kmalloc.h"
 #include "large/arena_span.h"
 #include "large/large.h"
 #include "leak/leak.h"
@@ -102,7 +102,7 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void
     if (profile > 0)
         shadow_begin(profile);
     if (sample_is_on())
-        sampled_open();
+        kmalloc_doors();
 }
 
 const struct hooks hooks = {

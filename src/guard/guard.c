@@ -15,7 +15,9 @@
 #include <errno.h>
 #include <string.h>
 
-static uint32_t guard_wanted; /* slots, by guard_begin() */
+/* By guard_begin(). */
+static _Atomic uint64_t guard_mean;
+static uint32_t guard_wanted;
 
 /* The first sample makes the pool.  A child whose parent's other thread was at it goes without. */
 enum { GUARD_START_NOT, GUARD_START_NOW, GUARD_START_DONE, GUARD_START_OFF };
@@ -76,6 +78,26 @@ static void guard_place(struct guard_slot *slot, size_t size, size_t align)
            (size_t)(guard_zone_end(slot) - (slot->object + size)));
 }
 
+/*
+ * Not sooner after this thread's last one than so many objects, so that what a sample costs at most is known.  Objects are
+ * not counted: those that samples stand for are as many, in the mean.
+ */
+static bool guard_is_due(float weight)
+{
+    static __thread struct {
+        bool before;
+        float since;
+    } own __attribute__((tls_model("initial-exec")));
+
+    own.since += weight;
+    if (guard_mean >= GUARD_PAUSE_LEAST && own.before &&
+        own.since < (float)(guard_mean / GUARD_PAUSE))
+        return false;
+    own.before = true;
+    own.since = 0;
+    return true;
+}
+
 static void *guard_make(const struct stook_cache *cache, size_t size, size_t align, uint64_t where)
 {
     struct guard_slot *slot;
@@ -111,7 +133,7 @@ static _Atomic uint64_t guard_skipped;
 void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where,
                   float weight)
 {
-    void *object = guard_make(cache, size, align, where);
+    void *object = guard_is_due(weight) ? guard_make(cache, size, align, where) : NULL;
     uint64_t bytes = (uint64_t)(weight * (float)size);
 
     if (sample_mean_of(SAMPLE_PROFILE) != 0) /* which tells of its own, for all bytes */
@@ -214,6 +236,7 @@ void guard_free(void *object, const char *call)
 
 void guard_begin(uint64_t mean, uint32_t slots)
 {
+    guard_mean = mean;
     guard_wanted = slots;
     sample_begin(SAMPLE_GUARD, mean);
 }

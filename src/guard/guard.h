@@ -30,6 +30,8 @@ enum {
     GUARD_ZONE =
         64, /* bytes on either side that are checked when an object is freed, where its page has them */
     GUARD_ZONE_BYTE = 0xcc,
+    GUARD_PAUSE = 2,              /* bytes of the mean for each object between two of a thread's */
+    GUARD_PAUSE_LEAST = 16 << 10, /* a mean; with a lower one each sample is guarded */
 };
 
 enum guard_state { GUARD_NEVER, GUARD_BUSY, GUARD_LIVE, GUARD_FREED, GUARD_OPEN };

@@ -44,7 +44,7 @@ static atomic_bool kmalloc_made;
 /* The same for the fast path; NULL where each allocation is counted (kmalloc/sampled.h). */
 static _Atomic(struct stook_cache *) kmalloc_open[KMALLOC_CLASSES];
 
-void kmalloc_show(void)
+static void kmalloc_show(void)
 {
     bool counted;
 
@@ -53,6 +53,12 @@ void kmalloc_show(void)
         for (unsigned i = 0; i < KMALLOC_CLASSES; i++)
             atomic_store(&kmalloc_open[i], counted ? NULL : atomic_load(&kmalloc_cache[i]));
     } while (counted != sample_is_on()); /* by another thread, which may have stored before */
+}
+
+void kmalloc_doors(void)
+{
+    kmalloc_show();
+    accounted_watch();
 }
 
 static bool kmalloc_make_classes(void)
@@ -203,9 +209,10 @@ static void *kmalloc_once(size_t size, unsigned flags, uint64_t where)
         if (__builtin_expect(size > STOOK_KMALLOC_CACHE_MAX, 0))
             return stook_kmalloc_large(size, flags, -1, where, ACCOUNT_NOBODY);
         cache = atomic_load_explicit(&kmalloc_cache[kmalloc_class(size)], memory_order_relaxed);
-        if (sample_is_on() && !(flags & STOOK_SIGNAL_SAFE) && alloc_may(cache, flags) &&
-            (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO,
-                                    alloc_is_fast(flags))) != NULL)
+        if (sample_is_on() && !cache_hooks(cache) && alloc_may(cache, flags) &&
+            ((!(flags & STOOK_SIGNAL_SAFE) &&
+              (object = sampled_alloc(cache, size, 1, where, flags & STOOK_ZERO)) != NULL) ||
+             (alloc_is_fast(flags) && (object = sampled_pop(cache)) != NULL)))
             return object;
         object = stook_kmalloc_cached(cache, size, flags, where, ACCOUNT_CURRENT);
     }

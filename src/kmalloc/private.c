@@ -357,11 +357,14 @@ void *stook_private_alloc(struct stook_cache *cache, size_t size, size_t align, 
     /* Zones keep a class from being aligned as its size is. */
     if (__builtin_expect(cache->layout.lead != 0, 0) && align > private_align(cache))
         return stook_private_large_alloc(size, align, NULL, from);
-    if (sample_is_on() &&
-        (object = sampled_alloc(cache, size, align, private_where(from), false, true)) != NULL) {
-        if (stook_private_is_marked(cache))
+    if (sample_is_on() && !cache_hooks(cache)) {
+        object = sampled_alloc(cache, size, align, private_where(from), false);
+        if (object) /* without a mark: it may be smaller than that */
+            return object;
+        if ((object = sampled_pop(cache)) != NULL) {
             *stook_private_mark(object) = 0;
-        return object;
+            return object;
+        }
     }
     object = cache_hooks(cache) ? private_accounted(cache, size, align, from)
                                 : alloc_plain(cache, STOOK_WAIT);

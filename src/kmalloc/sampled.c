@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sampled.c - what becomes of samples of malloc and kmalloc, and how their door opens (sampled.h).
+ * sampled.c - objects for samples of malloc and kmalloc (sampled.h).
  */
 #include "kmalloc/sampled.h"
 
 #include "base/context.h"
-#include "charge/accounted.h"
 #include "charge/group.h"
 #include "guard/guard.h"
-#include "kmalloc/kmalloc.h"
 #include "sample/shadow.h"
 
 #include <errno.h>
-
-void sampled_open(void)
-{
-    kmalloc_show();
-    accounted_watch();
-}
 
 __attribute__((noinline, cold)) void *sampled_take(struct stook_cache *cache, size_t size,
                                                    size_t align, uint64_t where, bool zero)

@@ -4,6 +4,7 @@
  */
 #include "sample/sample.h"
 
+#include "base/placed.h"
 #include "percpu/random.h"
 #include "sample/sites.h"
 
@@ -123,7 +124,7 @@ void sample_begin(enum sample_line line, uint64_t mean)
     sample_left = 0; /* other threads draw anew where they have counted down */
 }
 
-void sample_child(void)
+FIRST_TEXT void sample_child(void)
 {
     if (!sample_is_on())
         return;

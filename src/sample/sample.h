@@ -8,8 +8,8 @@
  * 1 - exp(-s / mean), whatever came before, and 1 / (1 - exp(-s / mean)) allocations stand behind it: its weight.  An
  * exponential distance has no memory.  So it does not matter that threads end, or change what they allocate.
  *
- * The guard and the profile share the countdown.  Its mean is that of both together, and each sample is one's or the
- * other's by chance, in proportion to how often each wants one.
+ * The guard and the profile share the countdown.  Its mean is that of both together, and each sample is the guard's or
+ * the profile's by chance, in proportion to how often each wants one.
  *
  * Where allocations are counted: malloc and kmalloc at their own door (kmalloc/sampled.h), large objects, and caches
  * that are closed to the fast path (charge/accounted_alloc.c).  Where nothing is sampled, these doors are shut.

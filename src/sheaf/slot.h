@@ -19,6 +19,9 @@
  * travels to the barn and a full (empty) one comes back, fetched before the slot is closed.  With
  * two sheaves, put-then-get at a boundary does not bounce.
  *
+ * A sheaf's capacity never changes.  The spare sheaf is full or empty.  Main holds more than its capacity only from a
+ * refill on that was larger, until that is used up or goes back.
+ *
  * The sheaves' own capacities bound the objects that a CPU holds of a cache, not a budget: main and spare
  * hold a capacity each.  One of them may hold a refill instead, 64 KiB or 510 objects, if that is more (32 KiB
  * of malloc's classes).  There is less than one remote sheaf for every other node with memory.

@@ -37,7 +37,7 @@ static void slot_flush_taken(struct sheaf *chain)
 }
 
 /* Puts a sheaf onto the chain, on its way to be freed: its capacity becomes its cache's index.  The objects in it
- * were not checked, so they do not tell. */
+ * were not checked, so they cannot say whose they are. */
 static void slot_chain(const struct stook_cache *cache, struct sheaf *sheaf, struct sheaf **chain)
 {
     __atomic_store_n(&sheaf->capacity, cache->index, __ATOMIC_RELAXED);

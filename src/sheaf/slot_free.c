@@ -216,8 +216,7 @@ static bool slot_make_room(const struct give *give, struct sheaf *full, bool alo
     if (full) {
         room = slot_send(give, full, &refused);
         if (room && room->size == 0 && give->decline && !alone) {
-            barn_put_empty(give->cache, give->node, room,
-                           give->nospin); /* one is enough: it is next */
+            barn_put_empty(give->cache, give->node, room, give->nospin); /* main is next, alone */
             return true;
         }
         barn_shed(give->cache, give->node, give->nospin);
@@ -230,7 +229,7 @@ static bool slot_make_room(const struct give *give, struct sheaf *full, bool alo
     return true;
 }
 
-/* Up to SLOT_SMALL objects on top of main go to their slabs, but for `object`, which is reported.  How many. */
+/* Up to SLOT_SMALL objects on top of main go to their slabs, except `object`, which is reported.  How many. */
 static uint32_t slot_put_top(const struct give *give, uint32_t most, const void *object)
 {
     void *out[SLOT_SMALL];
@@ -346,7 +345,7 @@ static bool slot_empty_small(const struct give *give, const void *object)
 enum turn {
     TURN_ROOM,    /* main has room, or has it again */
     TURN_GAPS,    /* … and perhaps not all entries are objects: a section takes no NULL */
-    TURN_SLABS,   /* there is no room to be had: the rest goes to the slabs */
+    TURN_SLABS,   /* there is no room: the rest goes to the slabs */
     TURN_SHEAVES, /* so many objects that they fill sheaves of their own */
     TURN_NOTHING, /* the object was free already, which was reported */
 };

@@ -210,6 +210,39 @@ static void test_not_guarded(void **unused)
     }
 }
 
+/* Of samples that stand for 1000 objects each, one in 500. */
+static int pause_of_the_mean(void *unused)
+{
+    struct stook_cache *cache;
+    uint64_t before;
+    void *object;
+
+    (void)unused;
+    object = stook_kmalloc(64, STOOK_SIGNAL_SAFE);
+    cache = stook_cache_of(object);
+    stook_free_any(object);
+    guard_begin(1 << 20, SLOTS);
+    before = atomic_load(&guard.sampled);
+    for (int i = 0; i < 2600; i++) {
+        object = guard_alloc(cache, 64, 1, 0, 1000);
+        if (object)
+            stook_free_any(object);
+    }
+    return (int)(atomic_load(&guard.sampled) - before);
+}
+
+static void test_pause(void **unused)
+{
+    struct child child;
+
+    (void)unused;
+    stook_free_any(guarded(64));
+    child_run(&child, pause_of_the_mean, NULL);
+    assert_true(WIFEXITED(child.status));
+    /* 1 << 19 objects apart; the thread had one before. */
+    assert_int_equal(WEXITSTATUS(child.status), 4);
+}
+
 static int child_of_fork(void *parents)
 {
     char *object = parents;
@@ -367,6 +400,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_resized),
         cmocka_unit_test(test_in_no_cache),
         cmocka_unit_test(test_not_guarded),
+        cmocka_unit_test(test_pause),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_report),
         cmocka_unit_test(test_threads),

@@ -5,7 +5,7 @@
  * objects of a sheaf are freed and allocated again; frees of samples are seen, by any thread; large objects; the
  * table that is full; typed caches.
  */
-#include "kmalloc/sampled.h"
+#include "kmalloc/kmalloc.h"
 #include "sample/large_samples.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
@@ -238,7 +238,7 @@ static void test_off(void **unused)
     before = sums("kmalloc-64");
     assert_true(before.samples > before.gone);
     shadow_begin(0);
-    sampled_open();
+    kmalloc_doors();
     for (int i = 0; i < KEPT; i++)
         stook_free_any(take(SIZE));
     free_kept();
@@ -290,7 +290,7 @@ static int setup(void **unused)
 {
     (void)unused;
     shadow_begin(MEAN);
-    sampled_open();
+    kmalloc_doors();
     return 0;
 }
 

@@ -4,7 +4,7 @@
  * What the sampled profile says is in use, where caches of kmalloc are plain, are traced for a while, or have debug
  * flags (make check-debug).  Without plain caches frees of samples are not seen: the cache's own count is shared out.
  */
-#include "kmalloc/sampled.h"
+#include "kmalloc/kmalloc.h"
 #include "sample/sample.h"
 #include "sample/shadow.h"
 
@@ -113,7 +113,7 @@ static int setup(void **unused)
 {
     (void)unused;
     shadow_begin(MEAN);
-    sampled_open();
+    kmalloc_doors();
     return 0;
 }
 
