@@ -29,7 +29,7 @@ enum {
     CACHE_EMPTY_SLABS = 5,
     CACHE_BOOT_ROOM = 16 << 10, /* for the first caches, where there are few nodes */
     CACHE_COLUMN = 8,           /* bytes of an owner, of a tag */
-    CACHE_SAMPLE = 32,          /* of what is known of a sample: sample/shadow.c */
+    CACHE_SHADOWED = 32,        /* of what is known of an object of a CACHE_SHADOW */
     CACHE_STATE = 2,            /* of where an object is that may be in quarantine */
     /* A drain waits so long for threads that have slabs or objects of the cache in hand. */
     CACHE_TURNS =
@@ -121,6 +121,8 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
     cache->index = index;
     cache->secret = cache_secret();
     cache->alive = true;
+    cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
+    cache->head.rseq_offset = percpu.rseq_offset;
     if (hooks.cache_made)
         hooks.cache_made(cache);
     if (capacity == 0 && !(cache->flags & STOOK_CACHE_NOSHEAF))
@@ -133,16 +135,10 @@ static void cache_setup(struct stook_cache *cache, const struct layout *layout, 
         barn_init(&cache->nodes[i].barn, cache_barn_limit(cache));
     }
     percpu_slot_init(index);
-    cache->own = cache->head.slots = percpu.areas + percpu_offset(index);
-    cache->head.rseq_offset = percpu.rseq_offset;
     if (cache->flags & STOOK_CACHE_ACCOUNT)
         stat_close(cache, CACHE_CLOSED_GROUP, true);
-    if (cache->flags & CACHE_DEBUG)
-        stat_close(cache, CACHE_CLOSED_DEBUG, true);
-    if (cache->flags & CACHE_HARDENED)
-        stat_close(cache, CACHE_CLOSED_HARDENED, true);
-    if (cache->flags & CACHE_SHADOW)
-        stat_close(cache, CACHE_CLOSED_SAMPLED, true);
+    if (cache->flags & (CACHE_DEBUG | CACHE_HARDENED | CACHE_SHADOW))
+        stat_close(cache, CACHE_CLOSED_WATCHED, true);
     if (cache_list.closed && !(cache->flags & CACHE_INTERNAL))
         stat_close(cache, cache_list.closed, true);
     stat_init(cache);
@@ -220,7 +216,7 @@ static bool cache_plan(struct layout *layout, size_t size, const struct stook_ca
     if (args->flags & STOOK_CACHE_QUARANTINE)
         request.element[LAYOUT_TRACK] = CACHE_STATE;
     if (args->flags & CACHE_SHADOW)
-        request.element[LAYOUT_TRACK] = CACHE_SAMPLE;
+        request.element[LAYOUT_TRACK] = CACHE_SHADOWED;
     if (args->flags & CACHE_DEBUG)
         hooks.debug_plan(args->flags, &request);
     if (!layout_plan_columns(layout, &request))

@@ -20,6 +20,7 @@
 #include "large/large.h"
 #include "sample/shadow.h"
 #include "slab/slab.h"
+#include "slab/stat.h"
 #include "slab/wrong.h"
 
 #include <errno.h>
@@ -51,6 +52,13 @@ static uint32_t account_beside(const struct layout *layout, enum layout_which wh
                : 0;
 }
 
+void account_watch(struct stook_cache *cache)
+{
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 &&
+        !(cache->flags & (CACHE_INTERNAL | CACHE_SIZED | CACHE_SHADOW)))
+        stat_close(cache, CACHE_CLOSED_WATCHED, true);
+}
+
 FIRST_TEXT void account_cache_made(struct stook_cache *cache)
 {
     const struct layout *layout = &cache->layout;
@@ -66,6 +74,7 @@ FIRST_TEXT void account_cache_made(struct stook_cache *cache)
         account->beside[which] = account_beside(layout, (enum layout_which)which);
         account->outside[which] = column->outside ? column->offset : 0;
     }
+    account_watch(cache);
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -90,8 +99,7 @@ bool account_begin(const struct stook_cache *cache, struct account *account, siz
 
     account->group = account->tag = 0;
     account->traced = (closed & CACHE_CLOSED_TRACE) && where;
-    if (__builtin_expect(closed & (CACHE_CLOSED_DEBUG | CACHE_CLOSED_HARDENED), 0) &&
-        !debug_begin(cache, n, where))
+    if (__builtin_expect(closed & CACHE_CLOSED_WATCHED, 0) && !debug_begin(cache, n, where))
         return false;
     if ((closed & CACHE_CLOSED_GROUP) && group != ACCOUNT_NOBODY) {
         account->group = cache->account.owner       ? cache->account.owner
@@ -322,7 +330,7 @@ static inline void account_clear_slab(const struct stook_cache *cache,
                 account_flush_tag);
 }
 
-SAMPLED_TEXT void account_return(const struct stook_cache *cache, void **objects, size_t n)
+void account_return(const struct stook_cache *cache, void **objects, size_t n)
 {
     struct account_run group = {0}, tag = {0};
     int saved = errno;
@@ -348,7 +356,7 @@ SAMPLED_TEXT void account_return(const struct stook_cache *cache, void **objects
     errno = saved;
 }
 
-SAMPLED_TEXT static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
+static void account_gone(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_return(cache, objects, n);
     if (cache->flags & CACHE_SHADOW)
@@ -357,7 +365,7 @@ SAMPLED_TEXT static void account_gone(const struct stook_cache *cache, void **ob
         trace_free(objects, n);
 }
 
-SAMPLED_TEXT static void account_check(const struct stook_cache *cache, void **objects, size_t n)
+static void account_check(const struct stook_cache *cache, void **objects, size_t n)
 {
     if (__builtin_expect(cache->flags & CACHE_DEBUG, 0))
         debug_free(cache, objects, n);
@@ -365,7 +373,7 @@ SAMPLED_TEXT static void account_check(const struct stook_cache *cache, void **o
         quarantine_check(cache, objects, n);
 }
 
-SAMPLED_TEXT static void account_come(const struct stook_cache *cache, void **objects, size_t n)
+static void account_come(const struct stook_cache *cache, void **objects, size_t n)
 {
     account_check(cache, objects, n);
     account_gone(cache, objects, n);
@@ -387,7 +395,7 @@ void account_clear(const struct stook_cache *cache, void **objects, size_t n)
         quarantine_fill(cache, objects, n);
 }
 
-SAMPLED_TEXT void account_free(struct stook_cache *cache, void **objects, size_t n)
+void account_free(struct stook_cache *cache, void **objects, size_t n)
 {
     account_come(cache, objects, n);
     if (__builtin_expect(cache->flags & CACHE_HARDENED, 0))

@@ -104,6 +104,9 @@ void account_large_switch(uint32_t hook, bool on);
 /* Tags were switched on or off after objects were allocated: columns may hold tags of objects that are free. */
 void account_switched(void);
 
+/* Where a profile is sampled a typed cache is closed, since its allocations count: from then on to its end. */
+void account_watch(struct stook_cache *cache);
+
 /* hooks.cache_made: computes cache->account.  hooks.tagged_slab_gone: counts frees that no hook saw. */
 void account_cache_made(struct stook_cache *cache);
 void account_slab_gone(const struct stook_cache *cache, const struct slab *slab);

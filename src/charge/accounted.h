@@ -27,6 +27,8 @@ void accounted_close(uint32_t reason, bool close);
 /* Closes malloc alone, for the life of the process: one of its classes is a debug cache. */
 void accounted_malloc_debug(void);
 /* hooks_set.malloc_closes.  It calls `fn` at once with the present state.  Within the context. */
-void accounted_on_malloc(void (*fn)(bool closed));
+void accounted_on_malloc(void (*fn)(unsigned closed));
+/* Something is sampled from now on: typed caches close, and malloc's allocations. */
+void accounted_watch(void);
 
 #endif

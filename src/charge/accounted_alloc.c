@@ -49,6 +49,14 @@ static size_t accounted_size(const struct stook_cache *cache, const void *object
     return usable < cache->object_size ? usable : cache->object_size;
 }
 
+/* n objects whose frees are not seen are counted for samples: those of typed caches, and of others that are closed. */
+static void accounted_sample(struct stook_cache *cache, size_t n, uint64_t where, uint32_t group)
+{
+    if (sample_mean_of(SAMPLE_PROFILE) != 0 && (cache_hooks(cache) & CACHE_CLOSED_COUNTED))
+        for (size_t i = 0; i < n; i++)
+            shadow_count(cache, where, group);
+}
+
 /* The general path. */
 static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *cache,
                                                             unsigned flags, uint64_t where,
@@ -64,8 +72,8 @@ static __attribute__((noinline, cold)) void *accounted_rest(struct stook_cache *
     if (__builtin_expect(cache->flags & ACCOUNTED_CHECKED, 0))
         object = accounted_checked(cache, flags, object, where);
     account_end(cache, &account, &object, object != NULL, 1);
-    if (__builtin_expect(context_self()->sampled == cache, 0) && where)
-        shadow_typed(cache, where, account.group);
+    if (object && where)
+        accounted_sample(cache, 1, where, account.group);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, accounted_size(cache, object));
     return object;
@@ -192,6 +200,8 @@ void *accounted_alloc_node(struct stook_cache *cache, unsigned flags, unsigned n
         object = alloc_from_node(cache, flags & ~STOOK_ZERO, node);
     while (object && (cache->flags & ACCOUNTED_CHECKED) && !accounted_take(cache, object, where));
     account_end(cache, &account, &object, object != NULL, 1);
+    if (object)
+        accounted_sample(cache, 1, where, account.group);
     if (object && (flags & STOOK_ZERO))
         memset(object, 0, accounted_size(cache, object));
     return object;
@@ -240,6 +250,8 @@ size_t accounted_alloc_bulk(struct stook_cache *cache, unsigned flags, size_t n,
         !accounted_check_bulk(cache, flags, n, objects, where))
         got = 0;
     account_end(cache, &account, objects, got, n);
+    if (where)
+        accounted_sample(cache, got, where, account.group);
     for (size_t i = 0; i < got && (flags & STOOK_ZERO); i++)
         memset(objects[i], 0, accounted_size(cache, objects[i]));
     return got;

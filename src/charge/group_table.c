@@ -71,7 +71,7 @@ struct stook_group group_by_number(uint32_t number)
     return group_handle(group_resolve(number));
 }
 
-SAMPLED_TEXT uint32_t group_current(void)
+uint32_t group_current(void)
 {
     return group_thread.lineage[0];
 }

@@ -23,11 +23,14 @@
 #include "face/hotplug.h"
 #include "face/topology_text.h"
 #include "face/traced.h"
+#include "guard/guard.h"
 #include "harden/quarantine.h"
+#include "kmalloc/kmalloc.h"
 #include "large/arena_span.h"
 #include "large/large.h"
 #include "leak/leak.h"
 #include "sample/sample.h"
+#include "sample/shadow.h"
 #include "slab/node.h"
 #include "view/reader.h"
 #include "watch/settings_show.h"
@@ -87,6 +90,19 @@ static FIRST_TEXT void hooks_fork_child(bool nested)
     track_child();
     sample_child();
     reader_allow();
+}
+
+/* Not earlier: the loader may have no tables for the unwinder yet. */
+static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void)
+{
+    size_t profile = setting_number(SETTING_SAMPLE), guarded = setting_number(SETTING_GUARD);
+
+    if (guarded > 0)
+        guard_begin(guarded, (uint32_t)setting_number(SETTING_GUARD_SLOTS));
+    if (profile > 0)
+        shadow_begin(profile);
+    if (sample_is_on())
+        kmalloc_doors();
 }
 
 const struct hooks hooks = {

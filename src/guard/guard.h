@@ -103,12 +103,14 @@ static inline struct guard_slot *guard_slot_of(const void *address)
 void guard_begin(uint64_t mean, uint32_t slots);
 
 /*
- * The calling thread has just allocated `object` of the cache, and it is a sample.  Returns a guarded object in its place,
- * of `size` zero bytes, aligned to `align` and to the cache's alignment; or `object`, if there is none.  Outside the
- * context.  errno is kept.
+/*
+ * A guarded object in the place of one of the cache's: `size` zero bytes at a multiple of `align` and of the cache's
+ * alignment, for a call at `where`, as a sample that stands for `weight` objects.  NULL: there is none.  Outside the
+ * context.
  */
-void *guard_instead(struct stook_cache *cache, void *object, size_t size, size_t align,
-                    uint64_t where);
+ */
+void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where,
+                  float weight);
 
 /* The size of the live object that begins at this address; 0: none does.  Any pointer. */
 size_t guard_size(const void *object);

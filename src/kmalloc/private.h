@@ -19,7 +19,7 @@
  * The number of what is declared here: it grows with every change.  libstook-malloc asks before anything
  * else whether the library is of its kind; if not, this says which both are, and aborts.
  */
-#define STOOK_PRIVATE_INTERFACE 6u
+#define STOOK_PRIVATE_INTERFACE 7u
 STOOK_API void stook_private_check(unsigned interface, const char *version);
 
 /*
@@ -118,9 +118,10 @@ STOOK_API bool stook_private_live(const void *object, const char *call);
 STOOK_API int stook_private_report(int (*put)(void *context, const char *text, size_t size),
                                    void *context);
 
-/* What malloc does when its objects begin or cease to be accounted: its fast way closes or opens.
- * Called at once with what is so now, and whenever that changes. */
-STOOK_API void stook_private_on_closing(void (*fn)(bool closed));
+/* What malloc does when calls of it close or open: all take the slow path, since objects are accounted, or allocations,
+ * since they are counted.  Called at once with what is so now, and whenever that changes. */
+enum { STOOK_PRIVATE_CLOSES_ALL = 1, STOOK_PRIVATE_CLOSES_ALLOC = 2 };
+STOOK_API void stook_private_on_closing(void (*fn)(unsigned closed));
 
 /*
  * A cache with flags that are not public (slab/cache.h).  Beside a fork it waits for that, or is NULL with ENOMEM.

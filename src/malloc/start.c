@@ -13,10 +13,11 @@
 bool start_malloc(void)
 {
     static bool started;
-    int saved = errno;
+    int saved;
 
     if (__builtin_expect(__atomic_load_n(&started, __ATOMIC_ACQUIRE), 1))
         return true;
+    saved = errno;
     stook_private_check(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING);
     if (!stook_private_start(class_make))
         return false;

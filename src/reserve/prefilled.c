@@ -93,7 +93,7 @@ static bool prefilled_put_spare(struct stook_cache *cache, struct sheaf *sheaf, 
 
     main = slot_close(percpu_offset(cache->index), &slot, nospin);
     if (main) {
-        put = !slot->spare;
+        put = !slot->spare && sheaf->size == sheaf->capacity;
         if (put)
             slot->spare = sheaf;
         slot_open(slot, main);
@@ -107,8 +107,6 @@ static struct sheaf *prefilled_find(struct stook_cache *cache, unsigned node, bo
     struct sheaf *sheaf = prefilled_take_spare(cache, nospin), *none = NULL;
 
     stat_add(cache, sheaf ? STAT_sheaf_prefill_fast : STAT_sheaf_prefill_slow, 1);
-    if (sheaf && sheaf->capacity != cache_capacity(cache))
-        sheaf_restore(cache, sheaf); /* it was flushed step by step */
     if (!sheaf)
         sheaf = barn_get_full(cache, node, &none, nospin);
     if (!sheaf && topology.home_of_node[node] != node)

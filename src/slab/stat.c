@@ -95,7 +95,7 @@ void stat_clear(struct stook_cache *cache)
         }
 }
 
-SAMPLED_TEXT void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
+void stat_close(struct stook_cache *cache, uint32_t reason, bool close)
 {
     uint32_t closed = atomic_load_explicit(&cache->closed, memory_order_relaxed);
 
@@ -105,8 +105,7 @@ SAMPLED_TEXT void stat_close(struct stook_cache *cache, uint32_t reason, bool cl
     atomic_store_explicit(
         &cache->way,
         percpu.rseq && cache->layout.lead == 0 &&
-                !(closed & (CACHE_CLOSED_STAT | CACHE_CLOSED_TRACE | CACHE_CLOSED_DEBUG |
-                            CACHE_CLOSED_HARDENED | CACHE_CLOSED_SAMPLED))
+                !(closed & (CACHE_CLOSED_STAT | CACHE_CLOSED_COUNTED))
             ? closed
             : 0,
         memory_order_relaxed);

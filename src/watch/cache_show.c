@@ -40,7 +40,7 @@ static struct cache_counts cache_show_counts(struct stook_cache *cache)
 {
     struct cache_counts counts;
 
-    cache_count(cache, &counts);
+    stats_count(cache, &counts);
     return counts;
 }
 

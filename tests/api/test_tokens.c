@@ -73,6 +73,5 @@ int main(int argc, char **argv)
 
     (void)argc;
     environment_need("STOOK_HARDEN", "tokens", argv);
-    environment_need("STOOK_SAMPLE", "0", argv); /* samples have caches of their own */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

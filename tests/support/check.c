@@ -297,9 +297,7 @@ static void check_arena(void)
 
 /* ---- sheaves -------------------------------------------------------------------------------- */
 
-/* `steps`: it may be in the middle of a flush by steps, which changes its capacity. */
-static void check_sheaf_of(struct stook_cache *cache, struct sheaf *sheaf, bool steps,
-                           const char *where)
+static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const char *where)
 {
     struct stook_cache *class = slab_cache_of(sheaf);
     bool known = false;
@@ -307,7 +305,7 @@ static void check_sheaf_of(struct stook_cache *cache, struct sheaf *sheaf, bool 
     for (unsigned i = 0; i < SHEAF_CLASSES; i++)
         known |= class == sheaf_cache[i];
     CHECK(known, "cache %s: what is %s is no sheaf", cache->name, where);
-    CHECK((sheaf->capacity == cache_capacity(cache) || cache->policy.resized || steps) &&
+    CHECK((sheaf->capacity == cache_capacity(cache) || cache->policy.resized) &&
               sheaf->capacity <= sheaf_room(sheaf) && sheaf->size <= sheaf_room(sheaf),
           "cache %s: a sheaf of %u of %u, room %u, %s", cache->name, sheaf->size, sheaf->capacity,
           sheaf_room(sheaf), where);
@@ -316,11 +314,6 @@ static void check_sheaf_of(struct stook_cache *cache, struct sheaf *sheaf, bool 
         check_mark_object(cache, sheaf->object[i], where);
     if (cache == walk.counted)
         walk.counts.cached += sheaf->size;
-}
-
-static void check_sheaf(struct stook_cache *cache, struct sheaf *sheaf, const char *where)
-{
-    check_sheaf_of(cache, sheaf, false, where);
 }
 
 /* Objects that wait are not cached; what the RCU needs has room behind them. */
@@ -346,9 +339,13 @@ static void check_slot(struct stook_cache *cache, struct slot *slot, unsigned cp
     CHECK(cache || (!main && !slot->spare && !slot->rcu && !slot->remote),
           "a slot of no cache has a sheaf");
     if (main)
-        check_sheaf_of(cache, main, true, "in a slot");
-    if (slot->spare)
-        check_sheaf_of(cache, slot->spare, true, "spare in a slot");
+        check_sheaf(cache, main, "in a slot");
+    if (slot->spare) {
+        check_sheaf(cache, slot->spare, "spare in a slot");
+        CHECK(slot->spare->size == 0 || slot->spare->size == slot->spare->capacity,
+              "cache %s: a spare sheaf of %u of %u is neither full nor empty", cache->name,
+              slot->spare->size, slot->spare->capacity);
+    }
     for (struct sheaf *remote = slot->remote; remote; remote = remote->next) {
         check_sheaf(cache, remote, "remote in a slot");
         CHECK(remote->size < remote->capacity && (remote->size == 0 || sheaf_owner(remote) >= 0),

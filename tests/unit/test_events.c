@@ -539,6 +539,5 @@ int main(int argc, char **argv)
     pin();
     (void)argc;
     environment_need("STOOK_ADAPTIVE", "0", argv); /* sheaves and barns keep their sizes */
-    environment_need("STOOK_SAMPLE", "0", argv);   /* the next event is the next call's */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

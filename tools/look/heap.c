@@ -311,7 +311,13 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
         .cached_bytes_max = view_get(v, policy, VIEW_policy_cached_max),
         .account_key = view_get(v, view_field(v, copy, VIEW_cache_account), VIEW_account_key),
     };
-    cache->internal = (cache->flags & view_value(v, VIEW_CACHE_INTERNAL)) != 0;
+    cache->shadow =
+        view_knows(v, VIEW_at_shadow_use) && (cache->flags & view_value(v, VIEW_CACHE_SHADOW)) != 0;
+    if (view_knows(v, VIEW_at_shadow_use))
+        (void)target_take(heap->target,
+                          view_value(v, VIEW_at_shadow_use) + index * sizeof(cache->shadows),
+                          &cache->shadows);
+    cache->internal = cache->shadow || (cache->flags & view_value(v, VIEW_CACHE_INTERNAL)) != 0;
     cache->malloc = (cache->flags & view_value(v, VIEW_CACHE_MALLOC)) != 0;
     heap_fill_layout(v, view_field(v, copy, VIEW_cache_layout), cache);
     view_text(v, copy, VIEW_cache_name, cache->name);
@@ -401,6 +407,15 @@ static bool heap_sum_cache(struct heap_cache *cache, unsigned nodes)
     n->in_sheaves = heap_least(n->in_sheaves, out);
     n->active = out - n->in_sheaves;
     n->in_slabs = n->total - out;
+    if (cache->shadow) {
+        n->total -= n->active;
+        n->active = 0;
+        n->bytes.resident -= heap_least(cache->shadows, n->bytes.resident);
+    } else {
+        n->total += cache->shadows;
+        n->active += cache->shadows;
+        n->bytes.resident += cache->shadows * cache->stride;
+    }
     n->bytes.peak = pages << 12;
     n->bytes.in_use = heap_least(n->active * cache->object_size, n->bytes.resident);
     n->bytes.cached = heap_least((n->in_sheaves + n->in_slabs) * cache->object_size,

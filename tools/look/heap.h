@@ -62,6 +62,10 @@ struct heap_cache {
     uint64_t address; /* of its struct stook_cache */
     uint32_t index;
     bool internal, malloc; /* the library's own; a size class of malloc */
+    bool
+        shadow; /* of samples alone, which are shown as objects of other caches (src/sample/shadow.h) */
+    uint64_t
+        shadows; /* its objects in shadow caches; of a shadow cache the bytes of those of others */
     uint32_t flags, closed;
     uint64_t object_size, align;
     uint32_t stride, order, min_order, slab_objects, min_objects, capacity, waste, room, lead;

@@ -242,8 +242,7 @@ static void objects_owner(struct heap *heap, struct heap_what *what)
 {
     what->group = objects_number(heap, what->cache, what->slab, HEAP_GROUP, what->index);
     what->tag = objects_number(heap, what->cache, what->slab, HEAP_TAG, what->index);
-    if (view_knows(&heap->view, VIEW_CACHE_SHADOW) &&
-        (what->cache->flags & view_value(&heap->view, VIEW_CACHE_SHADOW)))
+    if (what->cache->shadow)
         heap_sample_describe(
             heap, objects_column(heap, what->cache, what->slab, HEAP_TRACK, what->index), what);
     else

@@ -164,7 +164,7 @@ void report_flame(const struct report *report, FILE *to)
     if (root.bytes == 0) {
         fputs(
             "<p class=\"soft\">The process has no samples of its call sites: it has allocated too little, "
-            "or takes none (STOOK_SAMPLE=0); with STOOK_TAGS=1 it counts all.</p>\n",
+            "or takes none (STOOK_SAMPLE is not set); with STOOK_TAGS=1 it counts all.</p>\n",
             to);
     } else {
         fprintf(to,
