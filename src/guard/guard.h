@@ -103,11 +103,9 @@ static inline struct guard_slot *guard_slot_of(const void *address)
 void guard_begin(uint64_t mean, uint32_t slots);
 
 /*
-/*
  * A guarded object in the place of one of the cache's: `size` zero bytes at a multiple of `align` and of the cache's
  * alignment, for a call at `where`, as a sample that stands for `weight` objects.  NULL: there is none.  Outside the
  * context.
- */
  */
 void *guard_alloc(const struct stook_cache *cache, size_t size, size_t align, uint64_t where,
                   float weight);
