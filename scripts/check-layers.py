@@ -30,8 +30,6 @@ CIRCLES = {
         "what is found wrong with a pointer is looked up as any pointer is",
     "malloc/aligned malloc/class malloc/mallinfo malloc/malloc malloc/realloc malloc/start":
         "the C names call each other, and the first of them makes the classes",
-    "page/zone page/zone_grow page/zone_meta page/zone_move page/zone_space page/zone_warm":
-        "a zone that has no block grows, and what grew or was purged is the zone's",
 }
 
 # Pointers to functions in the core that no layer above it sets.

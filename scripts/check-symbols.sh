@@ -16,8 +16,8 @@ noun_of() {
     case $1 in
     os_linux) echo os ;;
     window) echo 'window|pagemap' ;;
-    arena_left | arena_note | arena_stat) echo arena ;;
-    zone_grow | zone_meta | zone_move | zone_space | zone_warm) echo zone ;;
+    arena_note | arena_zones) echo arena ;;
+    zone_grow | zone_move | zone_space | zone_take | zone_warm) echo zone ;;
     node_pending | node_settle) echo node ;;
     guard_pool | guard_fault) echo guard ;;
     flags | object | report) echo "$1|debug" ;; # of debug/, beside base/report.c

@@ -6,7 +6,6 @@
 
 #include "base/lock.h"
 #include "os/os.h"
-#include "page/arena_left.h"
 #include "page/zone.h"
 
 #include <errno.h>
@@ -118,7 +117,7 @@ __attribute__((cold, noinline)) static int64_t arena_span_trade(struct zone *zon
             return -1;
         os_unmap(trial, lack);
     }
-    while (at < 0 && zone_unmap_spare(zone, n) > 0)
+    while (at < 0 && zone_unmap_spare(zone, n, ZONE_NO_BLOCK) > 0)
         at = zone_grow(zone, n, align, ZONE_SPANS);
     return at;
 }
@@ -228,10 +227,8 @@ void arena_span_moved(void *from, void *to, size_t blocks)
     for (size_t i = 0; i < blocks; i++) {
         struct block *block = zone_block(zone_index(to) + (uint32_t)i);
         const struct block *source = zone_block(zone_index(from) + (uint32_t)i);
-        if (block->huge == source->huge && block->plain == source->plain)
-            continue;
-        block->huge = source->huge;
-        block->plain = source->plain;
+        if (block->huge != source->huge)
+            block->huge = source->huge;
     }
 }
 
@@ -273,7 +270,7 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
         zone->purged += blocks << BLOCK_SHIFT;
     if (as == ARENA_SPAN_GIVEN)
         zone->owed_pages += blocks * BLOCK_PAGES;
-    zone_settle(zone);
+    zone_trim(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
     return true;
 }

@@ -40,8 +40,10 @@ struct arena_ask {
 void *arena_alloc(unsigned zone, const struct arena_ask *ask, bool *zeroed, void **meta);
 /* Never waits for a fork: what that keeps from being given back is left to its end. */
 void arena_free(void *run, size_t pages, void *meta, size_t meta_bytes);
+/* The same of a span, when a fork has the lock. */
+void arena_leave_span(void *span, size_t blocks);
 /* Gives back what was left, unless there is a fork. */
-void arena_settle_left(void);
+void arena_free_left(void);
 
 /* A run without a descriptor. */
 static inline void *arena_alloc_run(unsigned zone, size_t pages, size_t align_pages, bool nospin,

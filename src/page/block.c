@@ -115,27 +115,16 @@ bool block_is_free(const struct block *block, unsigned at, unsigned pages)
 
 void block_measure(struct block *block)
 {
-    unsigned at = 0, longest = 0;
-
-    while ((at = block_next(block->free, at, BLOCK_PAGES, true)) < BLOCK_PAGES) {
-        unsigned end = block_next(block->free, at, BLOCK_PAGES, false);
-        if (end - at > longest)
-            longest = end - at;
-        at = end;
-    }
-    block->longest = (uint16_t)longest;
+    block->longest = 0;
+    for (unsigned at = 0, n; (n = block_next_run(block->free, &at)) > 0; at += n)
+        if (n > block->longest)
+            block->longest = (uint16_t)n;
 }
 
-void block_each_run(const uint64_t mask[BLOCK_WORDS],
-                    void (*release)(unsigned at, unsigned pages, void *arg), void *arg)
+unsigned block_next_run(const uint64_t mask[BLOCK_WORDS], unsigned *at)
 {
-    unsigned at = 0;
-
-    while ((at = block_next(mask, at, BLOCK_PAGES, true)) < BLOCK_PAGES) {
-        unsigned end = block_next(mask, at, BLOCK_PAGES, false);
-        release(at, end - at, arg);
-        at = end;
-    }
+    *at = block_next(mask, *at, BLOCK_PAGES, true);
+    return block_next(mask, *at, BLOCK_PAGES, false) - *at;
 }
 
 uint32_t block_take_meta(struct block *block, uint64_t *map, uint32_t granules)

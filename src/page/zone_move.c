@@ -53,7 +53,7 @@ void zone_forget_far(struct zone *zone, uint32_t index)
 /* Nothing was said to the kernel of this block that is not said of others. */
 static bool zone_is_like_others(const struct block *block)
 {
-    return !block->huge && !block->plain && !block->home;
+    return !block->huge && !block->home;
 }
 
 /* A free block whose pages may go: one that has no metadata with them. */

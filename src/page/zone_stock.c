@@ -20,14 +20,9 @@ enum {
     STOCK_GRANULE_SHIFT = 16,
     STOCK_INDEX_SHIFT = 32,
 };
-/* The words of a zone that no fork has, and of one that has no block to set aside. */
-static const uint64_t stock_closed = UINT64_MAX, stock_none = UINT64_MAX - 1;
-
-void zone_stock_init(struct zone *zone)
-{
-    for (unsigned i = 0; i < ZONE_STOCK; i++)
-        atomic_store_explicit(&zone->stock[i].word, stock_closed, memory_order_relaxed);
-}
+/* The words of a zone that no fork has, and of one that has no block to set aside; no other is as low, since a
+ * program's blocks do not begin with the window. */
+static const uint64_t stock_closed = 0, stock_none = 1;
 
 void zone_stock_open(struct zone *zone, bool some)
 {
@@ -36,9 +31,8 @@ void zone_stock_open(struct zone *zone, bool some)
         struct block *block = some ? zone_set_aside(zone, i < STOCK_LEAST) : NULL;
         uint64_t word = block ? (uint64_t)zone_block_index(block) << STOCK_INDEX_SHIFT : stock_none;
         /* Release: the block, to a thread that reads the word. */
-        atomic_store_explicit(&zone->stock[i].word, word, memory_order_release);
+        atomic_store_explicit(&zone->stock[i], word, memory_order_release);
     }
-    zone->stocked = true;
 }
 
 static unsigned stock_pages(uint64_t word)
@@ -80,39 +74,32 @@ static void zone_stock_account(struct zone *zone, uint64_t word)
 
 void zone_stock_close(struct zone *zone)
 {
-    for (unsigned i = ZONE_STOCK; zone->stocked && i-- > 0;) {
+    for (unsigned i = ZONE_STOCK; i-- > 0;) {
         uint64_t word =
-            atomic_exchange_explicit(&zone->stock[i].word, stock_closed, memory_order_acq_rel);
-        if (word != stock_none)
+            atomic_exchange_explicit(&zone->stock[i], stock_closed, memory_order_acq_rel);
+        if (word > stock_none)
             zone_stock_account(zone, word);
     }
-    zone->stocked = false;
 }
 
-/* Of one block. */
-static enum zone_cut zone_stock_cut_one(struct zone_stock *stock, unsigned pages, unsigned align,
-                                        unsigned granules, struct block **block, int *at,
-                                        uint32_t *granule)
+/* Of one block; *cut: its word, with the first page and granule that are the caller's. */
+static enum zone_cut stock_cut(_Atomic uint64_t *stock, const struct arena_ask *ask,
+                               unsigned granules, uint64_t *cut)
 {
-    uint64_t word = atomic_load_explicit(&stock->word, memory_order_acquire), next;
-    unsigned first, meta;
+    uint64_t word = atomic_load_explicit(stock, memory_order_acquire), next;
 
     do {
-        if (word == stock_closed)
-            return ZONE_CUT_AGAIN;
-        if (word == stock_none)
+        unsigned first = (stock_pages(word) + ask->align - 1) & ~(ask->align - 1);
+        unsigned meta = stock_granules(word);
+        if (word <= stock_none)
+            return word == stock_closed ? ZONE_CUT_AGAIN : ZONE_CUT_NONE;
+        if (first + ask->pages > BLOCK_PAGES ||
+            BLOCK_FIRST_GRANULE + meta + granules > BLOCK_GRANULES)
             return ZONE_CUT_NONE;
-        first = (stock_pages(word) + align - 1) & ~(align - 1);
-        meta = stock_granules(word);
-        if (first + pages > BLOCK_PAGES || BLOCK_FIRST_GRANULE + meta + granules > BLOCK_GRANULES)
-            return ZONE_CUT_NONE;
-        next = (word >> STOCK_INDEX_SHIFT) << STOCK_INDEX_SHIFT |
-               (uint64_t)(meta + granules) << STOCK_GRANULE_SHIFT | (first + pages);
-    } while (!atomic_compare_exchange_weak_explicit(&stock->word, &word, next, memory_order_acq_rel,
+        *cut = (word & ~(uint64_t)STOCK_PAGES) | first;
+        next = *cut + ((uint64_t)granules << STOCK_GRANULE_SHIFT) + ask->pages;
+    } while (!atomic_compare_exchange_weak_explicit(stock, &word, next, memory_order_acq_rel,
                                                     memory_order_acquire));
-    *block = stock_block(word);
-    *at = (int)first;
-    *granule = BLOCK_FIRST_GRANULE + meta;
     return ZONE_CUT_DONE;
 }
 
@@ -121,15 +108,16 @@ enum zone_cut zone_stock_cut(struct zone *zone, const struct arena_ask *ask, str
 {
     /* Slabs have no other place, large objects do (large/outside.h). */
     unsigned granules = (unsigned)((ask->meta_bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
-    unsigned blocks = granules > 0 ? ZONE_STOCK : 1;
-    enum zone_cut cut = ZONE_CUT_NONE;
+    enum zone_cut done = ZONE_CUT_NONE;
+    uint64_t word = stock_none;
 
     if (!lock_has_fork(&zone->lock))
         return ZONE_CUT_AGAIN;
-    if (zone - zone_all.zone >= pagemap.zones / 2)
-        return ZONE_CUT_NONE;
-    for (unsigned i = blocks; i-- > 0 && cut == ZONE_CUT_NONE;)
-        cut = zone_stock_cut_one(&zone->stock[i], ask->pages, ask->align, granules, block, at,
-                                 granule);
-    return cut;
+    for (unsigned i = granules > 0 ? ZONE_STOCK : 1;
+         i-- > 0 && done == ZONE_CUT_NONE && !zone_is_own(zone);)
+        done = stock_cut(&zone->stock[i], ask, granules, &word);
+    *block = done == ZONE_CUT_DONE ? stock_block(word) : NULL;
+    *at = (int)stock_pages(word);
+    *granule = BLOCK_FIRST_GRANULE + stock_granules(word);
+    return done;
 }

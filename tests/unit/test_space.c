@@ -463,7 +463,7 @@ static int hidden_pages_are_refused_to_a_fork(void *arg)
     zone_stock_open(zone, true);
     refuse_all(false);
     for (unsigned i = 0; i < ZONE_STOCK; i++) {
-        word = atomic_load(&zone->stock[i].word);
+        word = atomic_load(&zone->stock[i]);
         MUST(word >> 32 >= zone->first && word >> 32 < zone->end);
         MUST(zone_block((uint32_t)(word >> 32))->shown == BLOCK_PAGES);
     }
