@@ -212,21 +212,21 @@ void *arena_span_alloc(unsigned z, size_t blocks, size_t align, bool nospin, boo
     arena_span_loosen((uint32_t)at, n);
     if (zeroed)
         *zeroed = dirty == 0;
-    return zone_address((uint32_t)at);
+    return pagemap_block((uint32_t)at);
 }
 
 /* Without the lock: of a block in a span, only the span's owner touches these. */
 void arena_span_advise(void *at, size_t blocks, bool huge)
 {
     if (zone_all.huge == ZONE_HUGE_ALWAYS && blocks > 0)
-        zone_advise(zone_index(at), (uint32_t)blocks, huge);
+        zone_advise(pagemap_index(at), (uint32_t)blocks, huge);
 }
 
 void arena_span_moved(void *from, void *to, size_t blocks)
 {
     for (size_t i = 0; i < blocks; i++) {
-        struct block *block = zone_block(zone_index(to) + (uint32_t)i);
-        const struct block *source = zone_block(zone_index(from) + (uint32_t)i);
+        struct block *block = zone_block(pagemap_index(to) + (uint32_t)i);
+        const struct block *source = zone_block(pagemap_index(from) + (uint32_t)i);
         if (block->huge != source->huge)
             block->huge = source->huge;
     }
@@ -249,7 +249,7 @@ static bool arena_span_put(void *span, size_t blocks, enum arena_span_put as)
 {
     bool keep = as == ARENA_SPAN_WARM;
     struct zone *zone = zone_of(span);
-    uint32_t at = zone_index(span);
+    uint32_t at = pagemap_index(span);
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))
         return false;
@@ -329,7 +329,7 @@ static bool arena_span_follow(struct zone *zone, uint32_t at, uint32_t n)
 bool arena_span_extend(void *span, size_t blocks, size_t more)
 {
     struct zone *zone = zone_of(span);
-    uint32_t at = zone_index(span) + (uint32_t)blocks;
+    uint32_t at = pagemap_index(span) + (uint32_t)blocks;
     bool taken;
 
     if (more > pagemap.size >> BLOCK_SHIFT)

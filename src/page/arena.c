@@ -83,7 +83,7 @@ static bool arena_take_at(struct zone *zone, struct block *block, int at, unsign
 
 static char *arena_page(const struct block *block, int at)
 {
-    return zone_address(zone_block_index(block)) + (size_t)at * PAGE_SIZE;
+    return pagemap_block(zone_block_index(block)) + (size_t)at * PAGE_SIZE;
 }
 
 /* The granule of a descriptor in a block's metadata, which are mapped now; a number where none is wanted; 0: no room. */
@@ -180,7 +180,7 @@ void *arena_alloc(unsigned z, const struct arena_ask *ask, bool *zeroed, void **
 bool arena_extend_run(void *run, size_t pages, size_t more)
 {
     struct zone *zone = zone_of(run);
-    struct block *block = zone_block(zone_index(run));
+    struct block *block = zone_block(pagemap_index(run));
     unsigned at = zone_page(run) + (unsigned)pages;
     bool free;
 
@@ -197,14 +197,14 @@ bool arena_extend_run(void *run, size_t pages, size_t more)
 
 uint32_t arena_granule(const void *address, const void *meta)
 {
-    return (uint32_t)(((const char *)meta - zone_meta(zone_index(address))) / ARENA_GRANULE);
+    return (uint32_t)(((const char *)meta - pagemap_meta(pagemap_index(address))) / ARENA_GRANULE);
 }
 
 /* False: a fork has the lock. */
 static bool arena_free_now(void *run, size_t pages, void *meta, size_t meta_bytes)
 {
     struct zone *zone = zone_of(run);
-    uint32_t index = zone_index(run);
+    uint32_t index = pagemap_index(run);
     struct block *block = zone_block(index);
 
     if (!lock_enter(&zone->lock, LOCK_ARENA, false))

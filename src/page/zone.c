@@ -104,5 +104,5 @@ void zone_advise(uint32_t first, uint32_t n, bool huge)
     for (uint32_t i = first; i < first + n; i++)
         changed |= zone_set_huge(zone_block(i), huge);
     if (changed)
-        os_huge(zone_address(first), (size_t)n << BLOCK_SHIFT, huge);
+        os_huge(pagemap_block(first), (size_t)n << BLOCK_SHIFT, huge);
 }

@@ -95,20 +95,10 @@ static inline struct block *zone_block(uint32_t index)
     return (struct block *)(void *)(pagemap.header + (size_t)index * BLOCK_HEADER);
 }
 
-static inline char *zone_meta(uint32_t index)
-{
-    return pagemap.meta + (size_t)index * BLOCK_META;
-}
-
 /* The map of a block's granules, which are its metadata. */
 static inline uint64_t *zone_granules(uint32_t index)
 {
-    return (uint64_t *)(void *)zone_meta(index);
-}
-
-static inline uint32_t zone_index(const void *address)
-{
-    return (uint32_t)(((uintptr_t)address - pagemap.base) >> BLOCK_SHIFT);
+    return (uint64_t *)(void *)pagemap_meta(index);
 }
 
 /* The page of an address, in its block. */
@@ -120,11 +110,6 @@ static inline unsigned zone_page(const void *address)
 static inline uint32_t zone_block_index(const struct block *block)
 {
     return (uint32_t)(((const char *)block - pagemap.header) / BLOCK_HEADER);
-}
-
-static inline char *zone_address(uint32_t index)
-{
-    return (char *)pagemap.base + ((size_t)index << BLOCK_SHIFT);
 }
 
 static inline struct zone *zone_of(const void *address)

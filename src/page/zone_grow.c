@@ -49,16 +49,16 @@ void zone_bind(struct zone *zone)
                     zone_has_meta(zone, i + n) == meta;)
             n++;
         if (own)
-            (void)os_bind(zone_address(i), (size_t)n << BLOCK_SHIFT, node);
+            (void)os_bind(pagemap_block(i), (size_t)n << BLOCK_SHIFT, node);
         if (own && meta)
-            (void)os_bind(zone_meta(i), (size_t)n * BLOCK_META, node);
+            (void)os_bind(pagemap_meta(i), (size_t)n * BLOCK_META, node);
     }
 }
 
 /* A block's pages behind the first ones are left out of core dumps, and have no access. */
 static void zone_hide(struct block *block)
 {
-    char *at = zone_address(zone_block_index(block)) + (size_t)ZONE_SHOW_FIRST * PAGE_SIZE;
+    char *at = pagemap_block(zone_block_index(block)) + (size_t)ZONE_SHOW_FIRST * PAGE_SIZE;
     size_t bytes = (size_t)(BLOCK_PAGES - ZONE_SHOW_FIRST) * PAGE_SIZE;
 
     os_dump(at, bytes, false);
@@ -68,7 +68,7 @@ static void zone_hide(struct block *block)
 
 bool zone_show(struct block *block, unsigned pages)
 {
-    char *at = zone_address(zone_block_index(block)) + (size_t)block->shown * PAGE_SIZE;
+    char *at = pagemap_block(zone_block_index(block)) + (size_t)block->shown * PAGE_SIZE;
     unsigned to = pages + pages / 4;
     size_t bytes;
 
@@ -120,11 +120,11 @@ static void zone_advise_step(struct zone *zone, unsigned kind, uint32_t first, u
     struct zone_tail *tail = &zone->tail[kind];
 
     if (zone_all.huge == ZONE_HUGE_NEVER)
-        os_huge(zone_address(first), (size_t)n << BLOCK_SHIFT, false);
+        os_huge(pagemap_block(first), (size_t)n << BLOCK_SHIFT, false);
     if (zone_all.huge != ZONE_HUGE_FULL || kind != ZONE_DENSE ||
         zone->mapped[ZONE_DENSE] - n < ZONE_SMALL_BLOCKS)
         return;
-    os_huge(zone_address(tail->next), (size_t)(tail->end - tail->next) << BLOCK_SHIFT, true);
+    os_huge(pagemap_block(tail->next), (size_t)(tail->end - tail->next) << BLOCK_SHIFT, true);
     tail->huge = true;
 }
 
@@ -145,7 +145,7 @@ static bool zone_step(struct zone *zone, unsigned kind, uint32_t n, uint32_t ali
     tail->end = first + count;
     zone->mapped[kind] += count;
     if (zone_is_own(zone)) /* core dumps have the program's objects */
-        os_dump(zone_address(first), (size_t)count << BLOCK_SHIFT, false);
+        os_dump(pagemap_block(first), (size_t)count << BLOCK_SHIFT, false);
     if (first < zone->first || zone->first == zone->end)
         zone->first = first;
     if (first + count > zone->end)

@@ -83,7 +83,7 @@ unsigned zone_move(struct zone *zone, uint32_t to)
     from = zone_block_index(source);
     if (!zone_set_far(zone, to, source->far + (int32_t)(from - to)))
         return 0;
-    if (!os_move(zone_address(from), zone_address(to), BLOCK_SIZE)) {
+    if (!os_move(pagemap_block(from), pagemap_block(to), BLOCK_SIZE)) {
         atomic_store_explicit(&zone_all.unmovable, true, memory_order_relaxed);
         (void)zone_set_far(zone, to, had);
         return 0;

@@ -216,7 +216,7 @@ static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
         }
         if (huge ||
             zone_all.huge == ZONE_HUGE_NEVER) /* as before: one mapping with what lies beside it */
-            os_huge(zone_address(i), (size_t)run << BLOCK_SHIFT, huge);
+            os_huge(pagemap_block(i), (size_t)run << BLOCK_SHIFT, huge);
     }
 }
 

@@ -143,7 +143,7 @@ struct block *zone_set_aside(struct zone *zone, bool grow)
         block = zone_find_block(zone, ZONE_LOOSE);
         if (!block || zone_add_meta(zone, block) != 0 ||
             (block->shown < BLOCK_PAGES &&
-             !os_unguard(zone_address(zone_block_index(block)), BLOCK_SIZE)))
+             !os_unguard(pagemap_block(zone_block_index(block)), BLOCK_SIZE)))
             return NULL;
     }
     if (block)

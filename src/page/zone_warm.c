@@ -207,11 +207,11 @@ LOCK_UNCHECKED static size_t zone_purge_block(struct zone *zone, struct block *b
     lock_drop(&zone->lock, LOCK_ARENA);
 
     if (split)
-        os_huge(zone_address(index), BLOCK_SIZE, false);
+        os_huge(pagemap_block(index), BLOCK_SIZE, false);
     for (unsigned at = 0, n; (n = block_next_run(mask, &at)) > 0; at += n)
-        os_release(zone_address(index) + (size_t)at * PAGE_SIZE, (size_t)n * PAGE_SIZE);
+        os_release(pagemap_block(index) + (size_t)at * PAGE_SIZE, (size_t)n * PAGE_SIZE);
     if (meta && (block->meta_high > 0 || noted)) /* no granule is in use: zeros say so, too */
-        os_release(zone_meta(index), BLOCK_META);
+        os_release(pagemap_meta(index), BLOCK_META);
 
     lock_take(&zone->lock, LOCK_ARENA);
     zone_end_purge(zone);

@@ -32,7 +32,7 @@
 
 static const struct block *block_of(const void *address)
 {
-    return zone_block(zone_index(address));
+    return zone_block(pagemap_index(address));
 }
 
 static size_t resident(void *address, size_t size)
