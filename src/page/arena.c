@@ -155,14 +155,12 @@ void *arena_alloc(unsigned z, const struct arena_ask *ask, bool *zeroed, void **
     int at = 0;
 
     for (unsigned turn = 0;; turn++) {
-        enum zone_cut cut;
         if (lock_enter(&zone->lock, LOCK_ARENA, ask->nospin)) {
             block = arena_take(zone, ask, &at, &granule, &zeros);
             lock_drop(&zone->lock, LOCK_ARENA);
             break;
         }
-        cut = zone_stock_cut(zone, ask, &block, &at, &granule);
-        if (cut != ZONE_CUT_AGAIN || ask->nospin)
+        if (zone_stock_cut(zone, ask, &block, &at, &granule) || ask->nospin)
             break;
         lock_pause(turn);
     }

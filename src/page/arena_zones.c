@@ -131,22 +131,6 @@ void arena_child(void)
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
 
-static void arena_bind_locked(struct zone *zone)
-{
-    __atomic_store_n(&zone->unbound, false, __ATOMIC_RELAXED);
-    if (zone_all.bind)
-        zone_bind(zone);
-}
-
-void arena_bind(unsigned i)
-{
-    struct zone *zone = &zone_all.zone[i];
-
-    lock_take(&zone->lock, LOCK_ARENA);
-    arena_bind_locked(zone);
-    lock_drop(&zone->lock, LOCK_ARENA);
-}
-
 void arena_bind_new(unsigned i, bool nospin)
 {
     struct zone *zone = &zone_all.zone[i];
@@ -154,7 +138,8 @@ void arena_bind_new(unsigned i, bool nospin)
     if (!__atomic_load_n(&zone->unbound, __ATOMIC_RELAXED) ||
         !lock_enter(&zone->lock, LOCK_ARENA, nospin))
         return;
-    arena_bind_locked(zone);
+    __atomic_store_n(&zone->unbound, false, __ATOMIC_RELAXED);
+    zone_bind(zone);
     lock_drop(&zone->lock, LOCK_ARENA);
 }
 
@@ -170,9 +155,10 @@ __attribute__((cold)) void arena_node_set(unsigned node, bool there)
             (void)zone_purge(zone, 0);
             zone_unmap(zone, 0);
         }
+        zone_note_unbound(zone);
         lock_drop(&zone->lock, LOCK_ARENA);
-        if (there && !topology.simulated)
-            arena_bind(i);
+        if (there)
+            arena_bind_new(i, false);
     }
 }
 

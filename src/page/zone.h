@@ -173,6 +173,13 @@ static inline void zone_set_used(struct zone *zone, size_t pages)
     __atomic_store_n(&zone->used_pages, pages, __ATOMIC_RELAXED);
 }
 
+/* Memory was mapped, or comes to the node, that may be of any (arena_bind_new()). */
+static inline void zone_note_unbound(struct zone *zone)
+{
+    if (zone_all.bind)
+        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
+}
+
 /* ---- zone.c: the lists of blocks, and their huge pages ---------------------------------------- */
 
 /* Puts a block of runs on the lists that its counts ask for; others on none.  One without a taken page is free. */
@@ -209,16 +216,10 @@ size_t zone_purge(struct zone *zone, size_t limit);
 /* The same down to the adaptive limit, once that is exceeded by an eighth. */
 void zone_purge_more(struct zone *zone);
 
-/* ---- zone_move.c ------------------------------------------------------------------------------- */
-
-/* The resident pages of a free block move to one that was taken and has none; how many.  The free one has none
- * then. */
-unsigned zone_move(struct zone *zone, uint32_t to);
-/* The block was mapped anew. */
-void zone_forget_far(struct zone *zone, uint32_t index);
-
 /* ---- zone_space.c: what of its blocks and of their metadata is mapped --------------------------- */
 
+/* The block's pages come from so many blocks further on; false: that would be a mapping too many (block->far). */
+bool zone_set_far(struct zone *zone, uint32_t index, int32_t far);
 /* Something else lies in a free block's place or its metadata's: it is no block any more. */
 void zone_lose(struct zone *zone, uint32_t index);
 /* Unmaps clean blocks but for so many, as far as can be.  Drops the lock meanwhile. */
@@ -284,10 +285,9 @@ int zone_add_meta(struct zone *zone, struct block *block);
 /* The forking thread sets blocks aside, or none where its node has no memory, and takes them back. */
 void zone_stock_open(struct zone *zone, bool some);
 void zone_stock_close(struct zone *zone);
-/* Without the lock.  Pages of these blocks, and granules; NONE: they are used up; AGAIN: the fork
- * has ended, or is about to drop the lock. */
-enum zone_cut { ZONE_CUT_NONE, ZONE_CUT_AGAIN, ZONE_CUT_DONE };
-enum zone_cut zone_stock_cut(struct zone *zone, const struct arena_ask *ask, struct block **block,
-                             int *at, uint32_t *granule);
+/* Without the lock.  Pages of these blocks, and granules, or *block NULL: they are used up.  False: there is no fork, or
+ * it has ended, or is about to drop the lock. */
+bool zone_stock_cut(struct zone *zone, const struct arena_ask *ask, struct block **block, int *at,
+                    uint32_t *granule);
 
 #endif

@@ -150,8 +150,7 @@ static bool zone_step(struct zone *zone, unsigned kind, uint32_t n, uint32_t ali
         zone->first = first;
     if (first + count > zone->end)
         zone->end = first + count;
-    if (zone_all.bind)
-        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
+    zone_note_unbound(zone);
     zone_advise_step(zone, kind, first, count);
     return true;
 }

@@ -31,6 +31,7 @@ enum {
     ZONE_STEP = 4,       /* of these, one in so many are mapped at a time */
     ZONE_HOLES = 128,    /* in the whole process; each is a mapping more, and one of metadata */
     ZONE_HOLE_WIDE = 4,  /* blocks: narrower runs get half of these at most */
+    ZONE_SEAMS = 1024,   /* between neighbours that are two mappings, process-wide */
     ZONE_META_STEP = 8,  /* blocks: free ones beside the block get theirs in the same call */
     ZONE_GAP_SHARE = 4,  /* of the number of pieces: gaps of so many blocks are filled */
 };
@@ -66,11 +67,36 @@ static void zone_set(struct zone *zone, uint32_t first, uint32_t n, bool meta, b
         atomic_fetch_add_explicit(&zone_all.holes, more, memory_order_relaxed);
 }
 
-static void zone_note_unbound(struct zone *zone)
+/* ---- seams ---------------------------------------------------------------------------------- */
+
+/* Each block knows where its pages come from (large/arena_move.c): neighbours whose pages come from neighbours are one
+ * mapping.  Neighbours of a block with pages from so far away that make two mappings with it: 0 to 2. */
+static unsigned zone_seams(const struct zone *zone, uint32_t index, int32_t far)
 {
-    if (zone_all.bind)
-        __atomic_store_n(&zone->unbound, true, __ATOMIC_RELAXED);
+    unsigned seams = 0;
+
+    if (index > zone->first)
+        seams += __atomic_load_n(&zone_block(index - 1)->far, __ATOMIC_RELAXED) != far;
+    if (index + 1 < zone->end)
+        seams += __atomic_load_n(&zone_block(index + 1)->far, __ATOMIC_RELAXED) != far;
+    return seams;
 }
+
+/* False: that would be a mapping too many. */
+bool zone_set_far(struct zone *zone, uint32_t index, int32_t far)
+{
+    struct block *block = zone_block(index);
+    uint32_t more = zone_seams(zone, index, far) - zone_seams(zone, index, block->far);
+
+    if ((int32_t)more > 0 &&
+        atomic_load_explicit(&zone_all.seams, memory_order_relaxed) + more > ZONE_SEAMS)
+        return false;
+    atomic_fetch_add_explicit(&zone_all.seams, more, memory_order_relaxed);
+    __atomic_store_n(&block->far, far, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* ---- giving back ---------------------------------------------------------------------------- */
 
 /* Free blocks that stay mapped. */
 static uint32_t zone_share(const struct zone *zone)
@@ -79,8 +105,6 @@ static uint32_t zone_share(const struct zone *zone)
 
     return share < ZONE_KEEP_MIN ? ZONE_KEEP_MIN : share;
 }
-
-/* ---- giving back ---------------------------------------------------------------------------- */
 
 /*
  * The highest run of clean blocks (free, mapped, and without a dirty page) below `end`, at most `most` of them, all with
@@ -211,7 +235,8 @@ static void zone_renew(struct zone *zone, uint32_t first, uint32_t n)
     for (uint32_t i = first, end = first + n, run; i < end; i += run) {
         bool huge = zone_block(i)->huge;
         for (run = 0; i + run < end && zone_block(i + run)->huge == huge; run++) {
-            zone_forget_far(zone, i + run);
+            if (zone_block(i + run)->far != 0)
+                (void)zone_set_far(zone, i + run, 0);
             zone_block(i + run)->shown = BLOCK_PAGES;
         }
         if (huge ||

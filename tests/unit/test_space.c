@@ -12,6 +12,7 @@
 #include "page/arena.h"
 #include "page/window.h"
 #include "page/zone.h"
+#include "support/arena_slab.h"
 #include "support/check.h"
 #include "support/topology_child.h"
 
@@ -202,7 +203,7 @@ static int slabs_go_back(void *arg)
     (void)arg;
     for (int round = 0; round < 3; round++) {
         for (unsigned i = 0; i < SLABS; i++) {
-            had[i].slab = arena_alloc_slab(0, ORDER, true, META, false, &had[i].meta);
+            had[i].slab = arena_alloc_slab(0, ORDER, true, META, &had[i].meta);
             MUST(had[i].slab);
             if (i % 64 == 0) /* one block in eight is resident */
                 had[i].slab[0] = 1;

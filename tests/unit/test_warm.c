@@ -8,6 +8,7 @@
 
 #include "page/block.h"
 #include "page/zone.h"
+#include "support/arena_slab.h"
 #include "support/check.h"
 #include "support/child.h"
 
@@ -328,7 +329,7 @@ static int huge_pages_stay_whole(void)
     uint64_t purged;
 
     for (unsigned i = 0; i < BLOCKS * EACH; i++) {
-        MUST((slabs[i] = arena_alloc_slab(0, 3, true, 64, false, &metas[i])));
+        MUST((slabs[i] = arena_alloc_slab(0, 3, true, 64, &metas[i])));
         memset(slabs[i], 1, SLAB * PAGE_SIZE);
     }
     MUST(zone_block(pagemap_index(slabs[FIRST * EACH]))->huge);
