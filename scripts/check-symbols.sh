@@ -26,6 +26,7 @@ noun_of() {
     alloc_node) echo alloc ;;
     accounted_alloc | accounted_free) echo accounted ;;
     group_table) echo group ;;
+    rows_two) echo rows ;;
     rcu_ops) echo rcu ;;
     slab) echo 'slab|cache_table' ;;
     settings | settings_show) echo 'settings?' ;;
