@@ -18,7 +18,7 @@ noun_of() {
     window) echo 'window|pagemap' ;;
     arena_note | arena_zones) echo arena ;;
     zone_grow | zone_space | zone_take | zone_warm) echo zone ;;
-    node_pending | node_settle) echo node ;;
+    node_pending) echo node ;;
     guard_pool | guard_fault) echo guard ;;
     flags | object | report) echo "$1|debug" ;; # of debug/, beside base/report.c
     hooks) echo 'hooks|init' ;;
