@@ -26,8 +26,6 @@ UP = {"hooks"}  # the table, which face/ defines
 
 # Circles of files that stay, each with its reason.
 CIRCLES = {
-    "slab/slab slab/wrong":
-        "what is found wrong with a pointer is looked up as any pointer is",
     "malloc/aligned malloc/class malloc/mallinfo malloc/malloc malloc/realloc malloc/start":
         "the C names call each other, and the first of them makes the classes",
 }

@@ -10,6 +10,7 @@
 #include "base/settings.h"
 #include "debug/facts.h"
 #include "debug/flags.h"
+#include "debug/sentence.h"
 #include "os/vdso.h"
 #include "slab/wrong.h"
 
@@ -160,7 +161,7 @@ static void report_whole(const struct debug_finding *finding, unsigned long numb
 static void report_short(const struct debug_finding *finding)
 {
     char text[512];
-    size_t n = wrong_sentence(finding, text, sizeof(text) - 1);
+    size_t n = sentence_write(finding, text, sizeof(text) - 1);
 
     report_warn("%s", text);
     text[n++] = '\n';

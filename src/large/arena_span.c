@@ -5,6 +5,7 @@
 #include "large/arena_span.h"
 
 #include "base/lock.h"
+#include "large/move.h"
 #include "os/os.h"
 #include "page/zone.h"
 
@@ -182,7 +183,7 @@ static size_t arena_span_take(struct zone *zone, uint32_t at, uint32_t n)
     }
     for (uint32_t i = 0; i < n && i < ARENA_SPAN_MOVED; i++)
         if (clean[i / 64] >> i % 64 & 1)
-            dirty += arena_move(zone, at + i);
+            dirty += move_block(zone, at + i);
     zone_account_take(zone, (size_t)n * BLOCK_PAGES, dirty);
     return dirty;
 }

@@ -20,11 +20,6 @@ void arena_span_advise(void *at, size_t blocks, bool huge);
 /* The blocks' pages were moved to those of `to`: what was said of huge pages went with them. */
 void arena_span_moved(void *from, void *to, size_t blocks);
 
-/* arena_move.c: the resident pages of a free block move to one that was taken and has none; how many.  The free one
- * has none then. */
-struct zone;
-unsigned arena_move(struct zone *zone, uint32_t to);
-
 /* hooks.span_free_now: false while a fork has the lock. */
 bool arena_span_free_now(void *span, size_t blocks);
 

@@ -5,7 +5,6 @@
 #include "os/os.h"
 
 #include "base/raw.h"
-#include "base/report.h"
 #include "base/settings.h"
 
 #include <errno.h>
@@ -168,76 +167,6 @@ void os_release(void *address, size_t size)
     if (raw_madvise(address, size, MADV_DONTNEED) != 0 && !os_renew(address, size))
         memset(address, 0, size);
     errno = saved;
-}
-
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4
-#endif
-
-enum { OS_MOVE_STEP = 2 << 20 }; /* advice on huge pages is given to blocks of so much */
-
-static bool os_is_mapped(char *at, size_t size)
-{
-    unsigned char there[OS_MOVE_STEP / 4096]; /* a byte a page, which are no smaller */
-
-    for (size_t n; size > 0; at += n, size -= n) {
-        n = size < OS_MOVE_STEP ? size : OS_MOVE_STEP;
-        if (raw_call(SYS_mincore, at, n, there) != 0)
-            return false;
-    }
-    return true;
-}
-
-/*
- * 0, or why not: then the kernel may have unmapped `to` before it looked at `from`, and it is mapped
- * anew.
- */
-static int os_move_mapping(void *from, void *to, size_t size)
-{
-    int error;
-
-    if (raw_call(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
-                 to) == (long)to)
-        return 0;
-    error = errno;
-    if (!os_renew(to, size) && !os_is_mapped(to, size))
-        report_fatal("no memory to map %zu bytes anew", size);
-    return error;
-}
-
-/*
- * qemu-user takes the source of MREMAP_DONTUNMAP for unmapped, and raises SIGSEGV where the program touches it
- * again.  Its processes have no vDSO (before 8.2).
- */
-static bool os_is_emulated(void)
-{
-    return getauxval(AT_SYSINFO_EHDR) == 0;
-}
-
-/*
- * In steps: kernels before 6.17 move no range of several mappings, which advice on huge pages makes, and
- * unmap the target before they say so.
- */
-bool os_move(void *from, void *to, size_t size)
-{
-    int saved = errno;
-    bool moved = false;
-
-    if (os_is_emulated()) /* the caller copies */
-        size = 0;
-    for (size_t at = 0, n; at < size; at += n) {
-        n = size - at < OS_MOVE_STEP ? size - at : OS_MOVE_STEP;
-        int error = os_move_mapping((char *)from + at, (char *)to + at, n);
-        if (error && !moved) /* kernels before 5.7, or memory is short: the caller copies */
-            break;
-        moved = true;
-        if (error) {
-            memcpy((char *)to + at, (char *)from + at, n);
-            os_release((char *)from + at, n);
-        }
-    }
-    errno = saved;
-    return moved;
 }
 
 bool os_renew(void *address, size_t size)

@@ -26,40 +26,31 @@ static uint32_t arena_granules(size_t bytes)
     return (uint32_t)((bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
 }
 
-/* Whether the pages' block needs metadata: runs have none until something is said of one. */
-static bool arena_wants_meta(const struct arena_ask *ask)
-{
-    return ask->meta_bytes > 0 || atomic_load_explicit(&zone_all.noted, memory_order_relaxed);
-}
-
-/* Whether the block's metadata, if they are wanted, and all pages before `end` may be used as they are. */
+/* Whether the block's metadata, if they are wanted, and all of these pages may be used as they are. */
 static bool arena_is_ready(const struct zone *zone, const struct block *block,
-                           const struct arena_ask *ask, unsigned end)
+                           const struct zone_cut *cut)
 {
-    return end <= block->shown &&
-           (!arena_wants_meta(ask) || zone_has_meta(zone, zone_block_index(block)));
+    return cut->at + cut->ask->pages <= block->shown &&
+           (!cut->meta || zone_has_meta(zone, zone_block_index(block)));
 }
 
 /* `ready`: in all blocks that need nothing of the kernel, and in no others; else in some. */
-static struct block *arena_find(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
-                                bool ready, int *at)
+static bool arena_find(struct zone *zone, enum zone_kind kind, struct zone_cut *cut, bool ready)
 {
-    const unsigned pages = ask->pages;
-    const uint32_t granules = arena_granules(ask->meta_bytes);
     struct list *runs = zone->runs[kind];
 
-    for (unsigned b = zone_log2(pages); b < ZONE_BUCKETS; b++) {
+    for (unsigned b = zone_log2(cut->ask->pages); b < ZONE_BUCKETS; b++) {
         struct list *link = runs[b].next;
         int tries = 0;
         for (int looks = 0;
              link != &runs[b] && (ready || (tries < ARENA_TRIES && looks < ARENA_LOOKS)); looks++) {
             struct block *block = LIST_ENTRY(link, struct block, bucket);
             link = link->next;
-            if (!block_may_take_meta(block, granules))
+            if (!block_may_take_meta(block, cut->granules))
                 continue;
-            if ((*at = block_find(block, pages, ask->align)) >= 0) {
-                if (!ready || arena_is_ready(zone, block, ask, (unsigned)*at + pages))
-                    return block;
+            if (zone_find(block, cut)) {
+                if (!ready || arena_is_ready(zone, block, cut))
+                    return true;
                 continue;
             }
             tries++;
@@ -68,111 +59,104 @@ static struct block *arena_find(struct zone *zone, enum zone_kind kind, const st
                 zone_file(zone, block);
         }
     }
-    return NULL;
+    return false;
 }
 
 /* Takes free pages of a block of runs, which may be used; whether they read as zero. */
-static bool arena_take_at(struct zone *zone, struct block *block, int at, unsigned pages)
+static bool arena_take_at(struct zone *zone, struct block *block, unsigned at, unsigned pages)
 {
-    unsigned dirty = block_take(block, (unsigned)at, pages);
+    unsigned dirty = block_take(block, at, pages);
 
     zone_account_take(zone, pages, dirty);
     zone_file(zone, block);
     return dirty == 0;
 }
 
-static char *arena_page(const struct block *block, int at)
+/* Maps the block's metadata, and takes the granules of a descriptor, if these are wanted; false: there is no room. */
+static bool arena_room(struct zone *zone, struct zone_cut *cut)
 {
-    return pagemap_block(zone_block_index(block)) + (size_t)at * PAGE_SIZE;
-}
-
-/* The granule of a descriptor in a block's metadata, which are mapped now; a number where none is wanted; 0: no room. */
-static uint32_t arena_room(struct zone *zone, struct block *block, const struct arena_ask *ask)
-{
-    if (arena_wants_meta(ask) && zone_add_meta(zone, block) != 0)
-        return 0;
-    return ask->meta_bytes == 0 ? 1
-                                : block_take_meta(block, zone_granules(zone_block_index(block)),
-                                                  arena_granules(ask->meta_bytes));
+    if (cut->meta && zone_add_meta(zone, cut->block) != 0)
+        return false;
+    if (cut->granules == 0)
+        return true;
+    cut->granule =
+        block_take_meta(cut->block, zone_granules(zone_block_index(cut->block)), cut->granules);
+    return cut->granule > 0;
 }
 
 /*
- * Free pages of a block with such room, which is taken; or NULL.  The pages may be used.  The kernel may refuse a block
+ * Free pages of a block with such room, which is taken.  The pages may be used.  The kernel may refuse a block
  * its metadata, or access to pages that were never used; other blocks are then searched, that have both.
  */
-static struct block *arena_cut(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
-                               bool ready, int *at, uint32_t *granule)
+static bool arena_cut(struct zone *zone, enum zone_kind kind, struct zone_cut *cut, bool ready)
 {
     for (int tries = 0; ready || tries < ARENA_TRIES; tries++) {
-        struct block *block = arena_find(zone, kind, ask, ready, at);
-        if (!block)
-            return NULL;
-        if (zone_show(block, (unsigned)*at + ask->pages)) {
-            *granule = arena_room(zone, block, ask);
-            if (*granule)
-                return block;
-            if (!block_may_take_meta(block, arena_granules(ask->meta_bytes)))
+        if (!arena_find(zone, kind, cut, ready))
+            return false;
+        if (zone_show(cut->block, cut->at + cut->ask->pages)) {
+            if (arena_room(zone, cut))
+                return true;
+            if (!block_may_take_meta(cut->block, cut->granules))
                 continue; /* they are full, or in pieces, and the block says so from now on */
         }
         ready = true;
     }
-    return NULL;
+    return false;
 }
 
-/* Under the lock.  NULL without memory. */
-static struct block *arena_take(struct zone *zone, const struct arena_ask *ask, int *at,
-                                uint32_t *granule, bool *zeroed)
+/* Under the lock.  False without memory. */
+static bool arena_take(struct zone *zone, struct zone_cut *cut, bool *zeroed)
 {
-    enum zone_kind kind = ask->dense ? ZONE_DENSE : ZONE_LOOSE;
-    struct block *block = arena_cut(zone, kind, ask, false, at, granule);
+    enum zone_kind kind = cut->ask->dense ? ZONE_DENSE : ZONE_LOOSE;
+    bool done = arena_cut(zone, kind, cut, false);
 
-    if (!block && (block = zone_take_block(zone, kind, ask, arena_wants_meta(ask))) != NULL) {
-        *at = block_find(block, ask->pages, ask->align);
-        *granule = arena_room(zone, block, ask);
-        if (*granule == 0) {
-            zone_file(zone, block);
-            return NULL;
+    if (!done && zone_take_block(zone, kind, cut)) {
+        done = arena_room(zone, cut);
+        if (!done) {
+            zone_file(zone, cut->block);
+            return false;
         }
     }
     /* Memory is short: beside the other kind; then in any block that was passed over before. */
-    if (!block)
-        block = arena_cut(zone, !kind, ask, false, at, granule);
-    if (!block)
-        block = arena_cut(zone, kind, ask, true, at, granule);
-    if (!block)
-        block = arena_cut(zone, !kind, ask, true, at, granule);
-    if (block)
-        *zeroed = arena_take_at(zone, block, *at, ask->pages);
-    return block;
+    if (!done && !arena_cut(zone, !kind, cut, false) && !arena_cut(zone, kind, cut, true) &&
+        !arena_cut(zone, !kind, cut, true))
+        return false;
+    *zeroed = arena_take_at(zone, cut->block, cut->at, cut->ask->pages);
+    return true;
 }
 
 void *arena_alloc(unsigned z, const struct arena_ask *ask, bool *zeroed, void **meta)
 {
     struct zone *zone = &zone_all.zone[z];
-    struct block *block = NULL;
-    uint32_t granule;
-    bool zeros = false;
-    int at = 0;
+    /* Runs have no metadata until something is said of one. */
+    struct zone_cut cut = {
+        .ask = ask,
+        .granules = arena_granules(ask->meta_bytes),
+        .meta = ask->meta_bytes > 0 || atomic_load_explicit(&zone_all.noted, memory_order_relaxed),
+    };
+    bool zeros = false, done = false;
+    char *run;
 
     for (unsigned turn = 0;; turn++) {
         if (lock_enter(&zone->lock, LOCK_ARENA, ask->nospin)) {
-            block = arena_take(zone, ask, &at, &granule, &zeros);
+            done = arena_take(zone, &cut, &zeros);
             lock_drop(&zone->lock, LOCK_ARENA);
             break;
         }
-        if (zone_stock_cut(zone, ask, &block, &at, &granule) || ask->nospin)
+        if (zone_stock_cut(zone, &cut, &done) || ask->nospin)
             break;
         lock_pause(turn);
     }
-    if (!block) {
+    if (!done) {
         errno = ENOMEM;
         return NULL;
     }
+    run = pagemap_block(zone_block_index(cut.block)) + (size_t)cut.at * PAGE_SIZE;
     if (zeroed)
         *zeroed = zeros;
     if (meta)
-        *meta = arena_meta(arena_page(block, at), granule);
-    return arena_page(block, at);
+        *meta = arena_meta(run, cut.granule);
+    return run;
 }
 
 bool arena_extend_run(void *run, size_t pages, size_t more)
@@ -186,7 +170,7 @@ bool arena_extend_run(void *run, size_t pages, size_t more)
         return false;
     free = block_is_free(block, at, (unsigned)more) && zone_show(block, at + (unsigned)more);
     if (free)
-        (void)arena_take_at(zone, block, (int)at, (unsigned)more);
+        (void)arena_take_at(zone, block, at, (unsigned)more);
     lock_drop(&zone->lock, LOCK_ARENA);
     return free;
 }

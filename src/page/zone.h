@@ -125,6 +125,26 @@ static inline size_t zone_reserve(unsigned zone)
     return zone >= pagemap.zones / 2 && zone_all.reserve_pages > own ? own : zone_all.reserve_pages;
 }
 
+/* Pages of a block that are asked for, and where they are. */
+struct zone_cut {
+    const struct arena_ask *ask;
+    uint32_t granules; /* of the descriptor */
+    bool meta;         /* the block has to have metadata */
+    struct block *block;
+    unsigned at;      /* the first page */
+    uint32_t granule; /* where the descriptor is */
+};
+
+/* Finds such pages in a block; false: it has none that are free. */
+static inline bool zone_find(struct block *block, struct zone_cut *cut)
+{
+    int at = block_find(block, cut->ask->pages, cut->ask->align);
+
+    cut->block = block;
+    cut->at = (unsigned)at;
+    return at >= 0;
+}
+
 static inline unsigned zone_log2(unsigned n)
 {
     return 31 - (unsigned)__builtin_clz(n | 1);
@@ -266,11 +286,10 @@ void zone_open_tails(struct zone *zone);
 /* ---- zone_take.c: free blocks ------------------------------------------------------------------- */
 
 /*
- * A free block to cut into runs, with metadata or not: a warm one, an older one, or a new one; or NULL.  The pages
- * that are asked for may be used (zone_show()).
+ * A free block to cut into runs, with metadata or not: a warm one, an older one, or a new one; false: there is none.
+ * The pages that are asked for may be used (zone_show()).
  */
-struct block *zone_take_block(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
-                              bool meta);
+bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cut);
 /* A free block with metadata, of a zone that may grow or not, that is of no list then; or NULL.  All of its pages
  * may be used. */
 struct block *zone_set_aside(struct zone *zone, bool grow);
@@ -285,9 +304,8 @@ int zone_add_meta(struct zone *zone, struct block *block);
 /* The forking thread sets blocks aside, or none where its node has no memory, and takes them back. */
 void zone_stock_open(struct zone *zone, bool some);
 void zone_stock_close(struct zone *zone);
-/* Without the lock.  Pages of these blocks, and granules, or *block NULL: they are used up.  False: there is no fork, or
- * it has ended, or is about to drop the lock. */
-bool zone_stock_cut(struct zone *zone, const struct arena_ask *ask, struct block **block, int *at,
-                    uint32_t *granule);
+/* Without the lock.  Pages of these blocks, and granules; *done false: they are used up.  False: there is no fork, or it
+ * has ended, or is about to drop the lock. */
+bool zone_stock_cut(struct zone *zone, struct zone_cut *cut, bool *done);
 
 #endif

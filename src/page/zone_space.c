@@ -69,7 +69,7 @@ static void zone_set(struct zone *zone, uint32_t first, uint32_t n, bool meta, b
 
 /* ---- seams ---------------------------------------------------------------------------------- */
 
-/* Each block knows where its pages come from (large/arena_move.c): neighbours whose pages come from neighbours are one
+/* Each block knows where its pages come from (large/move.c): neighbours whose pages come from neighbours are one
  * mapping.  Neighbours of a block with pages from so far away that make two mappings with it: 0 to 2. */
 static unsigned zone_seams(const struct zone *zone, uint32_t index, int32_t far)
 {

@@ -82,41 +82,37 @@ void zone_stock_close(struct zone *zone)
     }
 }
 
-/* Of one block; *cut: its word, with the first page and granule that are the caller's, or stock_none.  False: there is no
- * fork any more. */
-static bool stock_cut(_Atomic uint64_t *stock, const struct arena_ask *ask, unsigned granules,
-                      uint64_t *cut)
+/* Of one block; *done: pages and granules of it are the caller's.  False: there is no fork any more. */
+static bool stock_cut(_Atomic uint64_t *stock, struct zone_cut *cut, bool *done)
 {
+    const struct arena_ask *ask = cut->ask;
     uint64_t word = atomic_load_explicit(stock, memory_order_acquire), next;
+    unsigned first, granule;
 
     do {
-        unsigned first = (stock_pages(word) + ask->align - 1) & ~(ask->align - 1);
-        unsigned meta = stock_granules(word);
+        first = (stock_pages(word) + ask->align - 1) & ~(ask->align - 1);
+        granule = BLOCK_FIRST_GRANULE + stock_granules(word);
         if (word <= stock_none || first + ask->pages > BLOCK_PAGES ||
-            BLOCK_FIRST_GRANULE + meta + granules > BLOCK_GRANULES)
+            granule + cut->granules > BLOCK_GRANULES)
             return word != stock_closed;
-        *cut = (word & ~(uint64_t)STOCK_PAGES) | first;
-        next = *cut + ((uint64_t)granules << STOCK_GRANULE_SHIFT) + ask->pages;
+        next = (word & ~(uint64_t)STOCK_PAGES) + ((uint64_t)cut->granules << STOCK_GRANULE_SHIFT) +
+               first + ask->pages;
     } while (!atomic_compare_exchange_weak_explicit(stock, &word, next, memory_order_acq_rel,
                                                     memory_order_acquire));
+    cut->block = stock_block(word);
+    cut->at = first;
+    cut->granule = granule;
+    *done = true;
     return true;
 }
 
-bool zone_stock_cut(struct zone *zone, const struct arena_ask *ask, struct block **block, int *at,
-                    uint32_t *granule)
+bool zone_stock_cut(struct zone *zone, struct zone_cut *cut, bool *done)
 {
-    /* Slabs have no other place, large objects do (large/outside.h). */
-    unsigned granules = (unsigned)((ask->meta_bytes + ARENA_GRANULE - 1) / ARENA_GRANULE);
-    uint64_t word = stock_none;
-
     if (!lock_has_fork(&zone->lock))
         return false;
-    for (unsigned i = granules > 0 ? ZONE_STOCK : 1;
-         i-- > 0 && word == stock_none && !zone_is_own(zone);)
-        if (!stock_cut(&zone->stock[i], ask, granules, &word))
+    /* Slabs have no other place, large objects do (large/outside.h). */
+    for (unsigned i = cut->granules > 0 ? ZONE_STOCK : 1; i-- > 0 && !*done && !zone_is_own(zone);)
+        if (!stock_cut(&zone->stock[i], cut, done))
             return false;
-    *block = word == stock_none ? NULL : stock_block(word);
-    *at = (int)stock_pages(word);
-    *granule = BLOCK_FIRST_GRANULE + stock_granules(word);
     return true;
 }

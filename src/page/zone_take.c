@@ -95,58 +95,58 @@ int zone_add_meta(struct zone *zone, struct block *block)
     return error;
 }
 
-/* One past the last page that is taken if these are cut from a free block. */
-static unsigned zone_cut_end(const struct block *block, const struct arena_ask *ask)
+/* Finds the pages in a free block; one past the last of them. */
+static unsigned zone_cut_end(struct block *block, struct zone_cut *cut)
 {
-    return (unsigned)block_find(block, ask->pages, ask->align) + ask->pages;
+    (void)zone_find(block, cut);
+    return cut->at + cut->ask->pages;
 }
 
 /*
  * Where a limit refuses metadata, or access to pages that were never used: a free block that needs nothing of the
- * kernel; or NULL.  The block that was refused stays free, so any other search would find it again.
+ * kernel.  The block that was refused stays free, so any other search would find it again.
  */
-static struct block *zone_ready(const struct zone *zone, const struct arena_ask *ask, bool meta)
+static bool zone_ready(const struct zone *zone, struct zone_cut *cut)
 {
     for (uint32_t i = zone->first; i < zone->end; i++)
-        if (zone_is_free(zone, i) && (!meta || zone_has_meta(zone, i)) &&
-            zone_cut_end(zone_block(i), ask) <= zone_block(i)->shown)
-            return zone_block(i);
-    return NULL;
+        if (zone_is_free(zone, i) && (!cut->meta || zone_has_meta(zone, i)) &&
+            zone_cut_end(zone_block(i), cut) <= zone_block(i)->shown)
+            return true;
+    return false;
 }
 
-struct block *zone_take_block(struct zone *zone, enum zone_kind kind, const struct arena_ask *ask,
-                              bool meta)
+bool zone_take_block(struct zone *zone, enum zone_kind kind, struct zone_cut *cut)
 {
     struct block *block;
     int error = 0;
 
     do
         block = zone_find_block(zone, kind);
-    while (block && meta && (error = zone_add_meta(zone, block)) == EEXIST);
-    if (error || (block && !zone_show(block, zone_cut_end(block, ask))))
-        block = zone_ready(zone, ask, meta);
-    if (!block)
-        return NULL;
+    while (block && cut->meta && (error = zone_add_meta(zone, block)) == EEXIST);
+    if (!block ||
+        ((error || !zone_show(block, zone_cut_end(block, cut))) && !zone_ready(zone, cut)))
+        return false;
+    block = cut->block;
     zone_mark_used(zone, block, BLOCK_RUNS);
     block->kind = (uint8_t)kind;
     zone_advise_runs(zone, block, kind);
     zone_count_huge(zone, block);
-    return block;
+    return true;
 }
 
 struct block *zone_set_aside(struct zone *zone, bool grow)
 {
     const struct arena_ask all = {.pages = BLOCK_PAGES, .align = 1};
-    struct block *block = zone_ready(zone, &all, true);
+    struct zone_cut cut = {.ask = &all, .meta = true};
+    struct block *block = NULL;
 
-    if (!block && grow) {
-        block = zone_find_block(zone, ZONE_LOOSE);
-        if (!block || zone_add_meta(zone, block) != 0 ||
-            (block->shown < BLOCK_PAGES &&
-             !os_unguard(pagemap_block(zone_block_index(block)), BLOCK_SIZE)))
-            return NULL;
-    }
-    if (block)
-        zone_mark_used(zone, block, BLOCK_SPAN);
+    if (zone_ready(zone, &cut))
+        block = cut.block;
+    else if (!grow || (block = zone_find_block(zone, ZONE_LOOSE)) == NULL ||
+             zone_add_meta(zone, block) != 0 ||
+             (block->shown < BLOCK_PAGES &&
+              !os_unguard(pagemap_block(zone_block_index(block)), BLOCK_SIZE)))
+        return NULL;
+    zone_mark_used(zone, block, BLOCK_SPAN);
     return block;
 }

@@ -324,25 +324,6 @@ uint32_t node_take(struct stook_cache *cache, unsigned node_id, void **objects, 
     return got;
 }
 
-bool node_isolate(struct stook_cache *cache, struct slab *slab, uint64_t word)
-{
-    struct node *node = node_of(cache, slab);
-    uint64_t taken = node_emptied(cache, word);
-    bool done;
-
-    lock_take(&node->lock, LOCK_NODE);
-    node_locked(cache, node);
-    /* Partial and on the list, as long as the word is this one. */
-    done = slab_head(word) != SLAB_NONE && slab_inuse(word) > 0 &&
-           !(slab_flags(word) & SLAB_PENDING) && list_linked(&slab->link) &&
-           atomic_compare_exchange_strong_explicit(&slab->state, &word, taken, memory_order_acq_rel,
-                                                   memory_order_relaxed);
-    if (done)
-        node_remove_partial(node, slab);
-    lock_drop(&node->lock, LOCK_NODE);
-    return done;
-}
-
 size_t node_shrink(struct stook_cache *cache, unsigned node_id)
 {
     struct node *node = &cache->nodes[node_id].node;

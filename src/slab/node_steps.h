@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * node_steps.h - common steps of taking objects from slabs (node.c) and of bringing them back (node_put.c): a
- * node's lock and lists, and changes of a slab's word.  No other file includes it.
+ * node's lock and lists, and changes of a slab's word.  Other files include it for repairs alone (debug/slabs.c).
  */
 #ifndef STOOK_SLAB_NODE_STEPS_H
 #define STOOK_SLAB_NODE_STEPS_H

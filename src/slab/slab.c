@@ -203,13 +203,6 @@ size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
     return page < end ? page : end;
 }
 
-struct stook_cache *slab_cache_of(const void *object)
-{
-    if (!pagemap_covers(object))
-        return NULL;
-    return cache_table[pagemap_cache(*pagemap_at(object))];
-}
-
 struct stook_cache *slab_user_cache(const void *object)
 {
     struct stook_cache *cache = slab_cache_of(object);
