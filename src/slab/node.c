@@ -210,9 +210,9 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
         __builtin_prefetch(slab->link.next, 1); /* it becomes the first, or comes next */
         if (planned >= min && planned + objects - slab_inuse(word) > max)
             break; /* enough, and whole slabs are the better bargain */
-        (void)node_detach(cache, slab, &list[n]); /* what is listed as partial has some */
+        if (node_detach(cache, slab, &list[n])) /* else a thread took them, beside a fork */
+            planned += list[n++].count;
         node_remove_partial(node, slab);
-        planned += list[n++].count;
     }
     lock_drop(&node->lock, LOCK_NODE);
     stat_add(cache, STAT_alloc_from_partial, n);
