@@ -28,7 +28,6 @@ noun_of() {
     group_table) echo group ;;
     rows_two) echo rows ;;
     rcu_ops) echo rcu ;;
-    slab) echo 'slab|cache_table' ;;
     settings | settings_show) echo 'settings?' ;;
     class) echo 'class|fast' ;;
     slot_drain | slot_free) echo slot ;;

@@ -2,7 +2,7 @@
 #include "debug/tools.h"
 #include "debug/report.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/grow.h"
 #include "base/placed.h"
 #include "base/raw.h"

@@ -209,7 +209,7 @@ static unsigned node_take_lists(struct stook_cache *cache, struct node *node,
         uint32_t objects = slab_objects(cache, word);
         __builtin_prefetch(slab->link.next, 1); /* it becomes the first, or comes next */
         if (planned >= min && planned + objects - slab_inuse(word) > max)
-            break; /* enough, and whole slabs are the better bargain */
+            break;                              /* enough, and whole slabs are the better bargain */
         if (node_detach(cache, slab, &list[n])) /* else a thread took them, beside a fork */
             planned += list[n++].count;
         node_remove_partial(node, slab);

@@ -4,7 +4,6 @@
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/hooks.h"
-#include "base/placed.h"
 #include "base/probe.h"
 #include "base/report.h"
 #include "page/arena.h"
@@ -16,7 +15,6 @@
 
 #include <errno.h>
 
-struct stook_cache *cache_table[STOOK_CACHES_MAX] HEAD_BSS;
 __thread struct slab_counts slab_counts;
 
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trace/trace_file.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 

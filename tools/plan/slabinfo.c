@@ -3,7 +3,7 @@
 
 #include "stook/command.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "stook/locate.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <elf.h>
 #include <errno.h>

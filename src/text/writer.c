@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include "base/report.h"
 
