@@ -19,6 +19,7 @@ noun_of() {
     arena_note | arena_zones) echo arena ;;
     zone_grow | zone_space | zone_take | zone_warm) echo zone ;;
     node_pending) echo node ;;
+    cache_table) echo 'cache_table|slab' ;;
     guard_pool | guard_fault) echo guard ;;
     flags | object | report) echo "$1|debug" ;; # of debug/, beside base/report.c
     hooks) echo 'hooks|init' ;;

@@ -181,11 +181,7 @@ size_t slab_search(const struct stook_cache *cache, size_t page, size_t end);
 size_t slab_pages_end(void);
 
 /* The cache an address belongs to, or NULL: no object of a slab. */
-static inline struct stook_cache *slab_cache_of(const void *object)
-{
-    return pagemap_covers(object) ? cache_table[pagemap_cache(*pagemap_at(object))] : NULL;
-}
-
+struct stook_cache *slab_cache_of(const void *object);
 /* The same of what a user may have; NULL for an object of the library's own caches. */
 struct stook_cache *slab_user_cache(const void *object);
 /* Bytes of an object that its user may write to. */

@@ -10,7 +10,6 @@
 #include "page/block.h"
 #include "page/zone.h"
 #include "slab/cache.h"
-#include "support/arena_slab.h"
 #include "support/check.h"
 #include "support/child.h"
 #include "support/random.h"

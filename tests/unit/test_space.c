@@ -12,7 +12,6 @@
 #include "page/arena.h"
 #include "page/window.h"
 #include "page/zone.h"
-#include "support/arena_slab.h"
 #include "support/check.h"
 #include "support/topology_child.h"
 

@@ -7,7 +7,6 @@
 #include "page/arena.h"
 #include "large/large.h"
 #include "page/zone.h"
-#include "support/arena_slab.h"
 #include "support/check.h"
 #include "support/topology_child.h"
 

@@ -8,7 +8,6 @@
 
 #include "page/block.h"
 #include "page/zone.h"
-#include "support/arena_slab.h"
 #include "support/check.h"
 #include "support/child.h"
 

@@ -155,12 +155,9 @@ struct kernel_slab *kernel_slab_of(const void *object)
 
 struct kernel_slab *kernel_slab_new(struct lab_actor *actor, struct kernel_cache *cache)
 {
-    unsigned node = topology_near(topology_node(actor->cpu), 0);
+    unsigned node = topology_near(topology_node(actor->cpu), 0), pages = 1u << cache->order;
     struct kernel_slab *slab;
-    struct arena_ask ask = {.pages = 1u << cache->order,
-                            .align = 1u << cache->order,
-                            .dense = true,
-                            .meta_bytes = sizeof(*slab)};
+    struct arena_ask ask = {pages, pages, .dense = true, .meta_bytes = sizeof(*slab)};
     void *meta;
     char *base = arena_alloc(node, &ask, NULL, &meta);
 
