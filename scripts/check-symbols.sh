@@ -17,9 +17,10 @@ noun_of() {
     case $1 in
     os_linux) echo os ;;
     window) echo 'window|pagemap' ;;
-    arena_left | arena_note | arena_stat) echo arena ;;
-    zone_grow | zone_meta | zone_move | zone_space | zone_warm) echo zone ;;
-    node_pending | node_settle) echo node ;;
+    arena_note | arena_zones) echo arena ;;
+    zone_grow | zone_space | zone_take | zone_warm) echo zone ;;
+    node_pending) echo node ;;
+    cache_table) echo 'cache_table|slab' ;;
     guard_pool | guard_fault) echo guard ;;
     flags | object | report) echo "$1|debug" ;; # of debug/, beside base/report.c
     hooks) echo 'hooks|init' ;;
@@ -27,8 +28,8 @@ noun_of() {
     alloc_node) echo alloc ;;
     accounted_alloc | accounted_free) echo accounted ;;
     group_table) echo group ;;
+    rows_two) echo rows ;;
     rcu_ops) echo rcu ;;
-    slab) echo 'slab|cache_table' ;;
     settings | settings_show) echo 'settings?' ;;
     class) echo 'class|fast' ;;
     slot_drain | slot_free) echo slot ;;

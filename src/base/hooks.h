@@ -37,7 +37,7 @@ struct hooks {
 
     /* The same of large objects to be freed. */
     void (*settle_large)(void);
-    /* A span that a fork kept from being given back: false, it still does.  By arena_settle_left(), with
+    /* A span that a fork kept from being given back: false, it still does.  By arena_free_left(), with
      * no lock. */
     bool (*span_free_now)(void *span, size_t blocks);
 

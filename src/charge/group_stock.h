@@ -22,6 +22,7 @@
 #ifndef STOOK_CHARGE_GROUP_STOCK_H
 #define STOOK_CHARGE_GROUP_STOCK_H
 
+#include "charge/stock_sections.h"
 #include "percpu/rows.h"
 
 #include <stook/group.h>

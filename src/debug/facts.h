@@ -7,7 +7,7 @@
 #define STOOK_DEBUG_FACTS_H
 
 #include "base/finding.h"
-#include "base/writer.h"
+#include "text/writer.h"
 #include "debug/depot.h"
 #include "debug/symbols.h"
 #include "debug/track.h"

@@ -5,9 +5,9 @@
  */
 #include "debug/symbols.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/raw.h"
-#include "os/maps.h"
+#include "text/maps.h"
 
 #include <elf.h>
 #include <errno.h>

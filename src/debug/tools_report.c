@@ -3,7 +3,7 @@
  * tools_report.c - lines about the object and its call stacks, which the library adds to AddressSanitizer's reports.
  */
 #include "base/placed.h"
-#include "base/writer.h"
+#include "text/writer.h"
 #include "debug/depot.h"
 #include "debug/object.h"
 #include "debug/symbols.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "face/topology_text.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/init.h"
 #include "base/placed.h"
 #include "base/report.h"

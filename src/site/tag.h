@@ -13,6 +13,7 @@
 #define STOOK_SITE_TAG_H
 
 #include "percpu/rows.h"
+#include "site/rows_two.h"
 
 #include <stook/tag.h>
 

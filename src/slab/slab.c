@@ -4,7 +4,6 @@
 #include "base/cancel.h"
 #include "base/context.h"
 #include "base/hooks.h"
-#include "base/placed.h"
 #include "base/probe.h"
 #include "base/report.h"
 #include "page/arena.h"
@@ -16,7 +15,6 @@
 
 #include <errno.h>
 
-struct stook_cache *cache_table[STOOK_CACHES_MAX] HEAD_BSS;
 __thread struct slab_counts slab_counts;
 
 static void slab_map(const struct slab *slab, unsigned order, uint32_t entry)
@@ -184,13 +182,6 @@ size_t slab_search(const struct stook_cache *cache, size_t page, size_t end)
            pagemap_cache(__atomic_load_n(&pagemap.entry[page], __ATOMIC_ACQUIRE)) != cache->index)
         page++;
     return page < end ? page : end;
-}
-
-struct stook_cache *slab_cache_of(const void *object)
-{
-    if (!pagemap_covers(object))
-        return NULL;
-    return cache_table[pagemap_cache(*pagemap_at(object))];
 }
 
 struct stook_cache *slab_user_cache(const void *object)

@@ -2,7 +2,7 @@
 /* trace_file.c - creates the file of a trace, extends it by a chunk, maps and unmaps chunks; never follows a link. */
 #include "trace/trace_file.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 

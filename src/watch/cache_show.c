@@ -14,7 +14,7 @@
 #include "slab/node.h"
 #include "slab/stat.h"
 #include "watch/stats.h"
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  */
 #include "watch/exit.h"
 
-#include "base/file.h"
+#include "text/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"

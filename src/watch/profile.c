@@ -8,7 +8,7 @@
 #include "large/large.h"
 #include <stook/tag.h>
 #include "watch/exit.h"
-#include "base/file.h"
+#include "text/file.h"
 #include "base/placed.h"
 #include "base/raw.h"
 #include "base/report.h"

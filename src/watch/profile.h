@@ -8,7 +8,7 @@
 #ifndef STOOK_WATCH_PROFILE_H
 #define STOOK_WATCH_PROFILE_H
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <stdbool.h>
 

@@ -9,7 +9,7 @@
 #include "watch/profile.h"
 
 #include "base/raw.h"
-#include "os/maps.h"
+#include "text/maps.h"
 
 #include <elf.h>
 #include <errno.h>

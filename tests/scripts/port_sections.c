@@ -6,8 +6,9 @@
  * on a machine of that kind.
  */
 #define STOOK_SECTION_CLOBBERS "memory",
-#include "percpu/rows.h"
+#include "charge/stock_sections.h"
 #include "sheaf/slot_sections.h"
+#include "site/rows_two.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -205,8 +205,8 @@ static uint32_t check_pages(const struct block *block, uint32_t first)
 static void check_block(const struct block *block, const char *base)
 {
     uint32_t page = (uint32_t)(((uintptr_t)base - pagemap.base) >> PAGE_SHIFT), granules = 0;
-    bool gone = zone_is_gone(zone_of(base), zone_index(base));
-    bool meta = zone_has_meta(zone_of(base), zone_index(base));
+    bool gone = zone_is_gone(zone_of(base), pagemap_index(base));
+    bool meta = zone_has_meta(zone_of(base), pagemap_index(base));
     uint32_t used = meta ? check_bits(arena_meta(base, 0), BLOCK_GRANULES / 64) : 0;
     struct block copy = *block;
 
@@ -260,8 +260,9 @@ static void check_arena(void)
     for (char *base = (char *)pagemap.base + pagemap.high;
          base < (char *)pagemap.middle + pagemap.low; base += BLOCK_SIZE) {
         const struct block *block;
-        block = zone_block(zone_index(base));
-        if (pagemap_zone(base) >= pagemap.zones || check_is_tail(zone_of(base), zone_index(base)))
+        block = zone_block(pagemap_index(base));
+        if (pagemap_zone(base) >= pagemap.zones ||
+            check_is_tail(zone_of(base), pagemap_index(base)))
             continue; /* skipped, or taken from the window and not used yet */
         CHECK((pagemap_zone(base) >= pagemap.zones / 2) == ((uintptr_t)base < pagemap.middle),
               "a block of zone %u at %p", pagemap_zone(base), (void *)base);
@@ -274,7 +275,7 @@ static void check_arena(void)
         taken += BLOCK_PAGES - block->nfree;
         warm += block->ndirty;
         clean += block->state == BLOCK_FREE && block->ndirty == 0 &&
-                 !zone_is_gone(zone_of(base), zone_index(base));
+                 !zone_is_gone(zone_of(base), pagemap_index(base));
         if (block->state == BLOCK_FREE && block->ndirty > 0) /* and its metadata's pages */
             warm += (block->meta_high * ARENA_GRANULE + PAGE_SIZE - 1) / PAGE_SIZE;
     }

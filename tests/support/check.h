@@ -14,6 +14,7 @@
 #ifndef TESTS_SUPPORT_CHECK_H
 #define TESTS_SUPPORT_CHECK_H
 
+#include "page/arena.h"
 #include "slab/slab.h"
 
 #include <stddef.h>
@@ -42,5 +43,20 @@ struct check_counts {
 };
 void check_count(const struct stook_cache *cache, const struct check_object *held, size_t n,
                  struct check_counts *counts);
+
+/* Runs and their descriptors, as slabs have them: 2^order pages aligned to their size. */
+static inline void *arena_alloc_slab(unsigned zone, unsigned order, bool dense, size_t meta_bytes,
+                                     void **meta)
+{
+    struct arena_ask ask = {
+        .pages = 1u << order, .align = 1u << order, .dense = dense, .meta_bytes = meta_bytes};
+
+    return arena_alloc(zone, &ask, NULL, meta);
+}
+
+static inline void arena_free_slab(void *slab, unsigned order, void *meta, size_t meta_bytes)
+{
+    arena_free(slab, (size_t)1 << order, meta, meta_bytes);
+}
 
 #endif

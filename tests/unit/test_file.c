@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* needs: whole */
 /*
  * file.h: which names are opened, in a folder of their own; other users' files and links where the test is root.
  */
-#include "base/file.h"
+#include "text/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -147,7 +147,7 @@ static int few_splits(void *arg)
 
     (void)arg;
     for (unsigned i = 0; i < SLABS; i++)
-        MUST((had[i].slab = arena_alloc_slab(0, ORDER, true, META, false, &had[i].meta)) != NULL);
+        MUST((had[i].slab = arena_alloc_slab(0, ORDER, true, META, &had[i].meta)) != NULL);
     for (unsigned i = 0; i < SLABS; i += 2) /* no block is empty */
         arena_free_slab(had[i].slab, ORDER, had[i].meta, META);
     (void)arena_trim();

@@ -103,8 +103,8 @@ static int blocks_in_the_way(void *arg)
 static int metadata_in_the_way(void *arg)
 {
     size_t size = os_page_size();
-    uint32_t index = zone_index((char *)pagemap.middle + pagemap.low) + AHEAD;
-    char *place = zone_meta(index), *block = zone_address(index);
+    uint32_t index = pagemap_index((char *)pagemap.middle + pagemap.low) + AHEAD;
+    char *place = pagemap_meta(index), *block = pagemap_block(index);
     struct arena_ask ask = {.pages = BLOCK_PAGES, .align = 1, .meta_bytes = 64};
     void *meta;
 
@@ -116,12 +116,13 @@ static int metadata_in_the_way(void *arg)
     }
     MUST(intact(place, size) && !is_mapped(block) && pagemap.zone[index] == UINT8_MAX);
     check_all(NULL, 0);
-    index = zone_index((char *)pagemap.middle + pagemap.low) + AHEAD;
-    place = zone_meta(index);
+    index = pagemap_index((char *)pagemap.middle + pagemap.low) + AHEAD;
+    place = pagemap_meta(index);
     MUST(!is_mapped(place) && plant(place, size) == place);
-    for (char *span = NULL; span < zone_address(index + AHEAD);)
+    for (char *span = NULL; span < pagemap_block(index + AHEAD);)
         MUST((span = arena_span_alloc(0, 2, BLOCK_SIZE, false, NULL)) != NULL);
-    MUST(intact(place, size) && is_mapped(zone_address(index)) && pagemap.zone[index] != UINT8_MAX);
+    MUST(intact(place, size) && is_mapped(pagemap_block(index)) &&
+         pagemap.zone[index] != UINT8_MAX);
     check_all(NULL, 0);
     return 0;
 }

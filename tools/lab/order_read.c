@@ -8,7 +8,7 @@
 
 #include "os/topology.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <stook/stook.h>
 

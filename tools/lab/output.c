@@ -7,7 +7,7 @@
 #include "stook/command.h"
 
 #include "os/topology.h"
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <errno.h>
 #include <string.h>

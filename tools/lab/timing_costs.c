@@ -6,7 +6,7 @@
 #include "lab/timing.h"
 #include "stook/command.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <errno.h>
 #include <stdio.h>

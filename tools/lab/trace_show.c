@@ -6,7 +6,7 @@
 #include "lab/trace_play.h"
 #include "stook/command.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  */
 #include "look/target_core.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <elf.h>
 #include <errno.h>

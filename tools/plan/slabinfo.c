@@ -8,7 +8,7 @@
 #include "look/target.h"
 #include "stook/command.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <dirent.h>
 #include <errno.h>

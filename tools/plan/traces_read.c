@@ -11,7 +11,7 @@
 #include "slab/layout.h"
 #include "stook/command.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <stook/stook.h>
 

@@ -6,7 +6,7 @@
 #include "stook/look_show.h"
 #include "stook/option.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <getopt.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "face/topology_text.h"
 #include "topology_print.h"
 #include "page/arena.h"
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <stook/stook.h>
 

@@ -8,7 +8,7 @@
 
 #include "look/apart.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <getopt.h>
 #include <stdlib.h>

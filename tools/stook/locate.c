@@ -5,7 +5,7 @@
  */
 #include "stook/locate.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -22,8 +22,6 @@
 #define LOCATE_MACHINE EM_X86_64
 #elif defined(__aarch64__)
 #define LOCATE_MACHINE EM_AARCH64
-#elif defined(__riscv)
-#define LOCATE_MACHINE EM_RISCV
 #else
 #error "this machine's ELF number is not known here"
 #endif

@@ -7,7 +7,7 @@
 
 #include "look/heap.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 enum {
     LOOK_FLAGS = 160,

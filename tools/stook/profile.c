@@ -8,7 +8,7 @@
 #include "stook/command.h"
 #include "stook/option.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "stook/profile.h"
 #include "stook/profile_code.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #ifdef STOOK_HAS_LIBDW
 #include "look/target.h"

@@ -4,8 +4,8 @@
  */
 #include "stook/profile_code.h"
 
-#include "base/file.h"
 #include "look/target.h"
+#include "text/file.h"
 
 #include <elf.h>
 #include <errno.h>

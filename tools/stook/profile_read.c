@@ -7,7 +7,7 @@
 #include "stook/command.h"
 #include "stook/json.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "stook/locate.h"
 #include "stook/option.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <stook/stook.h>
 

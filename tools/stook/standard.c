@@ -4,7 +4,7 @@
  */
 #include "stook/command.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

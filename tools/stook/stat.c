@@ -7,7 +7,7 @@
 #include "stook/command.h"
 #include "stook/look_show.h"
 
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include <getopt.h>
 #include <stddef.h>

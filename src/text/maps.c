@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "os/maps.h"
+#include "text/maps.h"
 
 #include "base/raw.h"
 

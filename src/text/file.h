@@ -6,8 +6,8 @@
  * -1 with errno.  /dev/stdin, /dev/stdout, /dev/stderr, /dev/fd/N and /proc/self/fd/N are the process's own descriptors,
  * whatever these are.  No lock, any context.
  */
-#ifndef STOOK_BASE_FILE_H
-#define STOOK_BASE_FILE_H
+#ifndef STOOK_TEXT_FILE_H
+#define STOOK_TEXT_FILE_H
 
 #include <stdio.h>
 

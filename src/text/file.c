@@ -2,7 +2,7 @@
 /*
  * file.c - which files may be opened by a name from elsewhere: file.h has the rules.  It holds no lock, and keeps nothing.
  */
-#include "base/file.h"
+#include "text/file.h"
 
 #include "base/raw.h"
 

@@ -3,8 +3,8 @@
  * maps.h - the mappings of this process, from /proc/self/maps: asking the loader would take its lock.  No memory,
  * any context; its buffer is the caller's.
  */
-#ifndef STOOK_OS_MAPS_H
-#define STOOK_OS_MAPS_H
+#ifndef STOOK_TEXT_MAPS_H
+#define STOOK_TEXT_MAPS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * no stdio of its own.
  * The first error sticks and silences the rest; writer_finish() tells it.
  */
-#ifndef STOOK_BASE_WRITER_H
-#define STOOK_BASE_WRITER_H
+#ifndef STOOK_TEXT_WRITER_H
+#define STOOK_TEXT_WRITER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 /*
  * writer.c - formats text, JSON strings and sizes into the buffer of a writer, and sends it.
  */
-#include "base/writer.h"
+#include "text/writer.h"
 
 #include "base/report.h"
 
