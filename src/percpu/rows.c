@@ -15,8 +15,7 @@ void rows_unmap(void *first, unsigned shift)
     os_unmap(rows_memory(first, shift), rows_size(shift));
 }
 
-/* The row that atomic additions of this thread go to. */
-static int rows_atomic_cpu(void)
+int rows_atomic_cpu(void)
 {
     int cpu = percpu.rseq ? ROWS_NO_CPU : percpu_cpu();
 

@@ -57,6 +57,9 @@ static inline void *rows_at(const void *word, unsigned shift, int cpu)
     return (void *)((uintptr_t)word + ((uintptr_t)(intptr_t)cpu << shift));
 }
 
+/* The row that atomic additions of this thread go to. */
+int rows_atomic_cpu(void);
+
 void rows_add_slow(uint64_t *word, unsigned shift, uint64_t n);
 
 /* Adds to this CPU's word.  The shift is a constant. */

@@ -224,9 +224,9 @@ void kernel_object_flush(struct lab_actor *actor, struct kernel_objects *own, vo
 
 /* ---- refill --------------------------------------------------------------------------------- */
 
-/* Takes slabs off the node's list until they have n free objects together, if there are so many; returns their number. */
-static unsigned object_take_slabs(struct lab_actor *actor, struct kernel_objects *own,
-                                  unsigned node, unsigned n, struct list *slabs)
+/* Takes slabs off the node's list until they have n free objects together, if there are so many. */
+static void object_take_slabs(struct lab_actor *actor, struct kernel_objects *own, unsigned node,
+                              unsigned n, struct list *slabs)
 {
     struct kernel_cache *cache = &own->cache;
     unsigned total = 0;
