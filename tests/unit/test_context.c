@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* link: static */
 /*
  * What a handler leaves behind is settled by whoever it interrupted, who then looks again.  The
  * settler here is the test's: it counts, and pretends that a handler leaves more behind.

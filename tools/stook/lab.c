@@ -10,7 +10,7 @@
 #include "stook/lab_order.h"
 #include "stook/lab_trace.h"
 
-#include "watch/settings_show.h"
+#include "sim/sim.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>
@@ -377,7 +377,7 @@ static int lab_run_on(const struct lab_options *options)
     static struct lab lab;
     int status;
 
-    settings_simulate();
+    sim_forget_settings();
     if (stook_topology_set(options->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

@@ -8,7 +8,7 @@
 #include "lab/trace_play.h"
 #include "stook/command.h"
 
-#include "watch/settings_show.h"
+#include "sim/sim.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
@@ -198,7 +198,7 @@ static int lab_trace_play(struct trace *trace, const struct trace_options *optio
 {
     int status;
 
-    settings_simulate();
+    sim_forget_settings();
     if (stook_topology_set(row->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");
