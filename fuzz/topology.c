@@ -5,7 +5,7 @@
  */
 #include "support/fuzz.h"
 
-#include "face/topology_text.h"
+#include "sim/topology_text.h"
 
 #include <string.h>
 

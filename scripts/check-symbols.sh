@@ -70,7 +70,7 @@ check_unversioned() { # LIBRARY: the loader would pass over a malloc that has a 
 check_public() { # LIBRARY HEADER...: what is declared is exported, and nothing else is
     diff <(sed -n '/^STOOK_API/{:a;/(.*;/!{N;ba};s/[^(]*[ *\n]\([a-z0-9_]*\)(.*/\1/p}' "${@:2}" |
             LC_ALL=C sort -u) \
-        <(nm -D --defined-only "$1" | awk '$3 ~ /@@STOOK_(0|KMEM_)/ {sub(/@@.*/, "", $3); print $3}' |
+        <(nm -D --defined-only "$1" | awk '$3 ~ /@@STOOK_(0|KMEM_|SIM_)/ {sub(/@@.*/, "", $3); print $3}' |
             LC_ALL=C sort -u) ||
         error "the public headers (<) and $(basename "$1") (>) differ"
 }
@@ -165,7 +165,7 @@ fi
 source=$1 lib=$2
 check_dynamic "$lib/libstook.so" 'stook_.*'
 mapfile -t headers < <(ls "$source"/include/stook/*.h | grep -v '/urcu\.h$')
-check_public "$lib/libstook.so" "${headers[@]}"
+check_public "$lib/stook/sim/libstook.so" "${headers[@]}" # libstook.so's own map, and one more
 check_archive "$lib/libstook.a" stook
 if [ -e "$lib/libstook-malloc.so" ]; then
     check_dynamic "$lib/libstook-malloc.so" "stook_.*|dlm?open|$malloc_family|$operators"

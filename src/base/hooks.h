@@ -6,8 +6,9 @@
  * through one of these pointers, and through no other variable: scripts/check-layers.py fails on a call
  * that names a function above its caller.
  *
- * `hooks` is a constant.  Two files define it: face/hooks.c for the library, face/alone.c for the core
- * (base to cache) on its own, where only the calls within the core are set.  The caller tests for NULL
+ * `hooks` is a constant.  Two files define it: face/hooks.c for the library (and, compiled with STOOK_SIM, for the
+ * composition with simulated machines), face/alone.c for the core (base to cache) on its own, where only the calls
+ * within the core are set.  The caller tests for NULL
  * where the comment says so.
  */
 #ifndef STOOK_BASE_HOOKS_H
@@ -88,9 +89,6 @@ struct hooks {
     /* The settings were read from this environment, NULL: from none; `start`: by the start of the process.
      * May warn, and calls none of settings.h that starts.  NULL: nothing is said. */
     void (*settings_read)(char *const *environment, bool start);
-    /* Once, before all else, by the thread that starts the library: may fill in `topology` (os/topology.h),
-     * which is the machine's own otherwise.  NULL: nothing. */
-    void (*topology)(void);
     /* Once, when the topology is known and there is no cache: the CACHE_CLOSED_* that every cache is
      * closed by from its creation.  NULL: none. */
     uint32_t (*before_caches)(void);

@@ -12,10 +12,8 @@
 /* hooks.start */
 bool init_slow(void);
 
-/* The library has started before main().  While the program has allocated nothing it may start once more, on
- * another `topology`; the descriptors of its own caches are all that the first start leaves behind. */
-bool init_is_unused(void);
-void init_again(void);
+/* What follows from the topology.  Again by sim/, on another one, when what the first start made is undone. */
+void init_above_topology(void);
 
 /* Forks between the first process and this one: what is counted by threads may be stale. */
 extern _Atomic uint32_t fork_count __attribute__((visibility("hidden")));

@@ -21,7 +21,6 @@
 #include "debug/track.h"
 #include "face/callbacks.h"
 #include "face/hotplug.h"
-#include "face/topology_text.h"
 #include "face/traced.h"
 #include "guard/guard.h"
 #include "harden/quarantine.h"
@@ -35,6 +34,13 @@
 #include "view/reader.h"
 #include "watch/settings_show.h"
 
+#ifdef STOOK_SIM /* compiled once more, for the composition with simulated machines */
+#include "sim/sim.h"
+#define HOOKS_SIM(own, simulated) simulated
+#else
+#define HOOKS_SIM(own, simulated) own
+#endif
+
 /* Links the description of the library's structures (view/view.h) into every program that has this table. */
 __asm__(".globl view_note\n.reloc ., BFD_RELOC_NONE, view_note");
 
@@ -42,6 +48,7 @@ static FIRST_TEXT uint32_t hooks_before_caches(void)
 {
     uint32_t closed = setting_number(SETTING_TAGS) ? CACHE_CLOSED_TAG : 0;
 
+    HOOKS_SIM((void)0, sim_start());
     if (leak_start()) /* which names call sites */
         closed |= CACHE_CLOSED_TAG;
     debug_flags_start();
@@ -118,8 +125,7 @@ const struct hooks hooks = {
     .held_back = quarantine_release,
     .held_slab_gone = quarantine_slab_gone,
     .report = debug_report,
-    .settings_read = settings_show_read,
-    .topology = topology_text_environment,
+    .settings_read = HOOKS_SIM(settings_show_read, sim_settings_read),
     .before_caches = hooks_before_caches,
     .debug_flags = debug_flags_of,
     .debug_plan = slabs_plan,

@@ -104,8 +104,6 @@ size_t arena_used(void);
 
 /* Finds the window that blocks are taken in.  Fatal, with what it needs, if there is none. */
 void arena_init(void);
-/* Undoes it, while nothing was ever taken. */
-void arena_exit(void);
 /* fork: all arena locks, in order. */
 void arena_lock_all(void);
 void arena_unlock_all(void);

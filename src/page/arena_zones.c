@@ -58,17 +58,6 @@ void arena_init(void)
         arena_init_zone(i);
 }
 
-__attribute__((cold)) void arena_exit(void)
-{
-    size_t words = ((pagemap.size >> BLOCK_SHIFT) + 63) / 64;
-
-    for (unsigned i = 0; i < pagemap.zones; i++)
-        if (zone_all.zone[i].map)
-            os_unmap(zone_all.zone[i].map, words * sizeof(struct zone_bits));
-    memset(&zone_all, 0, sizeof(zone_all));
-    window_exit();
-}
-
 /*
  * Takes a zone's lock.  Pages on their way back would be lost to the child, so the threads that give
  * them back are waited for, asleep; but not for ever, since they may never get a CPU.

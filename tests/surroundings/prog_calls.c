@@ -311,9 +311,6 @@ static void row_topology(void)
         move_to(move);
         (void)stook_topology_update(NULL);
     }
-    (void)stook_topology_cpu(0);
-    (void)stook_topology_cpu_online(0, 1);
-    (void)stook_topology_memory_online(0, 1);
 }
 
 static size_t reclaimed(size_t wanted_bytes, void *context)

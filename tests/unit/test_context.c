@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* link: static */
 /*
  * A handler defers work to the thread that it interrupted, which does it and then checks again.  The function that does
  * the work is the test's: it counts, and pretends that a handler defers more.

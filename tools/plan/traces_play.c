@@ -19,7 +19,7 @@
 #include "slab/slab.h"
 #include "slab/stat.h"
 #include "stook/command.h"
-#include "watch/settings_show.h"
+#include "sim/sim.h"
 
 #include <stook/topology.h>
 
@@ -53,7 +53,7 @@ bool traces_start(void)
 {
     char machine[32];
 
-    settings_simulate();
+    sim_forget_settings();
     snprintf(machine, sizeof(machine), "node:1 core:%d", TRACES_CPUS);
     if (stook_topology_set(machine) != 0)
         return refuse("plan: the library is in use already");

@@ -11,7 +11,6 @@
 
 #include "watch/settings_show.h"
 #include "os/os.h"
-#include "face/topology_text.h"
 #include "topology_print.h"
 #include "page/arena.h"
 #include "text/writer.h"
@@ -98,7 +97,7 @@ static unsigned info_node_cpus(unsigned node)
 /* As STOOK_TOPOLOGY takes it: another machine can simulate this one. */
 static const char *info_topology(const struct info *info)
 {
-    static char text[2 * TOPOLOGY_TEXT_MAX];
+    static char text[128 << 10];
     static struct topology t;
 
     t = topology;

@@ -8,7 +8,7 @@
 #include "stook/command.h"
 #include "stook/lab_parts.h"
 
-#include "watch/settings_show.h"
+#include "sim/sim.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>
@@ -221,7 +221,7 @@ static int lab_run_on(const struct lab_options *options)
     static struct lab lab;
     int status;
 
-    settings_simulate();
+    sim_forget_settings();
     if (stook_topology_set(options->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

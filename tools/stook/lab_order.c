@@ -8,7 +8,7 @@
 #include "lab/order.h"
 #include "stook/command.h"
 
-#include "watch/settings_show.h"
+#include "sim/sim.h"
 #include "os/topology.h"
 
 #include <stook/stook.h>
@@ -50,7 +50,7 @@ static int lab_order_play(const struct lab_options *options, const struct order 
     struct order_result result;
     int status;
 
-    settings_simulate();
+    sim_forget_settings();
     if (stook_topology_set(options->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

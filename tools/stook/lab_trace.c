@@ -9,7 +9,7 @@
 #include "look/target.h"
 #include "stook/command.h"
 
-#include "watch/settings_show.h"
+#include "sim/sim.h"
 
 #include <stook/stook.h>
 #include <stook/topology.h>
@@ -85,7 +85,7 @@ static int lab_trace_play(void *arg, FILE *to)
     struct trace_row *row = call->row;
     int status;
 
-    settings_simulate();
+    sim_forget_settings();
     if (stook_topology_set(row->topology) != 0)
         return errno == EINVAL ? STATUS_USAGE /* it has said what is wrong */
                                : complain(STATUS_FAILED, "the library is in use already");

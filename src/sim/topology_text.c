@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "face/topology_text.h"
+/*
+ * topology_text.c - reads a machine from a text or a file into a `struct topology`; messages have line and column.
+ * Takes no lock, calls no malloc, and changes nothing of this process.
+ */
+#include "sim/topology_text.h"
 
 #include "text/file.h"
-#include "base/init.h"
-#include "base/placed.h"
 #include "base/report.h"
-#include "cache/init.h"
-#include "face/hotplug.h"
-#include "watch/settings_show.h"
 #include "os/os.h"
-
-#include <stook/topology.h>
 
 #include <errno.h>
 #include <stdarg.h>
@@ -485,7 +482,6 @@ bool topology_text_load(const char *text, struct topology *t)
     }
     if (name)
         n = os_read_close(file_open_read(name), work->file, sizeof(work->file));
-    errno = saved;
     if (n < 0)
         report_warn("topology: \"%.200s\" is neither a text (node:2 core:4 ...) nor a file that "
                     "can be read",
@@ -498,30 +494,6 @@ bool topology_text_load(const char *text, struct topology *t)
     if (ok)
         *t = work->topology;
     os_unmap(work, sizeof(*work));
-    return ok;
-}
-
-FIRST_TEXT void topology_text_environment(void)
-{
-    const char *text = setting_text(SETTING_TOPOLOGY);
-    int saved = errno;
-
-    if (text && !topology_text_load(text, &topology))
-        setting_refuse(SETTING_TOPOLOGY, "it describes no machine");
     errno = saved;
-}
-
-int stook_topology_set(const char *text_or_file)
-{
-    if (!init_once() || !init_is_unused()) {
-        errno = EBUSY;
-        return -1;
-    }
-    if (!text_or_file || !topology_text_load(text_or_file, &topology)) {
-        errno = EINVAL;
-        return -1;
-    }
-    init_again();
-    hotplug_again();
-    return 0;
+    return ok;
 }

@@ -4,8 +4,8 @@
  *
  *   node:8 core:4 smt:2 memory:1,5=32G distance:*=32 distance:0-3=12 distance:4-7=12
  */
-#ifndef STOOK_FACE_TOPOLOGY_TEXT_H
-#define STOOK_FACE_TOPOLOGY_TEXT_H
+#ifndef STOOK_SIM_TOPOLOGY_TEXT_H
+#define STOOK_SIM_TOPOLOGY_TEXT_H
 
 #include "os/topology.h"
 
@@ -27,8 +27,5 @@ bool topology_text_parse(struct topology *t, const char *text, char *error);
  * what is wrong, and `t` is unchanged.
  */
 bool topology_text_load(const char *text_or_file, struct topology *t);
-
-/* hooks.topology: STOOK_TOPOLOGY, where it is a topology. */
-void topology_text_environment(void);
 
 #endif
