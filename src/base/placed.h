@@ -11,9 +11,6 @@
  * with each large object.  It lies beside their code. */
 #define FIRST_TEXT __attribute__((section(".text.stook_first")))
 
-/* Such code that runs where a sample for the profile is taken or freed.  It lies behind the former. */
-#define SAMPLED_TEXT __attribute__((section(".text.stook_sampled")))
-
 /* A constant that these read. */
 #define FIRST_DATA __attribute__((section(".rodata.stook_first")))
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * settings.c - reads the environment once, checks each value by its type, and keeps the numbers
+ * and texts of all settings.
+ */
 #include "base/settings.h"
 
-#include "base/hooks.h"
 #include "base/init.h"
-#include "base/once.h"
 #include "base/parse.h"
 
 #include <stook/trace.h>

@@ -125,7 +125,7 @@ static void fork_forget(void)
 static void fork_settle(void)
 {
     node_settle_deferred(NULL);
-    arena_settle_left();
+    arena_free_left();
 }
 
 LOCK_UNCHECKED void fork_prepare(void)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cache/init.h"
 
-#include "base/context.h"
 #include "base/init.h"
 #include "base/report.h"
 #include "base/settings.h"
@@ -12,10 +11,8 @@
 #include "page/arena.h"
 
 #include <stook/stook.h>
-#include <stook/topology.h>
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -23,8 +20,7 @@
 
 bool init_later;
 
-/* The rest: maps memory, and makes no system call that a malloc does not make. */
-static void init_memory(void)
+void init_memory(void)
 {
     random_init();
     arena_init();
@@ -39,8 +35,6 @@ static bool init_ask(void)
     if (!once_begin(&asked))
         return once_is_done(&asked);
     settings_start();
-    if (hooks.topology && !topology.simulated)
-        hooks.topology();
     topology_init();
     if (hooks.before_caches)
         cache_list.closed = hooks.before_caches();
@@ -66,45 +60,6 @@ const char *stook_mode(const char **why)
     if (why)
         *why = percpu.why;
     return percpu.rseq ? "rseq" : "locked";
-}
-
-/* Every cache's descriptor and every large object is from the arena. */
-__attribute__((cold)) bool init_is_unused(void)
-{
-    struct arena_stat stat;
-
-    context_enter();
-    arena_stat(&stat);
-    context_leave();
-    return stat.blocks == 0;
-}
-
-__attribute__((cold)) void init_again(void)
-{
-    memset(cache_table, 0, percpu.slots * sizeof(cache_table[0]));
-    cache_list = (struct cache_list){.closed = cache_list.closed};
-    arena_exit();
-    percpu_exit();
-    percpu_init();
-    init_memory();
-}
-
-__attribute__((cold)) int stook_topology_cpu(int cpu)
-{
-    int before;
-
-    (void)init_once();
-    if (!topology.simulated) {
-        errno = ENOTSUP;
-        return -1;
-    }
-    if (cpu < 0 || !topology_is_online(&topology, (unsigned)cpu)) {
-        errno = EINVAL;
-        return -1;
-    }
-    before = (int)topology_cpu();
-    topology_stated = (unsigned)cpu + 1;
-    return before;
 }
 
 /* ---- objects that stay loaded ---------------------------------------------------------------- */
@@ -153,7 +108,7 @@ __attribute__((cold, noinline)) static void init_keep_or_lock(const void *addres
 {
     if (init_keep(address))
         return;
-    percpu_unkept = true;
+    percpu_refused = "the object that holds the library may be unloaded";
     if (percpu.rseq)
         report_warn("an object with critical sections cannot be kept: to close it may crash");
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * symbols.c - finds the function of an address in the symbol tables of the mapped ELF files.  It reads the files by
+ * system calls into static buffers, and asks neither the loader nor libc.
+ */
 #include "debug/symbols.h"
 
-#include "base/file.h"
-#include "base/placed.h"
 #include "base/raw.h"
-#include "os/maps.h"
+#include "text/file.h"
+#include "text/maps.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #ifndef STOOK_LEAK_LEAK_H
 #define STOOK_LEAK_LEAK_H
 
-#include "base/writer.h"
+#include "text/writer.h"
 #include "leak/heap.h"
 #include "slab/cache.h"
 

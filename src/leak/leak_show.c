@@ -56,10 +56,7 @@ static void show_find(struct show_place *place, const struct leak_group *group)
         place->file = stat.file;
         place->function = stat.function;
         place->line = stat.line;
-        if (stat.stack)
-            for (; place->depth < stat.depth && place->depth < SHOW_DEPTH; place->depth++)
-                place->frame[place->depth].address = stat.stack[place->depth];
-        else if (!stat.file)
+        if (!stat.file)
             place->frame[place->depth++].address = stat.address;
     }
     symbols_find(place->frame, place->depth);

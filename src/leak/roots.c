@@ -3,7 +3,7 @@
 
 #include "base/placed.h"
 #include "base/raw.h"
-#include "os/maps.h"
+#include "text/maps.h"
 #include "os/os.h"
 #include "page/pagemap.h"
 

@@ -74,7 +74,13 @@ static const void *const class_malloc __attribute__((used)) = (const void *)MALL
 static size_t class_bytes; /* from fast.base on, which may hold objects */
 
 /* Why the fast path is closed: bits, set and cleared by anyone at any time. */
-enum { CLASS_ACCOUNTED = 1, CLASS_PERTURBED = 2, CLASS_PARTED = 4 };
+enum {
+    CLASS_ACCOUNTED = 1,
+    CLASS_PERTURBED = 2,
+    CLASS_PARTED = 4,  /* these two close malloc, and not free */
+    CLASS_SAMPLED = 8, /* kmalloc/sampled.h */
+    CLASS_ALL = CLASS_ACCOUNTED | CLASS_PERTURBED,
+};
 static unsigned class_closed = CLASS_ACCOUNTED; /* until it is said whether they are */
 
 static unsigned char class_byte; /* M_PERTURB's; 0: nothing is filled */
@@ -110,8 +116,7 @@ static void class_show_size(void)
     do {
         closed = __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST);
         bytes = __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&fast.size, closed & ~(unsigned)CLASS_PARTED ? 0 : bytes,
-                         __ATOMIC_SEQ_CST);
+        __atomic_store_n(&fast.size, closed & CLASS_ALL ? 0 : bytes, __ATOMIC_SEQ_CST);
     } while (closed != __atomic_load_n(&class_closed, __ATOMIC_SEQ_CST) ||
              bytes != __atomic_load_n(&class_bytes, __ATOMIC_SEQ_CST));
 }
@@ -148,9 +153,10 @@ static void class_grow(size_t bytes)
     class_show_size();
 }
 
-static void class_accounted(bool closed)
+static void class_closes(unsigned closed)
 {
-    class_close(CLASS_ACCOUNTED, closed);
+    class_close(CLASS_SAMPLED, closed & STOOK_PRIVATE_CLOSES_ALLOC);
+    class_close(CLASS_ACCOUNTED, closed & STOOK_PRIVATE_CLOSES_ALL);
 }
 
 void class_perturb(unsigned char byte)
@@ -265,7 +271,7 @@ static struct stook_cache *class_borrow(unsigned class)
     size_t size = sizes_of(class), most = CLASS_LENT_TIMES * size;
 
     /* Limits, call sites and traces know objects by their class. */
-    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) != 0)
+    if (__atomic_load_n(&class_closed, __ATOMIC_RELAXED) & ~(unsigned)CLASS_SAMPLED)
         return NULL;
     /* Objects beyond a page lie in blocks of their own, which many a program has no need of. */
     if (size <= CLASS_LENT_DENSE && most > CLASS_LENT_DENSE)
@@ -306,7 +312,7 @@ void class_make(void)
         if (class_is_first(i) && !class_add(0, i))
             report_fatal("malloc cannot start: no memory for the size classes");
     stook_private_on_growing(class_grow);
-    stook_private_on_closing(class_accounted);
+    stook_private_on_closing(class_closes);
 }
 
 static void *class_large(size_t size, size_t align, bool *zeroed, const void *from)

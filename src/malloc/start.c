@@ -15,10 +15,11 @@
 bool start_malloc(void)
 {
     static bool started;
-    int saved = errno;
+    int saved;
 
     if (__builtin_expect(__atomic_load_n(&started, __ATOMIC_ACQUIRE), 1))
         return true;
+    saved = errno;
     if (!stook_private_start(STOOK_PRIVATE_INTERFACE, STOOK_VERSION_STRING, class_make))
         return false;
     __atomic_store_n(&started, true, __ATOMIC_RELEASE);

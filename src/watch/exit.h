@@ -20,9 +20,9 @@
 #include <stdbool.h>
 
 /*
- * Once, early: many programs close standard error before destructors run, so the process that was
- * named by its number keeps a copy of it, closed on exec; one of a whole tree that reports to standard
- * error keeps one where its number can be beyond RLIMIT_NOFILE.
+ * Copies standard error, once and early: many programs close it before destructors run.  The copy is closed on exec.  A
+ * process that the setting names by its number always keeps one.  A process of a tree that reports to standard error
+ * keeps one only if its number can be beyond RLIMIT_NOFILE.
  */
 STOOK_API void exit_prepare(void) __asm__("stook_private_exit_prepare");
 

@@ -4,8 +4,8 @@
  * Objects that are in use at the end, for test_leaks.py: prog_leaks [clean] [threads] [call] [busy] [wait].
  *
  * Lost: 3 points; a string; a list of two; a ring of two; 300 KiB of whole pages.  Possible: an array of which only
- * the second element is pointed to.  In reach: what a global, another thread's stack and register, a thread-local
- * variable and another object point to.  Free: in sheaves, and behind readers.
+ * the second element is pointed to.  In reach: objects that a global, another thread's stack and register, a
+ * thread-local variable and another object point to.  Free: in sheaves, and behind readers.
  *
  * busy: a thread moves pointers all the time.  The top of a stack is always younger than the search that meets it, and a
  * list goes from one global to another, a part at a time.

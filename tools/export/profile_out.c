@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * profile_out.c - writes a pprof Profile message, with each string, function and place once.
+ */
 #include "export/profile_out.h"
+
+#include "look/target.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,15 +13,6 @@
 enum { PROFILE_ROOM = 256, PROFILE_KEY = 1024 };
 
 /* ---- texts ------------------------------------------------------------------------------------ */
-
-static void *profile_out_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
 
 static uint32_t *texts_place(const struct texts *texts, const char *text)
 {
@@ -35,8 +31,8 @@ static void texts_grow(struct texts *texts)
 {
     free(texts->table);
     texts->room = texts->room ? 2 * texts->room : PROFILE_ROOM;
-    texts->table = profile_out_need(calloc(texts->room, sizeof(*texts->table)));
-    texts->text = profile_out_need(realloc(texts->text, texts->room / 2 * sizeof(*texts->text)));
+    texts->table = target_need(calloc(texts->room, sizeof(*texts->table)));
+    texts->text = target_need(realloc(texts->text, texts->room / 2 * sizeof(*texts->text)));
     for (size_t i = 0; i < texts->texts; i++)
         *texts_place(texts, texts->text[i]) = (uint32_t)i + 1;
 }
@@ -52,7 +48,7 @@ static bool texts_add(struct texts *texts, const char *text, uint64_t *number)
     place = texts_place(texts, text);
     fresh = *place == 0;
     if (fresh) {
-        texts->text[texts->texts++] = profile_out_need(strdup(text));
+        texts->text[texts->texts++] = target_need(strdup(text));
         *place = (uint32_t)texts->texts;
     }
     *number = *place;
@@ -69,7 +65,7 @@ static void texts_free(struct texts *texts)
 
 /* ---- the message ------------------------------------------------------------------------------ */
 
-uint64_t profile_out_string(struct profile_out *profile, const char *text)
+static uint64_t profile_out_string(struct profile_out *profile, const char *text)
 {
     uint64_t number;
 
@@ -120,7 +116,7 @@ uint64_t profile_out_line(struct profile_out *profile, const char *function, con
     uint64_t of = profile_out_function(profile, function, file), number;
     char key[64];
 
-    (void)snprintf(key, sizeof(key), "%llu:%llu", (unsigned long long)of, (unsigned long long)line);
+    (void)snprintf(key, sizeof(key), "%lu:%lu", of, line);
     if (texts_add(&profile->places, key, &number)) {
         proto_number(&profile->inner, 1, of);
         proto_number(&profile->inner, 2, line);
@@ -136,7 +132,7 @@ uint64_t profile_out_address(struct profile_out *profile, uint64_t address, uint
     uint64_t number;
     char key[64];
 
-    (void)snprintf(key, sizeof(key), "@%llx", (unsigned long long)address);
+    (void)snprintf(key, sizeof(key), "@%lx", address);
     if (texts_add(&profile->places, key, &number)) {
         proto_number(&profile->message, 1, number);
         proto_number(&profile->message, 2, mapping);

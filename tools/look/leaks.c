@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * leaks.c - searches a target for objects that nothing points to: its objects, its roots, and what
+ * was found.
+ */
 #include "look/leaks.h"
 
 #include "look/heap_own.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * reach.c - fills the tables of the library's own marking, and calls it.
+ */
 #include "look/reach.h"
 
 #include "leak/heap.h"

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * stop.c - stops all threads of a process by ptrace, and reads their registers.
+ */
 #include "look/stop.h"
 
 #include <dirent.h>

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * target_core.c - reads a core file: its notes, its segments, and the files that were mapped.
+ */
 #include "look/target_core.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -57,15 +60,6 @@ struct core {
     size_t notes;
 };
 
-static void *core_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 /* So many bytes of the file, or NULL: it may be cut short, and nothing that it says is believed. */
 static const void *core_at(const struct core *core, uint64_t offset, uint64_t size)
 {
@@ -95,16 +89,9 @@ static const char *core_map(const char *path, size_t *size, struct stat *st, int
 
 static const struct core_part *core_part(const struct core *core, uint64_t address)
 {
-    size_t low = 0, high = core->parts;
+    size_t n = target_rows_to(core->part, core->parts, begin, address);
 
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (core->part[middle].begin <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && address < core->part[low - 1].end ? &core->part[low - 1] : NULL;
+    return n > 0 && address < core->part[n - 1].end ? &core->part[n - 1] : NULL;
 }
 
 /* The first page of it, where the core has that: it has the build's number, and is not written to. */
@@ -329,9 +316,9 @@ static void core_note_files(struct core *core, const char *note, size_t size)
     if (head[0] > CORE_SEGMENTS || head[0] > (size - at) / sizeof(entry))
         return;
     names = at + head[0] * sizeof(entry);
-    core->file = core_need(calloc(head[0] + 1, sizeof(*core->file)));
+    core->file = target_need(calloc(head[0] + 1, sizeof(*core->file)));
     core->part =
-        core_need(realloc(core->part, (core->parts + 2 * head[0] + 1) * sizeof(*core->part)));
+        target_need(realloc(core->part, (core->parts + 2 * head[0] + 1) * sizeof(*core->part)));
     for (uint64_t i = 0; i < head[0] && names < size; i++, at += sizeof(entry)) {
         size_t length = strnlen(note + names, size - names);
         struct core_file *file = NULL;
@@ -342,7 +329,7 @@ static void core_note_files(struct core *core, const char *note, size_t size)
                 file = &core->file[j];
         if (!file) {
             file = &core->file[core->files++];
-            file->path = core_need(strndup(note + names, length));
+            file->path = target_need(strndup(note + names, length));
         }
         names += length + 1;
         if (entry[0] < entry[1])
@@ -385,8 +372,7 @@ static void core_note(struct core *core, struct target *target, uint32_t type, c
             target->pid = status.pr_pid;
     }
     if (type == NT_PRSTATUS || type == NT_FPREGSET || type == NT_X86_XSTATE) {
-        if (core->notes % 64 == 0)
-            core->note = core_need(realloc(core->note, (core->notes + 64) * sizeof(*core->note)));
+        core->note = target_row(core->note, core->notes, sizeof(*core->note));
         core->note[core->notes].at = note;
         core->note[core->notes++].size = size;
     }
@@ -449,8 +435,7 @@ static const struct core_part *core_named(const struct core_part *part, size_t n
     return NULL;
 }
 
-/* Headers and names of files become one list without overlaps: what has a header is as that says; of the rest only
- * the file is known. */
+/* Merges headers and names of files into one list without overlaps.  Of a part without a header only the file is known. */
 static void core_join(struct core *core, struct core_part *load, size_t loads)
 {
     struct core_part *named = core->part;
@@ -464,7 +449,7 @@ static void core_join(struct core *core, struct core_part *load, size_t loads)
         }
     }
     qsort(load, loads, sizeof(*load), core_order);
-    core->part = core_need(calloc(loads + 2 * n + 1, sizeof(*core->part)));
+    core->part = target_need(calloc(loads + 2 * n + 1, sizeof(*core->part)));
     core->parts = 0;
     for (size_t i = 0; i < loads; i++)
         if (core->parts == 0 || load[i].begin >= core->part[core->parts - 1].end)
@@ -499,7 +484,7 @@ static bool core_parse(struct core *core, struct target *target)
     header = n > CORE_SEGMENTS ? NULL : core_at(core, elf->e_phoff, n * sizeof(*header));
     if (!header)
         return false;
-    load = core_need(calloc(n + 1, sizeof(*load)));
+    load = target_need(calloc(n + 1, sizeof(*load)));
     for (size_t i = 0; i < n; i++) {
         if (header[i].p_type == PT_NOTE)
             core_read_notes(core, target, &header[i]);
@@ -521,7 +506,7 @@ static bool core_parse(struct core *core, struct target *target)
 
 struct target *target_open_core(const char *path, const char *exe, struct target_error *error)
 {
-    struct core *core = core_need(calloc(1, sizeof(*core)));
+    struct core *core = target_need(calloc(1, sizeof(*core)));
     struct stat st;
     const char *bytes = core_map(path, &core->size, &st, &core->fd);
     struct target *target = target_new(&core_ops, core, bytes ? core->size : 0);

@@ -10,7 +10,7 @@
 #include "stook/locate.h"
 #include "stook/option.h"
 
-#include "base/file.h"
+#include "text/file.h"
 
 #include <stook/stook.h>
 
@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +27,7 @@
 static char run_names[1024];
 
 struct run_options {
-    bool report, implied, all, trace_all;
+    bool report, all, trace_all;
     const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug,
         *harden;
 };
@@ -56,84 +55,28 @@ static int run_set(enum setting_id id, const char *value)
 
 static int run_parse(int argc, char **argv, struct run_options *options)
 {
-    static const struct option known[] = {
-        {"report", no_argument, NULL, 'r'},
-        {"report-all", no_argument, NULL, 'a'},
-        {"report-format", required_argument, NULL, 'f'},
-        {"report-file", required_argument, NULL, 'o'},
-        {"leaks", optional_argument, NULL, 'k'},
-        {"mode", required_argument, NULL, 'm'},
-        {"reserve", required_argument, NULL, 'w'},
-        {"limit", required_argument, NULL, 'l'},
-        {"debug", required_argument, NULL, 'd'},
-        {"harden", required_argument, NULL, 'H'},
-        {"trace", required_argument, NULL, 't'},
-        {"trace-limit", required_argument, NULL, 'T'},
-        {"trace-all", no_argument, NULL, 'A'},
-        {NULL, 0, NULL, 0},
+    const struct option_row rows[] = {
+        {"report", OPTION_FLAG, .to = &options->report},
+        {"report-all", OPTION_FLAG, .to = &options->all},
+        {"report-format", OPTION_SETTING, &options->format, .least = SETTING_REPORT_FORMAT},
+        {"report-file", OPTION_TEXT, .to = &options->file},
+        {"leaks", OPTION_SETTING, &options->leaks, .least = SETTING_LEAKS, .otherwise = "1"},
+        {"mode", OPTION_SETTING, &options->mode, .least = SETTING_MODE},
+        {"reserve", OPTION_SETTING, &options->reserve, .least = SETTING_RESERVE},
+        {"limit", OPTION_SETTING, &options->limit, .least = SETTING_LIMIT},
+        {"debug", OPTION_SETTING, &options->debug, .least = SETTING_DEBUG},
+        {"harden", OPTION_SETTING, &options->harden, .least = SETTING_HARDEN},
+        {"trace", OPTION_TEXT, .to = &options->trace},
+        {"trace-limit", OPTION_SETTING, &options->trace_limit, .least = SETTING_TRACE_LIMIT},
+        {"trace-all", OPTION_FLAG, .to = &options->trace_all},
     };
-    int option, status = STATUS_OK;
+    const struct option_table table = {"run", STATUS_RUN, rows, sizeof(rows) / sizeof(rows[0]),
+                                       .program = true};
+    int status = option_read(&table, argc, argv);
 
-    opterr = 0;
-    /* "+": the first argument that is no option is the program. */
-    while (status == STATUS_OK && (option = getopt_long(argc, argv, "+:", known, NULL)) != -1) {
-        switch (option) {
-        case 'r':
-            options->report = true;
-            break;
-        case 'a':
-            options->report = options->all = true;
-            break;
-        case 'f':
-            options->implied = true;
-            status = option_setting(STATUS_RUN, "--report-format", SETTING_REPORT_FORMAT, optarg,
-                                    &options->format);
-            break;
-        case 'o':
-            options->implied = true;
-            options->file = optarg;
-            break;
-        case 'k':
-            status = option_setting(STATUS_RUN, "--leaks", SETTING_LEAKS, optarg ? optarg : "1",
-                                    &options->leaks);
-            break;
-        case 'm':
-            status = option_setting(STATUS_RUN, "--mode", SETTING_MODE, optarg, &options->mode);
-            break;
-        case 'w':
-            status =
-                option_setting(STATUS_RUN, "--reserve", SETTING_RESERVE, optarg, &options->reserve);
-            break;
-        case 'l':
-            status = option_setting(STATUS_RUN, "--limit", SETTING_LIMIT, optarg, &options->limit);
-            break;
-        case 'd':
-            status = option_setting(STATUS_RUN, "--debug", SETTING_DEBUG, optarg, &options->debug);
-            break;
-        case 'H':
-            status =
-                option_setting(STATUS_RUN, "--harden", SETTING_HARDEN, optarg, &options->harden);
-            break;
-        case 't':
-            options->trace = optarg;
-            break;
-        case 'T':
-            status = option_setting(STATUS_RUN, "--trace-limit", SETTING_TRACE_LIMIT, optarg,
-                                    &options->trace_limit);
-            break;
-        case 'A':
-            options->trace_all = true;
-            break;
-        case ':':
-            return complain(STATUS_RUN, "%s needs a value; see stook help run", argv[optind - 1]);
-        default:
-            return complain(STATUS_RUN, "there is no option %s of stook run; see stook help run",
-                            argv[optind - 1]);
-        }
-    }
-    options->report = options->report || (options->implied && !options->leaks);
     if (status != STATUS_OK)
         return status;
+    options->report |= options->all || ((options->format || options->file) && !options->leaks);
     if (optind >= argc)
         return complain(STATUS_RUN, "a program is needed; see stook help run");
     if (!options->trace && (options->trace_limit || options->trace_all))
