@@ -92,7 +92,7 @@ for_tests+='|view_(names|variables)|heap_run_of|sample_.*|topology_text_.*'
 check_used() { # SOURCE REGEX ARCHIVE...: a global that no other file uses is static, or does not exist
     local name
     while read -r name; do
-        [[ $name =~ ^(stook_.*|_.*|$2|$for_tests)$ ]] || grep -qrw --include='*.[ch]' "$name" "$1/tools" ||
+        [[ $name =~ ^(stook_.*|_.*|$2|$for_tests)$ ]] || grep -qrw --include='*.[ch]' "$name" "$1"/{tools,src/sim} ||
             error "$name is used by no other file: it can be static, or go"
     done < <(nm "${@:3}" | awk 'NF == 3 && $2 ~ /[TDBR]/ {has[$3]} NF == 2 && $1 == "U" {uses[$2]}
         END {for (name in has) if (!(name in uses)) print name}')
@@ -126,7 +126,7 @@ self_test() {
     echo 'int barny;' >"$dir/barn.c"
     $CC -c "$dir/barn.c" -o "$dir/barn.c.o" && ar rc "$dir/bad2.a" "$dir/barn.c.o"
     must bad "half a noun" check_archive "$dir/bad2.a" malloc
-    mkdir "$dir/tools"
+    mkdir -p "$dir"/{tools,src/sim}
     must bad "a global that nothing uses" check_used "$dir" malloc "$dir/bad2.a"
     echo 'int *f(void) { extern int barny; return &barny; }' >"$dir/tools/tool.c"
     must good "a global that a tool uses" check_used "$dir" malloc "$dir/bad2.a"

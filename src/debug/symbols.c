@@ -5,6 +5,7 @@
  */
 #include "debug/symbols.h"
 
+#include "base/placed.h"
 #include "base/raw.h"
 #include "text/file.h"
 #include "text/maps.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * one.c - a program of test_one.py, which builds it with -lstook, with -lstook-malloc, and with both in either order,
- * as a program, as a plug-in (PLUG), and as one that knows nothing of the library and opens these (BARE).
+ * one.c - a program of test_one.py, which links it with -lstook, with -lstook-malloc, and with both in either order.
+ * It is compiled as a program, as a plug-in (PLUG), and as a program without the library that opens plug-ins (BARE).
  *
  *   one PLUG...    fails where two allocators serve; says how often fork handlers of the library were registered, and
  *                  how many objects have it
