@@ -198,8 +198,7 @@ def compare(name, library, options):
     each = stood / max(samples, 1)
     wrong = 0
     for which, what in ((0, "in use"), (1, "allocated")):
-        whole = sum(site[which] for site in exact.values())
-        if whole < (1 << 20 if which else 4 << 20):  # next to nothing is in use: a handful of samples
+        if (whole := sum(site[which] for site in exact.values())) < (1 << 20 if which else 4 << 20):  # next to nothing is in use: a handful of samples
             continue
         print(f"\n{name}, {what}: {whole / 1e6:.1f} MB by {len(exact)} sites; {options.runs} runs, a sample each "
               f"{options.every} bytes")
@@ -218,9 +217,8 @@ def compare(name, library, options):
             # What cannot be told from rounding is no error.
             bad = abs(off) > ERRORS and abs(mean - wanted) > wanted / 1000
             wrong += bad
-            low = max(mean - ERRORS * error, 0)
-            print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {low / 1e6:9.2f}-{(mean + ERRORS * error) / 1e6:<9.2f} "
-                  f"{100 * (mean / wanted - 1):6.1f}% {off:7.1f} "
+            print(f"{wanted / 1e6:10.2f} {mean / 1e6:9.2f} {max(mean - ERRORS * error, 0) / 1e6:9.2f}-"
+                  f"{(mean + ERRORS * error) / 1e6:<9.2f} {100 * (mean / wanted - 1):6.1f}% {off:7.1f} "
                   f"{100 * spread / wanted:7.1f}%  {place}{'   WRONG' if bad else ''}")
     off = min(times["off"])
     print(f"\n{name}, CPU time: {off:.3f} s without, {min(times['sampled']) / off - 1:+.2%} with samples, "

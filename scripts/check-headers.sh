@@ -53,7 +53,7 @@ check_tree() { # ROOT
     while read -r header; do
         case $header in
         *_x86_64.h) [ "$(uname -m)" = x86_64 ] || continue ;;
-        *_aarch64.h)
+        *_aarch64.h | *_riscv64.h)
             machine=${header##*_}
             machine=${machine%.h}
             if [ "$(uname -m)" != "$machine" ]; then

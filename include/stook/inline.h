@@ -33,8 +33,8 @@ struct stook_cache_head {
  * library's.  Where the loader refuses, a library that has not started runs in locked mode, and one that has warns. */
 STOOK_API void stook_inline_layout_2(int layout, const void *address);
 
-#if (defined(__x86_64__) || defined(__AARCH64EL__)) && defined(__LP64__) && defined(__linux__) &&  \
-    defined(__GLIBC_PREREQ) && !defined(STOOK_NO_INLINE)
+#if (defined(__x86_64__) || defined(__AARCH64EL__) || defined(__riscv)) && defined(__LP64__) &&    \
+    defined(__linux__) && defined(__GLIBC_PREREQ) && !defined(STOOK_NO_INLINE)
 #if __GLIBC_PREREQ(2, 35)
 #define STOOK_INLINE_SECTIONS 1
 #endif

@@ -24,6 +24,8 @@
 
 #if defined(__aarch64__)
 #include <stook/arch/ops_aarch64.h>
+#elif defined(__riscv)
+#include <stook/arch/ops_riscv64.h>
 #else
 #include <stook/arch/ops_x86_64.h>
 #endif

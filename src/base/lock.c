@@ -25,6 +25,8 @@ static void cpu_relax(void)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ __volatile__("isb" ::: "memory");
+#elif defined(__riscv)
+    __asm__ __volatile__(".4byte 0x0100000f" ::: "memory"); /* pause, a hint that old CPUs ignore */
 #endif
 }
 

@@ -39,6 +39,8 @@ static uint64_t guard_code(const ucontext_t *context)
     return (uint64_t)context->uc_mcontext.gregs[REG_RIP];
 #elif defined(__aarch64__)
     return context->uc_mcontext.pc;
+#elif defined(__riscv)
+    return context->uc_mcontext.__gregs[REG_PC];
 #else
     (void)context;
     return 0;

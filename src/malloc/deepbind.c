@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #if defined(__GLIBC__) && !defined(STOOK_MALLOC_PREFIX) &&                                         \
-    (defined(__x86_64__) || defined(__aarch64__))
+    (defined(__x86_64__) || defined(__aarch64__) || (defined(__riscv) && __riscv_xlen == 64))
 
 #define DEEPBIND_READ __attribute__((visibility("hidden"), used)) /* by the assembly */
 
@@ -67,7 +67,7 @@ void deepbind_find(void)
 #define DEEPBIND_FIRST                                                                             \
     " push %rdi\n push %rsi\n push %rdx\n sub $8, %rsp\n call deepbind_find\n"                     \
     " add $8, %rsp\n pop %rdx\n pop %rsi\n pop %rdi\n ret\n"
-#else
+#elif defined(__aarch64__)
 #define DEEPBIND_CALL(name, target, base, flags)                                                   \
     name ": .cfi_startproc\n hint #34\n" /* bti c */                                               \
     "2: adrp x16, " target "\n add x16, x16, :lo12:" target "\n ldar x16, [x16]\n cbz x16, 1f\n"   \
@@ -83,6 +83,20 @@ void deepbind_find(void)
     " stp x29, x30, [sp, #-48]!\n mov x29, sp\n stp x0, x1, [sp, #16]\n stp x2, x3, [sp, #32]\n"   \
     " bl deepbind_find\n"                                                                          \
     " ldp x2, x3, [sp, #32]\n ldp x0, x1, [sp, #16]\n ldp x29, x30, [sp], #48\n ret\n"
+#else
+#define DEEPBIND_CALL(name, target, base, flags)                                                   \
+    name ": .cfi_startproc\n"                                                                      \
+    "2: ld t1, " target "\n fence r, rw\n beqz t1, 1f\n" base                                      \
+    " lw t2, deepbind_mask\n and " flags ", " flags ", t2\n"                                       \
+    "3: jr t1\n"                                                                                   \
+    "1: mv a3, ra\n call deepbind_first\n mv ra, a3\n j 2b\n .cfi_endproc\n"
+#define DEEPBIND_BASE " bnez a0, 3f\n"
+#define DEEPBIND_FLAGS "a1"
+#define DEEPBIND_FLAGS_IN "a2"
+#define DEEPBIND_FIRST                                                                             \
+    " addi sp, sp, -48\n sd ra, 0(sp)\n sd a0, 8(sp)\n sd a1, 16(sp)\n sd a2, 24(sp)\n"            \
+    " sd a3, 32(sp)\n call deepbind_find\n ld a3, 32(sp)\n ld a2, 24(sp)\n ld a1, 16(sp)\n"        \
+    " ld a0, 8(sp)\n ld ra, 0(sp)\n addi sp, sp, 48\n ret\n"
 #endif
 
 __asm__(".pushsection .text\n .p2align 4\n .globl dlopen, dlmopen\n"

@@ -22,6 +22,8 @@ enum rseq_result { RSEQ_ABORTED = -1, RSEQ_LEFT = 0, RSEQ_DONE = 1 };
 #ifdef STOOK_INLINE_SECTIONS
 #if defined(__aarch64__)
 #include "percpu/ops_aarch64.h"
+#elif defined(__riscv)
+#include "percpu/ops_riscv64.h"
 #else
 #include "percpu/ops_x86_64.h"
 #endif

@@ -11,26 +11,6 @@
 
 #include <stdlib.h>
 
-/* What the core finds by itself. */
-static const char *wrong_words(enum debug_what what)
-{
-    return what == DEBUG_LINK          ? "is in a corrupt freelist"
-           : what == DEBUG_MARK        ? "has no mark that is valid"
-           : what == DEBUG_DOUBLE_FREE ? "is freed twice"
-           : what == DEBUG_WRONG_CACHE ? "is of no slab of this cache"
-           : what == DEBUG_INTERIOR    ? "is not the start of an object"
-                                       : "is not of this library";
-}
-
-void wrong_found(const struct debug_finding *finding)
-{
-    if (hooks.report)
-        (void)hooks.report(finding);
-    else
-        report_fatal("BUG %s: pointer %p %s", finding->cache ? finding->cache->name : "free",
-                     finding->at, wrong_words(finding->what));
-}
-
 bool wrong_place(const void *pointer, const struct slab **slab, uint32_t *index)
 {
     const struct stook_cache *cache = slab_cache_of(pointer);
@@ -45,6 +25,42 @@ bool wrong_place(const void *pointer, const struct slab **slab, uint32_t *index)
     *index = layout_index(&cache->layout, offset - cache->layout.lead);
     return *index <
            slab_objects(cache, atomic_load_explicit(&(*slab)->state, memory_order_relaxed));
+}
+
+/* What the core finds by itself. */
+static const char *wrong_words(enum debug_what what)
+{
+    return what == DEBUG_MARK          ? "has no mark that is valid"
+           : what == DEBUG_DOUBLE_FREE ? "is freed twice"
+           : what == DEBUG_WRONG_CACHE ? "is of no slab of this cache"
+           : what == DEBUG_INTERIOR    ? "is not the start of an object"
+                                       : "is not of this library";
+}
+
+/* Where the core is all there is. */
+static _Noreturn void wrong_say(const struct debug_finding *f)
+{
+    const char *name = f->cache ? f->cache->name : "?", *words = wrong_words(f->what);
+    const struct slab *slab;
+    uint32_t index;
+
+    if (f->what == DEBUG_LINK)
+        report_fatal("BUG %s: corrupt freelist: slab %p", name, (void *)slab_base(f->slab));
+    if (!wrong_place(f->at, &slab, &index))
+        report_fatal("BUG %s: bad free: pointer %p %s", name, f->at, words);
+    report_fatal("BUG %s: bad free: pointer %p %s; it lies %zu bytes into object %u of slab %p",
+                 name, f->at, words,
+                 (size_t)((const char *)f->at -
+                          (const char *)slab_object(slab_cache_of(f->at), slab, index)),
+                 index, (void *)slab_base(slab));
+}
+
+void wrong_found(const struct debug_finding *finding)
+{
+    if (hooks.report)
+        (void)hooks.report(finding);
+    else
+        wrong_say(finding);
 }
 
 __attribute__((cold)) void wrong_free(const struct stook_cache *cache, const void *pointer,

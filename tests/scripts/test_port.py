@@ -27,7 +27,7 @@ def build(compiler, *more):
 
 
 # A store that commits, with its machine's name for it; a section's end is the instruction behind it.
-COMMITS = {"aarch64": r"\tst(r|xr|lxp)\t"}
+COMMITS = {"aarch64": r"\tst(r|xr|lxp)\t", "riscv64": r"\t(sw|sd|sc\.d|c\.sw|c\.sd|j|c\.j)\t"}
 
 
 def check_ends(program, tools, machine):
@@ -49,7 +49,7 @@ def check_ends(program, tools, machine):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for machine in (None, "aarch64"):
+    for machine in (None, "aarch64", "riscv64"):
         tools = f"{machine}-linux-gnu-" if machine else ""
         compiler = [f"{tools}gcc"] if machine else os.environ.get("CC", "cc").split()
         emulator = [f"qemu-{machine}"] if machine else []

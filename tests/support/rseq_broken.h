@@ -34,6 +34,26 @@
     "add x14, x14, %[bytes]\n\t"                                                                   \
     "str x14, [%[m], #8]\n"                                                                        \
     "2:\n\t"
+#elif defined(__riscv)
+#define BROKEN_SWAP_LATE                                                                           \
+    "lr.d.aq %[m], (%[slot])\n\t"                                                                  \
+    "beq %[m], %[closed], 6f\n\t"                                                                  \
+    "sc.d t1, %[closed], (%[slot])\n\t"                                                            \
+    "bnez t1, 5f\n\t" STOOK_OP_STEP                                                                \
+    "mv %[m], %[m]\n"                                                                              \
+    "2:\n\t"
+#define BROKEN_COMMIT32_LATE(from, at, offset)                                                     \
+    "sw %[" from "], " offset "(%[" at "])\n\t"                                                    \
+    "mv %[" at "], %[" at "]\n"                                                                    \
+    "2:\n\t"
+#define BROKEN_ADD_TORN                                                                            \
+    "ld t1, (%[m])\n\t"                                                                            \
+    "add t1, t1, %[count]\n\t"                                                                     \
+    "sd t1, (%[m])\n\t"                                                                            \
+    "ld t1, 8(%[m])\n\t"                                                                           \
+    "add t1, t1, %[bytes]\n\t"                                                                     \
+    "sd t1, 8(%[m])\n"                                                                             \
+    "2:\n\t"
 #else
 #define BROKEN_SWAP_LATE                                                                           \
     "movq (%[slot]), %%rax\n\t"                                                                    \

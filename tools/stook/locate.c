@@ -22,6 +22,8 @@
 #define LOCATE_MACHINE EM_X86_64
 #elif defined(__aarch64__)
 #define LOCATE_MACHINE EM_AARCH64
+#elif defined(__riscv)
+#define LOCATE_MACHINE EM_RISCV
 #else
 #error "this machine's ELF number is not known here"
 #endif

@@ -106,7 +106,7 @@ fn build(root: &Path) {
     files.sort();
     println!("cargo:rerun-if-changed={}", root.join("include").display());
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let sections = matches!(arch.as_str(), "x86_64" | "aarch64");
+    let sections = matches!(arch.as_str(), "x86_64" | "aarch64" | "riscv64");
     let mut c = cc::Build::new();
     c.files(&files)
         .include(root.join("include"))
