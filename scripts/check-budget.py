@@ -117,7 +117,8 @@ def count_libraries(build):
     for path in sorted(build.glob("lib/libstook*.so")):
         sections = dict(re.findall(r"^(\.\S+)\s+(\d+)", subprocess.run(
             ["size", "-A", path], check=True, stdout=subprocess.PIPE, text=True).stdout, re.M))
-        yield f"bytes of {path.name}", sum(int(sections.get(s, 0)) for s in (".text", ".rodata", ".eh_frame"))
+        yield f"bytes of {path.name}", sum(int(size) for name, size in sections.items()
+                                           if re.match(r"\.(text|rodata|eh_frame$)", name))
 
 
 def count_exports(build):

@@ -80,7 +80,7 @@ for_tests+='|topology_(root|text_.*)|view_(names|variables)'
 
 check_used() { # SOURCE REGEX ARCHIVE...: a global that no other file uses is static, or does not exist
     while read -r name; do
-        [[ $name =~ ^(stook_.*|_.*|$2|$for_tests)$ ]] || grep -qrw --include='*.[ch]' "$name" "$1"/{tools,src/sim} ||
+        [[ $name =~ ^(stook_.*|_.*|$2|$for_tests)$ ]] || grep -qrw --include='*.[ch]' "$name" "$1/tools" "$1/src/sim" ||
             error "$name is used by no other file: it can be static, or go"
     done < <(nm "${@:3}" | awk 'NF == 3 && $2 ~ /[TDBR]/ {has[$3]} NF == 2 && $1 == "U" {uses[$2]}
         END {for (name in has) if (!(name in uses)) print name}')

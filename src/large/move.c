@@ -102,7 +102,7 @@ static bool move_is_like_others(const struct block *block)
     return !block->huge && !block->home;
 }
 
-/* A free block whose pages may go: one that has no metadata with them. */
+/* A free block whose pages may go: no metadata lies in them. */
 static struct block *move_source(struct zone *zone)
 {
     struct list *warm = &zone->warm[0], *link = warm->next;

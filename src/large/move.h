@@ -11,8 +11,8 @@
 
 struct zone;
 
-/* Moves the pages of [from, from+size) to `to`; both ranges stay mapped.  false: what is in `from` stays
- * there, and `to` is fresh pages. */
+/* Moves the pages of [from, from+size) to `to`; both ranges stay mapped.  false: `from` keeps its pages, and `to`
+ * has fresh ones. */
 bool move_range(void *from, void *to, size_t size);
 
 /* The resident pages of a free block move to one that was taken and has none; how many.  The free one has none

@@ -59,8 +59,8 @@ void arena_init(void)
 }
 
 /*
- * Takes a zone's lock.  Pages on their way back would be lost to the child, so the threads that give
- * them back are waited for, asleep; but not for ever, since they may never get a CPU.
+ * Takes a zone's lock.  Pages on their way back would be lost to the child, so the caller sleeps until the threads
+ * that give them back are done.  Its naps are counted, since such a thread may never get a CPU.
  */
 static void arena_lock_zone(struct zone *zone, unsigned *naps) LOCK_TAKES(zone->lock);
 static void arena_lock_zone(struct zone *zone, unsigned *naps)

@@ -16,7 +16,7 @@
 #include "lab/lab.h"
 
 /*
- * What can be asked for besides places; nanoseconds each but where it says otherwise.  With the costs that were calibrated on
+ * The costs that a scenario may state besides those of places, in nanoseconds unless a line says otherwise.  With the costs that were calibrated on
  * three points of the report of 2026, and then frozen: topologies/ublk.costs.
  */
 #define TIMING_COSTS(C)                                                                            \

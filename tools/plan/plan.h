@@ -45,7 +45,7 @@ struct plan_options {
 struct layout_account {
     uint64_t slab;
     uint64_t objects;          /* of their own sizes */
-    uint64_t columns_inside;   /* within the strides, but for links in free objects */
+    uint64_t columns_inside;   /* within the strides, except links in free objects */
     uint64_t columns_leftover; /* behind the last object */
     uint64_t rounding;         /* of the strides: alignment */
     uint64_t leftover;         /* behind the last object, unused */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lab_parts.h - what the files of stook lab have in common.
+ * lab_parts.h - types and calls that the files of stook lab share.
  */
 #ifndef STOOK_TOOL_LAB_PARTS_H
 #define STOOK_TOOL_LAB_PARTS_H

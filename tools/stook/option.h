@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * option.h - the options of a command, as a table: what each takes, within which bounds, and where that goes.
+ * option.h - the options of a command, as a table: the argument of each, its bounds, and the place that it is written to.
  */
 #ifndef STOOK_TOOL_OPTION_H
 #define STOOK_TOOL_OPTION_H
