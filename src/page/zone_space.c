@@ -367,9 +367,8 @@ static int zone_map_meta_of(struct zone *zone, uint32_t first, uint32_t end)
 
 int zone_map_meta(struct zone *zone, uint32_t index)
 {
-    uint32_t end = zone_meta_end(zone, index);
-    int error =
-        zone_map_meta_of(zone, index - zone_gap(zone, index - 1, -1), end + zone_gap(zone, end, 1));
+    uint32_t first = index - zone_gap(zone, index - 1, -1), end = zone_meta_end(zone, index);
+    int error = zone_map_meta_of(zone, first, end += zone_gap(zone, end, 1));
 
-    return error ? zone_map_meta_of(zone, index, index + 1) : 0;
+    return error && end - first > 1 ? zone_map_meta_of(zone, index, index + 1) : error;
 }
