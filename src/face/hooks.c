@@ -112,7 +112,7 @@ static FIRST_TEXT __attribute__((constructor(104), used)) void hooks_sample(void
     if (profile > 0)
         shadow_begin(profile);
     if (sample_is_on())
-        kmalloc_doors();
+        stook_kmalloc_doors();
 }
 
 const struct hooks hooks = {

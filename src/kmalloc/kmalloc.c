@@ -55,7 +55,7 @@ static void kmalloc_show(void)
     } while (counted != sample_is_on()); /* by another thread, which may have stored before */
 }
 
-void kmalloc_doors(void)
+void stook_kmalloc_doors(void)
 {
     kmalloc_show();
     accounted_watch();

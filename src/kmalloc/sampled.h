@@ -2,7 +2,7 @@
 /*
  * sampled.h - the door of malloc and kmalloc at which their allocations are counted for samples (sample/sample.h).
  *
- * Where nothing is sampled, no call comes by here.  Where something is (kmalloc_doors()), no class has an entry in
+ * Where nothing is sampled, no call comes by here.  Where something is (stook_kmalloc_doors()), no class has an entry in
  * the tables of the fast paths (malloc/fast.h, kmalloc.c).  So each allocation takes the slow path, counts down, and
  * goes on from there by one section.  Frees stay fast.  A sample lies in a shadow cache or between pages without access,
  * where `free` finds it by what it looks up anyway.

@@ -35,7 +35,7 @@ static char stack[STACK];
 static volatile char *take(size_t size)
 {
     guard_begin(1, 16);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     for (int i = 0; i < 1000; i++) {
         char *object = stook_kmalloc(size, STOOK_NORECLAIM);
         if (guard_covers(object) && (uintptr_t)object % 4096 != 0)

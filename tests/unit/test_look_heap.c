@@ -293,11 +293,11 @@ static void test_samples(void **state)
 
     (void)state;
     shadow_begin(8 << 10);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     for (int i = 0; i < MANY; i++)
         object[i] = stook_kmalloc(60, 0);
     shadow_begin(0);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     look();
     assert_true(heap_each_tag(heap, add_sampled, &sum));
     for (uint32_t i = 0; i < SITES_MOST; i++)

@@ -147,7 +147,7 @@ static int child_body(void)
     }
     (void)stook_cache_shrink(hungry);
     guard_begin(1, 1);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     for (int i = 0; i < OTHERS && !said->sampled; i++) {
         void *maybe = stook_kmalloc(96, STOOK_NORECLAIM);
         if (guard_covers(maybe))

@@ -219,7 +219,7 @@ static void test_the_door(void **unused)
     assert_int_equal(sample_left, left);
     assert_false(closed(before));
     shadow_begin((uint64_t)1 << 40);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     after = stook_cache_create("after", SIZE, NULL);
     assert_true(closed(before) && closed(after) && !cache_hooks(stook_cache_of(object)));
     (void)sampled(1);
@@ -233,7 +233,7 @@ static void test_the_door(void **unused)
     }
     assert_int_equal(left - sample_left, 1000 * (SIZE + 1 + 11 * SIZE));
     shadow_begin(0);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     left = sample_left;
     stook_free_any(object);
     stook_free(before, typed);

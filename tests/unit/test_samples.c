@@ -238,7 +238,7 @@ static void test_off(void **unused)
     before = sums("kmalloc-64");
     assert_true(before.samples > before.gone);
     shadow_begin(0);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     for (int i = 0; i < KEPT; i++)
         stook_free_any(take(SIZE));
     free_kept();
@@ -290,7 +290,7 @@ static int setup(void **unused)
 {
     (void)unused;
     shadow_begin(MEAN);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     return 0;
 }
 

@@ -113,7 +113,7 @@ static int setup(void **unused)
 {
     (void)unused;
     shadow_begin(MEAN);
-    kmalloc_doors();
+    stook_kmalloc_doors();
     return 0;
 }
 
