@@ -3,6 +3,7 @@
  * The reader of traces.  Written events come in the order of time, and impossible ones are refused with their place.
  * Whatever bytes there are, nothing outside the file is read.  Also the table of live objects.
  */
+/* needs: whole */
 /* link: look */
 #include "../../tools/lab/trace_live.c"
 #include "../../tools/lab/trace_read.c"

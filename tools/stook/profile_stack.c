@@ -132,14 +132,14 @@ void profile_match_stacks(struct profile *profile)
         size_t low = 0, high = profile->nr_sites;
         while (high - low > 1) { /* sites are in the order of places */
             size_t middle = low + (high - low) / 2;
-            if (profile_order(&profile->sites[middle], &profile->places[stack->places[0]]) <= 0)
-                low = middle;
-            else
-                high = middle;
+            bool up =
+                profile_order(&profile->sites[middle], &profile->places[stack->places[0]]) <= 0;
+            *(up ? &low : &high) = middle;
         }
         stack->site = profile->sites[low].number;
     }
-    qsort(profile->stacks, profile->nr_stacks, sizeof(*profile->stacks), stack_rank);
+    if (profile->stacks)
+        qsort(profile->stacks, profile->nr_stacks, sizeof(*profile->stacks), stack_rank);
 }
 
 void profile_free_stacks(struct profile *profile)
