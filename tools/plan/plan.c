@@ -77,14 +77,14 @@ bool plan_make(struct plan *plan, const struct plan_options *options)
         .size = options->size,
         .align = options->align,
         .wishes = (plan_writable(options) ? LAYOUT_WRITABLE : 0) |
-                  (options->library ? 0 : LAYOUT_BYTES | LAYOUT_META_ANY) |
+                  (options->as_library ? 0 : LAYOUT_BYTES | LAYOUT_META_ANY) |
                   (options->outside ? LAYOUT_COLUMNS_OUTSIDE : 0),
         .page_shift = options->page_shift,
         .orders = options->order == PLAN_ORDER_AUTO ? 0 : 1u << options->order,
     };
     plan->without.request = *request;
     memcpy(request->element, options->element, sizeof(request->element));
-    if (options->library) { /* its slabs have links in any case */
+    if (options->as_library) { /* its slabs have links in any case */
         request->element[LAYOUT_LINK] = LAYOUT_LINK_SIZE;
         plan->without.request.element[LAYOUT_LINK] =
             options->element[LAYOUT_LINK] ? 0 : LAYOUT_LINK_SIZE;
@@ -138,7 +138,7 @@ static void plan_spare(const struct plan *plan, char *text, size_t size)
 static void plan_why_link(const struct plan *plan, const struct layout_column *column, char *text,
                           size_t size)
 {
-    if (plan->options->library)
+    if (plan->options->as_library)
         snprintf(text, size,
                  column->outside
                      ? "this library keeps links outside from %u bytes on: one in a cold object "
@@ -158,7 +158,7 @@ void plan_why(const struct plan *plan, unsigned which, char *text, size_t size)
     char spare[120];
 
     plan_spare(plan, spare, sizeof(spare));
-    if (which == LAYOUT_LINK && (plan->options->library || column.place == LAYOUT_FREE)) {
+    if (which == LAYOUT_LINK && (plan->options->as_library || column.place == LAYOUT_FREE)) {
         plan_why_link(plan, &column, text, size);
         return;
     }

@@ -35,7 +35,7 @@ struct plan_options {
     int order;                        /* or PLAN_ORDER_AUTO */
     uint16_t element[LAYOUT_COLUMNS]; /* of the columns that were named */
     bool ctor, typesafe, poison;      /* each forbids writing to free objects */
-    bool library;                     /* links as in this library's caches, and its limits */
+    bool as_library;                  /* links as in this library's caches, and its limits */
     bool outside;                     /* columns outside, for comparison */
     bool explain, json;
 };

@@ -219,7 +219,7 @@ void plan_print_json(const struct plan *plan)
            "  \"min_order\": %u,\n  \"min_objects\": %u,\n  \"slab_bytes\": %lu,\n"
            "  \"leftover\": %lu,\n  \"outside_bytes\": %lu,\n  \"mark_bytes\": %u,\n",
            options->size, options->align, 1u << options->page_shift,
-           options->library ? "library" : "bytes", plan_writable(options) ? "true" : "false",
+           options->as_library ? "library" : "bytes", plan_writable(options) ? "true" : "false",
            layout->stride, layout->order, layout->objects, layout->min_order, layout->min_objects,
            account->slab, (account->slab - (uint64_t)layout->objects * layout->stride),
            (layout_meta(layout, false, true) - LAYOUT_DESCRIPTOR), layout->marks);

@@ -149,7 +149,7 @@ static const struct option_row plan_rows[] = {
      .modes = PLAN_LAYOUT | PLAN_SLABINFO},
     {"order", OPTION_UNSIGNED, &plan_command.options.order, 0, LAYOUT_ORDER_MAX,
      .modes = PLAN_LAYOUT},
-    {"library", OPTION_FLAG, &plan_command.options.library, .modes = PLAN_LAYOUT},
+    {"library", OPTION_FLAG, &plan_command.options.as_library, .modes = PLAN_LAYOUT},
     {"outside", OPTION_FLAG, &plan_command.options.outside, .modes = PLAN_LAYOUT},
     {"explain", OPTION_FLAG, &plan_command.options.explain, .modes = PLAN_LAYOUT},
     {"json", OPTION_FLAG, &plan_command.options.json,
