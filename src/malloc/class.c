@@ -342,8 +342,8 @@ static __attribute__((noinline, cold)) void *class_alloc_larger(unsigned class, 
         object = stook_private_alloc(cache, size, 0, from);
         tried++;
     }
-    /* Of no other partition, and of no class. */
-    if (!object && errno != EDQUOT)
+    /* Of no other partition; and of no class, where there is no larger one. */
+    if (!object && (class_is_parted || tried == 0) && errno != EDQUOT)
         object = stook_private_large_alloc(size, 1, NULL, from);
     if (!object)
         errno = ENOMEM;
