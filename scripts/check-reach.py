@@ -38,8 +38,6 @@ MAY = {
     "src/base/raw.h": {"": "the calls themselves"},
     "src/face/affinity.c": {'raw_open("/proc/self/task"': "the kernel's"},
     "src/watch/profile_maps.c": {'raw_open("/proc/self/mem", O_RDONLY': "its own memory, to be read"},
-    "src/leak/halt.c": {"raw_open(path, O_RDONLY | O_DIRECTORY": "/proc/PID/task of its own process"},
-    "src/leak/roots.c": {'raw_open("/proc/self/pagemap"': "the kernel's"},
     "src/cache/init.c": {"open(map->l_name": "dlopen()"},
     "src/os/maps.c": {'raw_open("/proc/self/maps"': "the kernel's"},
     "src/os/os_linux.c": {"raw_open(path": "the kernel's files of CPUs and nodes"},

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "export/profile_out.h"
 
+#include "look/target.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,15 +10,6 @@
 enum { PROFILE_ROOM = 256, PROFILE_KEY = 1024 };
 
 /* ---- texts ------------------------------------------------------------------------------------ */
-
-static void *profile_out_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
 
 static uint32_t *texts_place(const struct texts *texts, const char *text)
 {
@@ -35,8 +28,8 @@ static void texts_grow(struct texts *texts)
 {
     free(texts->table);
     texts->room = texts->room ? 2 * texts->room : PROFILE_ROOM;
-    texts->table = profile_out_need(calloc(texts->room, sizeof(*texts->table)));
-    texts->text = profile_out_need(realloc(texts->text, texts->room / 2 * sizeof(*texts->text)));
+    texts->table = target_need(calloc(texts->room, sizeof(*texts->table)));
+    texts->text = target_need(realloc(texts->text, texts->room / 2 * sizeof(*texts->text)));
     for (size_t i = 0; i < texts->texts; i++)
         *texts_place(texts, texts->text[i]) = (uint32_t)i + 1;
 }
@@ -52,7 +45,7 @@ static bool texts_add(struct texts *texts, const char *text, uint64_t *number)
     place = texts_place(texts, text);
     fresh = *place == 0;
     if (fresh) {
-        texts->text[texts->texts++] = profile_out_need(strdup(text));
+        texts->text[texts->texts++] = target_need(strdup(text));
         *place = (uint32_t)texts->texts;
     }
     *number = *place;

@@ -8,20 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-void *heap_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 void *heap_row(struct heap *heap, void *rows, size_t n, size_t size)
 {
     if (!target_spend(heap->target, size))
         return NULL;
-    return (n & (n - 1)) == 0 ? heap_need(realloc(rows, (n ? 2 * n : 1) * size)) : rows;
+    return (n & (n - 1)) == 0 ? target_need(realloc(rows, (n ? 2 * n : 1) * size)) : rows;
 }
 
 /* ---- what is the same in all snapshots of a process ------------------------------------------- */
@@ -103,8 +94,8 @@ struct heap *heap_open(struct target *target, struct target_error *error)
 
     if (!target)
         return NULL;
-    heap = heap_need(calloc(1, sizeof(*heap)));
-    heap->own = heap_need(calloc(1, sizeof(*heap->own)));
+    heap = target_need(calloc(1, sizeof(*heap)));
+    heap->own = target_need(calloc(1, sizeof(*heap->own)));
     heap->target = target;
     if (view_find(&heap->view, target, error)) {
         const struct view *v = &heap->view;
@@ -328,7 +319,7 @@ static enum heap_found heap_fill_cache(struct heap *heap, uint32_t index, uint64
         return alive ? HEAP_TORN : HEAP_NONE;
     if (!target_spend(heap->target, heap->nodes * sizeof(*cache->node)))
         return HEAP_TORN;
-    cache->node = heap_need(calloc(heap->nodes, sizeof(*cache->node)));
+    cache->node = target_need(calloc(heap->nodes, sizeof(*cache->node)));
     for (unsigned node = 0; node < heap->nodes; node++)
         heap_fill_node(v, view_within(copy, head + node * each, each), cache, &cache->node[node],
                        &cache->changes);
@@ -344,7 +335,7 @@ static bool heap_read_caches(struct heap *heap)
         end > view_value(v, VIEW_STOOK_CACHES_MAX) ||
         !target_take_some(heap->target, table, heap->own->table, end))
         return false;
-    heap->cache = heap_need(realloc(heap->cache, (size_t)(end + 1) * sizeof(*heap->cache)));
+    heap->cache = target_need(realloc(heap->cache, (size_t)(end + 1) * sizeof(*heap->cache)));
     for (uint32_t i = 1; i < end; i++)
         if (pointer[i])
             target_expect(heap->target, pointer[i],

@@ -74,15 +74,6 @@ struct target_cache {
     size_t nexpected;
 };
 
-static void *cache_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 static struct target_page *cache_place(struct target_cache *cache, uint64_t page)
 {
     size_t mask = ((size_t)1 << cache->bits) - 1;
@@ -99,7 +90,7 @@ static void cache_grow(struct target_cache *cache)
     size_t n = (size_t)1 << cache->bits;
 
     cache->bits++;
-    cache->place = cache_need(calloc((size_t)1 << cache->bits, sizeof(*cache->place)));
+    cache->place = target_need(calloc((size_t)1 << cache->bits, sizeof(*cache->place)));
     for (size_t i = 0; i < n; i++)
         if (old[i].address)
             *cache_place(cache, old[i].address - 1) = old[i];
@@ -123,8 +114,8 @@ static char *cache_take(struct target_cache *cache)
 
     if (block == cache->nblocks) {
         cache->blocks =
-            cache_need(realloc(cache->blocks, (cache->nblocks + 1) * sizeof(*cache->blocks)));
-        cache->blocks[cache->nblocks++] = cache_need(malloc((size_t)CACHE_BLOCK * TARGET_PAGE));
+            target_need(realloc(cache->blocks, (cache->nblocks + 1) * sizeof(*cache->blocks)));
+        cache->blocks[cache->nblocks++] = target_need(malloc((size_t)CACHE_BLOCK * TARGET_PAGE));
     }
     cache->taken++;
     return cache->blocks[block] + in * TARGET_PAGE;
@@ -267,6 +258,15 @@ bool target_read_text(struct target *target, uint64_t address, char *to, size_t 
 
 /* ---- the target ------------------------------------------------------------------------------- */
 
+void *target_need(void *memory)
+{
+    if (!memory) {
+        fputs("stook: out of memory\n", stderr);
+        exit(1);
+    }
+    return memory;
+}
+
 bool target_fail(struct target_error *error, const char *format, ...)
 {
     va_list args;
@@ -302,7 +302,7 @@ static void target_file_was_cut(int number, siginfo_t *info, void *context)
 
 struct target *target_new(const struct target_ops *ops, void *own, uint64_t resident)
 {
-    struct target *target = cache_need(calloc(1, sizeof(*target)));
+    struct target *target = target_need(calloc(1, sizeof(*target)));
     struct sigaction cut = {.sa_sigaction = target_file_was_cut, .sa_flags = SA_SIGINFO};
     uint64_t more = resident >> TARGET_SHIFT;
 
@@ -311,10 +311,10 @@ struct target *target_new(const struct target_ops *ops, void *own, uint64_t resi
     target->own = own;
     target->budget = resident / 8 < TARGET_MOST ? TARGET_LEAST + resident / 8 : TARGET_MOST;
     target->seconds = TARGET_SECONDS + (unsigned)(more < TARGET_LONGEST ? more : TARGET_LONGEST);
-    target->cache = cache_need(calloc(1, sizeof(*target->cache)));
+    target->cache = target_need(calloc(1, sizeof(*target->cache)));
     target->cache->bits = CACHE_BITS_LEAST;
     target->cache->place =
-        cache_need(calloc((size_t)1 << CACHE_BITS_LEAST, sizeof(struct target_page)));
+        target_need(calloc((size_t)1 << CACHE_BITS_LEAST, sizeof(struct target_page)));
     target_renew(target);
     target_allow(target, 1);
     return target;
@@ -371,7 +371,7 @@ void target_for_each_process(bool (*fn)(int pid, void *arg), void *arg)
             continue;
         if (n == room) {
             room = room ? 2 * room : 256;
-            pids = cache_need(realloc(pids, room * sizeof(*pids)));
+            pids = target_need(realloc(pids, room * sizeof(*pids)));
         }
         pids[n++] = atoi(entry->d_name);
     }

@@ -26,6 +26,8 @@ struct target_error {
     bool refused; /* the kernel does not let this process look into that one */
     bool damaged; /* what the library says of itself there cannot be */
 };
+/* What malloc() and its like gave; NULL ends this process with a message. */
+void *target_need(void *memory);
 /* For `return target_fail(error, "...", ...)`. */
 bool target_fail(struct target_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -125,6 +127,11 @@ void target_clean_text(char *text, size_t size);
 bool target_for_each_mapping(struct target *target,
                              bool (*fn)(const struct target_mapping *mapping, void *arg),
                              void *arg);
+
+/* The letter of a thread's state and its PF_ flags, by its `stat` in /proc; 0: it is gone. */
+char target_task(int folder, const char *path, unsigned *flags);
+/* kernel.yama.ptrace_scope; 0: there is none. */
+int target_yama(void);
 
 /* Calls fn for each process of this host until it returns false, in the order of their numbers. */
 void target_for_each_process(bool (*fn)(int pid, void *arg), void *arg);

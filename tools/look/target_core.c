@@ -57,15 +57,6 @@ struct core {
     size_t notes;
 };
 
-static void *core_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 /* So many bytes of the file, or NULL: it may be cut short, and nothing that it says is believed. */
 static const void *core_at(const struct core *core, uint64_t offset, uint64_t size)
 {
@@ -329,9 +320,9 @@ static void core_note_files(struct core *core, const char *note, size_t size)
     if (head[0] > CORE_SEGMENTS || head[0] > (size - at) / sizeof(entry))
         return;
     names = at + head[0] * sizeof(entry);
-    core->file = core_need(calloc(head[0] + 1, sizeof(*core->file)));
+    core->file = target_need(calloc(head[0] + 1, sizeof(*core->file)));
     core->part =
-        core_need(realloc(core->part, (core->parts + 2 * head[0] + 1) * sizeof(*core->part)));
+        target_need(realloc(core->part, (core->parts + 2 * head[0] + 1) * sizeof(*core->part)));
     for (uint64_t i = 0; i < head[0] && names < size; i++, at += sizeof(entry)) {
         size_t length = strnlen(note + names, size - names);
         struct core_file *file = NULL;
@@ -342,7 +333,7 @@ static void core_note_files(struct core *core, const char *note, size_t size)
                 file = &core->file[j];
         if (!file) {
             file = &core->file[core->files++];
-            file->path = core_need(strndup(note + names, length));
+            file->path = target_need(strndup(note + names, length));
         }
         names += length + 1;
         if (entry[0] < entry[1])
@@ -386,7 +377,7 @@ static void core_note(struct core *core, struct target *target, uint32_t type, c
     }
     if (type == NT_PRSTATUS || type == NT_FPREGSET || type == NT_X86_XSTATE) {
         if (core->notes % 64 == 0)
-            core->note = core_need(realloc(core->note, (core->notes + 64) * sizeof(*core->note)));
+            core->note = target_need(realloc(core->note, (core->notes + 64) * sizeof(*core->note)));
         core->note[core->notes].at = note;
         core->note[core->notes++].size = size;
     }
@@ -464,7 +455,7 @@ static void core_join(struct core *core, struct core_part *load, size_t loads)
         }
     }
     qsort(load, loads, sizeof(*load), core_order);
-    core->part = core_need(calloc(loads + 2 * n + 1, sizeof(*core->part)));
+    core->part = target_need(calloc(loads + 2 * n + 1, sizeof(*core->part)));
     core->parts = 0;
     for (size_t i = 0; i < loads; i++)
         if (core->parts == 0 || load[i].begin >= core->part[core->parts - 1].end)
@@ -499,7 +490,7 @@ static bool core_parse(struct core *core, struct target *target)
     header = n > CORE_SEGMENTS ? NULL : core_at(core, elf->e_phoff, n * sizeof(*header));
     if (!header)
         return false;
-    load = core_need(calloc(n + 1, sizeof(*load)));
+    load = target_need(calloc(n + 1, sizeof(*load)));
     for (size_t i = 0; i < n; i++) {
         if (header[i].p_type == PT_NOTE)
             core_read_notes(core, target, &header[i]);
@@ -521,7 +512,7 @@ static bool core_parse(struct core *core, struct target *target)
 
 struct target *target_open_core(const char *path, const char *exe, struct target_error *error)
 {
-    struct core *core = core_need(calloc(1, sizeof(*core)));
+    struct core *core = target_need(calloc(1, sizeof(*core)));
     struct stat st;
     const char *bytes = core_map(path, &core->size, &st, &core->fd);
     struct target *target = target_new(&core_ops, core, bytes ? core->size : 0);

@@ -22,15 +22,6 @@ struct look_names {
     bool found;
 };
 
-static void *names_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 /* Where the file lies for this process: that of another container, or the one that --exe names. */
 static const char *names_path(struct look_names *names, const char *path, char *here, size_t size)
 {
@@ -54,7 +45,7 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
         return true;
     if (names->profile.nr_maps == names->room_maps) {
         names->room_maps = names->room_maps ? 2 * names->room_maps : 64;
-        names->profile.maps = names_need(
+        names->profile.maps = target_need(
             realloc(names->profile.maps, names->room_maps * sizeof(*names->profile.maps)));
     }
     map = &names->profile.maps[names->profile.nr_maps++];
@@ -72,7 +63,7 @@ static bool names_map(const struct target_mapping *mapping, void *arg)
 
 struct look_names *look_names_new(struct heap *heap)
 {
-    struct look_names *names = names_need(calloc(1, sizeof(*names)));
+    struct look_names *names = target_need(calloc(1, sizeof(*names)));
 
     names->heap = heap;
     watch_begin(); /* files are looked for */
@@ -98,7 +89,7 @@ void look_names_want(struct look_names *names, uint64_t address)
         return;
     if (names->profile.nr_places == names->room) {
         names->room = names->room ? 2 * names->room : 256;
-        names->profile.places = names_need(
+        names->profile.places = target_need(
             realloc(names->profile.places, names->room * sizeof(*names->profile.places)));
     }
     names->profile.places[names->profile.nr_places++] = (struct profile_site){.address = address};

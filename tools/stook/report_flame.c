@@ -34,15 +34,6 @@ struct flame {
     FILE *to;
 };
 
-static void *flame_need(void *memory)
-{
-    if (!memory) {
-        fputs("stook: out of memory\n", stderr);
-        exit(1);
-    }
-    return memory;
-}
-
 static void flame_take(const struct heap_tag *counts, void *arg)
 {
     struct flame *flame = arg;
@@ -52,7 +43,7 @@ static void flame_take(const struct heap_tag *counts, void *arg)
         return;
     if (flame->tags == flame->room) {
         flame->room = flame->room ? 2 * flame->room : 256;
-        flame->tag = flame_need(realloc(flame->tag, flame->room * sizeof(*flame->tag)));
+        flame->tag = target_need(realloc(flame->tag, flame->room * sizeof(*flame->tag)));
     }
     tag = &flame->tag[flame->tags++];
     tag->counts = *counts;
@@ -73,7 +64,7 @@ static struct flame_node *flame_child(struct flame_node *node, const char *name,
         at = &(*at)->next;
     child = *at;
     if (!child || strcmp(child->name, name) != 0) {
-        child = flame_need(calloc(1, sizeof(*child)));
+        child = target_need(calloc(1, sizeof(*child)));
         strncpy(child->name, name, sizeof(child->name) - 1);
         child->next = *at;
         *at = child;

@@ -2,15 +2,17 @@
 /*
  * run.c - stook run: becomes PROGRAM with libstook-malloc.so preloaded.
  *
- * It executes the program in its own process, so that signals, job control, the exit status and
+ * With --leaks the program is a child (run_leaks.c).  Otherwise it executes the program in its own process, so that signals, job control, the exit status and
  * the parent see the program itself.  The report is written by the library inside it: STOOK_REPORT
  * names this process's number, which exec keeps, so that of a tree only the first one writes.
  */
 #include "stook/command.h"
 #include "stook/locate.h"
 #include "stook/option.h"
+#include "stook/run_leaks.h"
 
 #include "base/file.h"
+#include "watch/exit.h"
 
 #include <stook/stook.h>
 
@@ -28,9 +30,8 @@
 static char run_names[1024];
 
 struct run_options {
-    bool report, implied, all, trace_all;
-    const char *leaks, *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug,
-        *harden;
+    bool report, implied, all, trace_all, leaks, leaks_all;
+    const char *format, *file, *mode, *reserve, *limit, *trace, *trace_limit, *debug, *harden;
 };
 
 static int run_setenv(const char *name, const char *value)
@@ -94,8 +95,10 @@ static int run_parse(int argc, char **argv, struct run_options *options)
             options->file = optarg;
             break;
         case 'k':
-            status = option_setting(STATUS_RUN, "--leaks", SETTING_LEAKS, optarg ? optarg : "1",
-                                    &options->leaks);
+            options->leaks = true;
+            options->leaks_all = optarg != NULL;
+            if (optarg && strcmp(optarg, "all") != 0)
+                return complain(STATUS_RUN, "--leaks takes all or nothing, not %s", optarg);
             break;
         case 'm':
             status = option_setting(STATUS_RUN, "--mode", SETTING_MODE, optarg, &options->mode);
@@ -193,48 +196,60 @@ static int run_unload(void)
     return status;
 }
 
-/*
- * The path as the program will find it from any directory; the file of this process is emptied
- * now, so that one that cannot be written is known before the program runs.
- */
-static int run_report_file(const char *file)
+/* STOOK_REPORT_FILE: the path as the program will find it from any directory. */
+static char run_pattern[PATH_MAX];
+
+static int run_report_pattern(const char *file)
 {
-    char pattern[PATH_MAX], path[PATH_MAX + 32], cwd[PATH_MAX];
-    size_t n = 0, m = 0;
-    int fd;
+    char cwd[PATH_MAX];
+    size_t n = 0;
 
     if (*file != '/') {
         if (!getcwd(cwd, sizeof(cwd)))
             return complain(STATUS_RUN, "the current directory is unknown: %s", strerror(errno));
-        for (const char *c = cwd; *c && n + 3 < sizeof(pattern); c++) {
+        for (const char *c = cwd; *c && n + 3 < sizeof(run_pattern); c++) {
             if (*c == '%') /* a percent sign of the directory's name stands for itself */
-                pattern[n++] = '%';
-            pattern[n++] = *c;
+                run_pattern[n++] = '%';
+            run_pattern[n++] = *c;
         }
-        pattern[n++] = '/';
+        run_pattern[n++] = '/';
     }
-    if (n + strlen(file) + 32 > sizeof(pattern))
+    if (n + strlen(file) + 32 > sizeof(run_pattern))
         return complain(STATUS_RUN, "%s: the path is too long", file);
-    strcpy(pattern + n, file);
-    for (const char *c = pattern; *c; c++) {
-        if (c[0] == '%' && c[1] == 'p') {
-            m += (size_t)snprintf(path + m, 16, "%d", (int)getpid());
-            c++;
-        } else {
-            path[m++] = *c;
-            if (c[0] == '%' && c[1] == '%')
-                c++;
-        }
-        if (m + 16 > sizeof(path))
-            return complain(STATUS_RUN, "%s: the path is too long", file);
-    }
-    path[m] = '\0';
-    fd = file_open_write(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    strcpy(run_pattern + n, file);
+    return STATUS_OK;
+}
+
+/* Opens the file of a process; a descriptor, or -1 with a complaint. */
+static int run_report_open(int pid, int flags)
+{
+    char path[PATH_MAX + 32];
+    int fd = -1;
+
+    if (exit_expand(run_pattern, pid, path, sizeof(path)) == 0)
+        complain(0, "%s: the path is too long", run_pattern);
+    else if ((fd = file_open_write(path, O_WRONLY | O_CREAT | flags, 0644)) < 0)
+        complain(0, "the report cannot be written to %s: %s", path, file_error(errno));
+    return fd;
+}
+
+static int run_leaks_open(int pid)
+{
+    return *run_pattern ? run_report_open(pid, O_APPEND) : dup(STDERR_FILENO);
+}
+
+/* The file of this process is emptied now, so that one that cannot be written is known before the program runs. */
+static int run_report_file(const char *file)
+{
+    int status = run_report_pattern(file), fd;
+
+    if (status != STATUS_OK)
+        return status;
+    fd = run_report_open((int)getpid(), O_TRUNC);
     if (fd < 0)
-        return complain(STATUS_RUN, "the report cannot be written to %s: %s", path,
-                        file_error(errno));
+        return STATUS_RUN;
     close(fd);
-    return run_set(SETTING_REPORT_FILE, pattern);
+    return STATUS_OK;
 }
 
 static int run_report(const struct run_options *options)
@@ -244,8 +259,6 @@ static int run_report(const struct run_options *options)
 
     snprintf(self, sizeof(self), "%d", (int)getpid());
     status = options->report ? run_set(SETTING_REPORT, "1") : STATUS_OK;
-    if (status == STATUS_OK && options->leaks)
-        status = run_set(SETTING_LEAKS, options->leaks);
     if (options->all)
         unsetenv(setting_name(SETTING_REPORT_PID));
     else if (status == STATUS_OK)
@@ -255,7 +268,7 @@ static int run_report(const struct run_options *options)
     if (status != STATUS_OK)
         return status;
     if (options->file)
-        return run_report_file(options->file);
+        return run_set(SETTING_REPORT_FILE, run_pattern);
     unsetenv(setting_name(SETTING_REPORT_FILE)); /* an outer run's file is not ours */
     return STATUS_OK;
 }
@@ -325,8 +338,12 @@ static int run_environment(const struct run_options *options)
     int status = run_preload();
 
     run_warn();
-    if (status == STATUS_OK && (options->report || options->leaks))
+    if (status == STATUS_OK && options->file)
+        status = run_report_file(options->file);
+    if (status == STATUS_OK && options->report)
         status = run_report(options);
+    if (status == STATUS_OK && options->leaks && !setting_text(SETTING_TAGS))
+        status = run_set(SETTING_TAGS, "1"); /* which names call sites */
     if (status == STATUS_OK && options->trace)
         status = run_trace(options);
     if (status == STATUS_OK && options->reserve)
@@ -380,6 +397,19 @@ static int run_status(int error)
     return error == ENOENT || error == ENOTDIR ? STATUS_NOT_FOUND : STATUS_NO_EXEC;
 }
 
+/* False: the program has run, in a child of this process, and *status says how. */
+static bool run_traced(const struct run_options *options, int *status)
+{
+    struct run_leaks leaks = {
+        .all = options->leaks_all,
+        .json = options->format && strcmp(options->format, "json") == 0,
+        .open = run_leaks_open,
+    };
+
+    *status = options->file ? run_report_pattern(options->file) : STATUS_OK;
+    return *status == STATUS_OK && run_leaks_fork(&leaks, status);
+}
+
 static int run_command(int argc, char **argv)
 {
     struct run_options options = {0};
@@ -393,6 +423,8 @@ static int run_command(int argc, char **argv)
     if (error != 0)
         return complain(run_status(error), "%s: %s", argv[0],
                         error == ENOENT ? "there is no such program" : strerror(error));
+    if (options.leaks && !run_traced(&options, &status))
+        return status;
     status = run_ready(&options, path);
     if (status != STATUS_OK)
         return status;
@@ -410,7 +442,8 @@ const struct command command_run = {
         "\n"
         "Runs PROGRAM with " LOCATE_LIBRARY " preloaded (added to LD_PRELOAD): its malloc and\n"
         "free, and those of the programs it starts, are served from slab caches.  stook executes\n"
-        "PROGRAM in its own process, so signals and exit status are PROGRAM's own.\n"
+        "PROGRAM in its own process, so signals and exit status are PROGRAM's own.  With --leaks\n"
+        "PROGRAM is a child that stook traces (ptrace), and signals for stook are passed on.\n"
         "\n"
         "  --report               at exit, write a table of all caches to standard error\n"
         "  --report-format FORM   table (the default) or json; implies --report\n"
@@ -418,9 +451,10 @@ const struct command command_run = {
         "                         --report\n"
         "  --report-all           each process of the tree writes a report, not only the first;\n"
         "                         implies --report; with a file, use %p\n"
-        "  --leaks[=all]          at exit, list objects that nothing points to, by call site; all: what\n"
-        "                         can be reached, too.  As --report-format and --report-file say.\n"
-        "                         --debug U gives whole stacks\n"
+        "  --leaks[=all]          when a process of the tree ends, list its objects that nothing points\n"
+        "                         to, by call site; all: what can be reached, too.  The first process\n"
+        "                         reports in any case, others if they lost something, as\n"
+        "                         --report-format and --report-file say.  --debug U gives whole stacks\n"
         "  --mode MODE            rseq (the default where the system supports it) or locked\n"
         "  --reserve SIZE         keep at most SIZE of free memory warm, 32M by default\n"
         "  --limit SIZE           each process may have SIZE allocated at one time; beyond it\n"
@@ -435,11 +469,13 @@ const struct command command_run = {
         "  --trace-limit SIZE     let FILE grow to SIZE, 1G by default; later events are lost\n"
         "  --trace-all            also trace the other processes of the tree, each to FILE.PID\n"
         "\n"
-        "A process that ends without exit(), by a signal or _exit(), writes no report.\n"
+        "A process that ends without exit(), by a signal or _exit(), writes no report; --leaks\n"
+        "searches it all the same.\n"
         "Programs that are linked statically, gain privileges or run on another libc keep their own\n"
         "malloc; stook warns of that.  A program that is linked with libstook-malloc.a has Stook's\n"
         "malloc already, and reports.\n"
         "\n"
         "exit status: PROGRAM's own; 125 stook failed, 126 PROGRAM cannot be executed,\n"
-        "             127 there is no such program\n",
+        "             127 there is no such program; with --leaks, where PROGRAM ended with 0:\n"
+        "             23 a process lost objects, 125 PROGRAM could not be searched\n",
 };

@@ -15,14 +15,8 @@
 
 static struct top_row *top_add(struct top_data *data)
 {
-    if (data->rows % 64 == 0) {
-        struct top_row *row = realloc(data->row, (data->rows + 64) * sizeof(*row));
-        if (!row) {
-            fputs("stook: out of memory\n", stderr);
-            exit(1);
-        }
-        data->row = row;
-    }
+    if (data->rows % 64 == 0)
+        data->row = target_need(realloc(data->row, (data->rows + 64) * sizeof(*data->row)));
     memset(&data->row[data->rows], 0, sizeof(data->row[0]));
     return &data->row[data->rows++];
 }
