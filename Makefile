@@ -112,7 +112,7 @@ check-leaks:
 check-yama:
 	@scripts/deps.sh build yama
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target stook-tool programs.prog_seen
+	@cmake --build --preset release -j $(JOBS) --target stook-tool stook_malloc_shared programs.prog_seen programs.prog_leaks
 	@scripts/check-yama.sh build
 
 check-models:

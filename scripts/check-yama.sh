@@ -40,7 +40,7 @@ cp "$vm/busybox" "$root/bin/busybox"
 for tool in sh mount cat grep sleep mkfifo poweroff echo su chmod timeout; do
     ln -s busybox "$root/bin/$tool"
 done
-for program in "$build/bin/stook" "$build/tests/programs/prog_seen"; do
+for program in "$build/bin/stook" "$build/tests/programs/prog_seen" "$build/tests/programs/prog_leaks"; do
     cp "$program" "$root/bin"
     ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
         mkdir -p "$root$(dirname "$library")"
@@ -48,6 +48,7 @@ for program in "$build/bin/stook" "$build/tests/programs/prog_seen"; do
         [[ $library != *libstook* ]] || cp -L "$library" "$root/lib/x86_64-linux-gnu/"
     done
 done
+cp -L "$build/lib/libstook-malloc.so" "$root/lib/"
 printf 'root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n' >"$root/etc/passwd"
 cat >"$root/init" <<'EOF'
 #!/bin/sh
@@ -78,13 +79,26 @@ says() {
         echo "ptrace_scope $(cat /proc/sys/kernel/yama/ptrace_scope), $1: not \"$2\" but: $said"
     fi
 }
+# WHO STATUS WHAT: the same of stook run --leaks, of a program whose child loses a string.
+leaks() {
+    status=0
+    said=$(su "$1" -c "stook run --leaks -- prog_leaks clean fork" 2>&1) || status=$?
+    if [ $status = "$2" ] && echo "$said" | grep -q "$3"; then
+        right=$((right + 1))
+    else
+        wrong=$((wrong + 1))
+        echo "ptrace_scope $(cat /proc/sys/kernel/yama/ptrace_scope), $1: $status, not $2 and \"$3\" but: $said"
+    fi
+}
 scope() {
     echo "$1" >/proc/sys/kernel/yama/ptrace_scope
 }
 scope 0
 start ""
 says user widgets
+leaks user 23 'lost  *1 '
 scope 1
+leaks user 23 'lost  *1 '
 says user 'does not let you look into process .* (prog_seen): kernel.yama.ptrace_scope is 1. *Start it with STOOK_VIEW=1, or run stook with CAP_SYS_PTRACE'
 says root widgets
 kill -9 $pid $(cat /proc/$pid/status | grep PPid | grep -o '[0-9]*$')
@@ -92,9 +106,12 @@ start STOOK_VIEW=1
 says user widgets
 says root widgets
 scope 2
+leaks user 125 'needs ptrace, which kernel.yama.ptrace_scope=2 refuses: run stook with CAP_SYS_PTRACE'
+leaks root 23 'lost  *1 '
 says user 'ptrace_scope is 2. *Run stook with CAP_SYS_PTRACE'
 says root widgets
 scope 3
+leaks root 125 'ptrace_scope=3 refuses'
 says user 'before the next boot: kernel.yama.ptrace_scope is 3'
 says root 'before the next boot: kernel.yama.ptrace_scope is 3'
 echo "yama: $right right, $wrong wrong"

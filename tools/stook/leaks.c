@@ -458,7 +458,7 @@ enum leaks_end leaks_at_end(const struct run_leaks *options, int pid, const stru
             complain(0, "leaks were not searched for: %s", error.text);
     } else {
         end = leaks_lost(&report.leaks) > 0 ? LEAKS_END_LOST : LEAKS_END_NONE;
-        if ((first || end == LEAKS_END_LOST) && (to = options->open(pid)) >= 0) {
+        if ((first || end == LEAKS_END_LOST) && (to = options->output(pid)) >= 0) {
             writer_init(&w, to);
             leaks_show(&report, &w);
             (void)close(to);

@@ -233,7 +233,7 @@ static int run_report_open(int pid, int flags)
     return fd;
 }
 
-static int run_leaks_open(int pid)
+static int run_leaks_output(int pid)
 {
     return *run_pattern ? run_report_open(pid, O_APPEND) : dup(STDERR_FILENO);
 }
@@ -403,7 +403,7 @@ static bool run_traced(const struct run_options *options, int *status)
     struct run_leaks leaks = {
         .all = options->leaks_all,
         .json = options->format && strcmp(options->format, "json") == 0,
-        .open = run_leaks_open,
+        .output = run_leaks_output,
     };
 
     *status = options->file ? run_report_pattern(options->file) : STATUS_OK;

@@ -12,8 +12,8 @@ struct stop;
 
 struct run_leaks {
     bool all, json;
-    int (*open)(
-        int pid); /* where the report of a process goes: a descriptor, or -1 with a complaint */
+    /* Where the report of a process goes: a descriptor, or -1 with a complaint. */
+    int (*output)(int pid);
 };
 
 enum leaks_end { LEAKS_END_NONE, LEAKS_END_LOST, LEAKS_END_UNKNOWN };
